@@ -4,7 +4,13 @@
 //! ```sh
 //! cargo bench --bench lm -- --sentences 1000000
 //! cargo bench --bench lm -- --text train.txt --held-out test.txt --arpa lm.arpa
+//! cargo bench --bench lm -- --load lm.arpa
 //! ```
+//!
+//! With `--load` a model is only loaded and queried: by its ARPA file, by the binary that
+//! is made of it, and by the one that is there. The memory is what the process holds then,
+//! as a whole and mapped from files. The files are in the system's cache, as they were
+//! just written or read.
 //!
 //! Without `--text` the sentences are made up: words of a Zipf-like distribution,
 //! half of which depend on the word before, the same ones every time. With it they
@@ -16,7 +22,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
@@ -36,10 +42,15 @@ struct Load {
     text: Option<PathBuf>,
     held_out: Option<PathBuf>,
     arpa: Option<PathBuf>,
+    load: Option<PathBuf>,
 }
 
 fn main() {
     let load = arguments();
+    if let Some(arpa) = &load.load {
+        load_only(arpa);
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = load.arpa.unwrap_or_else(|| folder.path().join("lm.arpa"));
 
@@ -74,6 +85,24 @@ fn main() {
         None => made_up(2).take(100_000).collect(),
     };
     let tokens: usize = held_out.iter().map(|sentence| sentence.len() + 1).sum();
+    score(&model, &held_out, tokens);
+
+    let text: Vec<String> = held_out
+        .iter()
+        .map(|sentence| format!("{sentence}."))
+        .collect();
+    let start = Instant::now();
+    let cut: usize = sentences(text.iter().map(String::as_str))
+        .iter()
+        .map(Sentence::len)
+        .sum();
+    println!(
+        "cut {:.0} tokens/s",
+        cut as f64 / start.elapsed().as_secs_f64()
+    );
+}
+
+fn score(model: &KenLm, held_out: &[Sentence], tokens: usize) {
     let mut best = f64::INFINITY;
     let mut log10 = 0.0;
     for _ in 0..ROUNDS {
@@ -89,20 +118,50 @@ fn main() {
         perplexity::perplexity(log10, tokens),
         tokens as f64 / best
     );
+}
 
-    let text: Vec<String> = held_out
-        .iter()
-        .map(|sentence| format!("{sentence}."))
-        .collect();
-    let start = Instant::now();
-    let cut: usize = sentences(text.iter().map(String::as_str))
-        .iter()
-        .map(Sentence::len)
-        .sum();
+fn load_only(arpa: &Path) {
+    let folder = tempfile::tempdir_in(arpa.parent().unwrap()).expect("a folder beside it");
+    let binary = folder.path().join("lm.binary");
+    let held_out: Vec<Sentence> = made_up(2).take(100_000).collect();
+    let tokens: usize = held_out.iter().map(|sentence| sentence.len() + 1).sum();
     println!(
-        "cut {:.0} tokens/s",
-        cut as f64 / start.elapsed().as_secs_f64()
+        "{:>29} MB held, {} from files",
+        memory("VmRSS:"),
+        memory("RssFile:")
     );
+    for what in ["ARPA", "binary, first", "binary", "binary"] {
+        let start = Instant::now();
+        let model = match what {
+            "ARPA" => KenLm::load(arpa),
+            _ => lm::binary::load(arpa, &binary),
+        };
+        let model = model.unwrap();
+        let seconds = start.elapsed().as_secs_f64();
+        let held = || {
+            format!(
+                "{} MB held, {} from files",
+                memory("VmRSS:"),
+                memory("RssFile:")
+            )
+        };
+        println!("{what:<16}{seconds:>8.2} s, {}", held());
+        score(&model, &held_out, tokens);
+        println!("{:>29}", held());
+    }
+    println!(
+        "binary {} MB",
+        fs::metadata(&binary).unwrap().len() / 1_000_000
+    );
+}
+
+/// Megabytes of this process.
+fn memory(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kb = status.lines().find_map(|line| line.strip_prefix(field));
+    kb.map_or(0, |kb| {
+        kb.trim_end_matches("kB").trim().parse::<u64>().unwrap()
+    }) / 1_000
 }
 
 fn lines(path: &PathBuf) -> impl Iterator<Item = Sentence> {
@@ -136,13 +195,10 @@ fn made_up(seed: u64) -> impl Iterator<Item = Sentence> {
 
 /// The time since `start`, and the most memory so far.
 fn report(what: &str, start: Instant) {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak: u64 = peak.map_or(0, |kb| kb.trim_end_matches("kB").trim().parse().unwrap());
     println!(
         "{what:<20}{:>8.2} s, {} MB at most",
         start.elapsed().as_secs_f64(),
-        peak / 1_000
+        memory("VmHWM:")
     );
 }
 
@@ -152,6 +208,7 @@ fn arguments() -> Load {
         text: None,
         held_out: None,
         arpa: None,
+        load: None,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -161,6 +218,7 @@ fn arguments() -> Load {
             "--text" => load.text = Some(value().into()),
             "--held-out" => load.held_out = Some(value().into()),
             "--arpa" => load.arpa = Some(value().into()),
+            "--load" => load.load = Some(value().into()),
             // What cargo passes on its own.
             "--bench" => {}
             other => panic!("unknown argument {other}"),

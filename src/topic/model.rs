@@ -1,4 +1,5 @@
-//! The model folder: `lm.arpa`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`, `model.toml`.
+//! The model folder: `lm.arpa`, `lm.binary`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`,
+//! `model.toml`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
-use super::lm::{Discount, KenLm, LanguageModel, ModelError};
+use super::lm::{Discount, KenLm, LanguageModel, ModelError, binary};
 use super::score::contrast::ContrastError;
 use super::score::{Calibration, Contrast, CountTable, Topicality};
 use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
 const ARPA: &str = "lm.arpa";
+/// The same in KenLM's binary form, made of the former where it is missing.
+const BINARY: &str = "lm.binary";
 const KEYWORDS: &str = "keywords.tsv";
 const STOPWORDS: &str = "stopwords.tsv";
 /// The number of occurrences of each word in the texts of either kind.
@@ -197,7 +200,7 @@ impl Model {
             why,
         };
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
-        let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
+        let lm = load_lm(folder)?.of_order(order)?;
         let contrast = match facts.topicality {
             Some(topicality) => Contrast::new(&CountTable::load(&folder.join(WORDS))?)
                 .map(|contrast| (Arc::new(contrast), topicality)),
@@ -211,6 +214,10 @@ impl Model {
             contrast,
         })
     }
+}
+
+fn load_lm(folder: &Path) -> Result<KenLm, ModelError> {
+    binary::load(&folder.join(ARPA), &folder.join(BINARY))
 }
 
 /// Reads the keyword table in a model's folder, which the operator may have edited.
@@ -244,6 +251,11 @@ impl Draft {
     /// The path for writing the language model.
     pub fn arpa(&self) -> PathBuf {
         self.draft.join(ARPA)
+    }
+
+    /// Loads the language model that was written, and writes its binary form.
+    pub fn load_lm(&self) -> Result<KenLm, FolderError> {
+        Ok(load_lm(&self.draft)?)
     }
 
     /// Writes the counts of the words, the keyword table and the stopwords.

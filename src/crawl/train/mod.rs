@@ -1,7 +1,7 @@
 //! Training: from pages about the topic to a model folder.
 //!
 //! ```text
-//!  sources --> documents --70 %--> Kneser-Ney model --> lm.arpa
+//!  sources --> documents --70 %--> Kneser-Ney model --> lm.arpa, lm.binary
 //!  (URLs, files, folders)  --30 %--> held-out perplexity, calibration --> model.toml
 //!                          --------> keyword table --> keywords.tsv
 //! ```
@@ -296,9 +296,8 @@ impl Given {
         let estimate = estimate(&training, section.order, say)?;
         let keywords = self.neutral.keywords(&positive, section.keywords);
         let draft = model::Draft::begin(place)?;
-        let arpa_path = draft.arpa();
-        arpa::write(&estimate, &arpa_path)?;
-        let kenlm = lm::KenLm::load(&arpa_path).map_err(FolderError::from)?;
+        arpa::write(&estimate, &draft.arpa())?;
+        let kenlm = draft.load_lm()?;
         let neutral = self.neutral.documents();
         let easier = self.neutral.easier();
         let measured = calibrate::calibrate(&kenlm, &split.held_out, neutral, &easier);

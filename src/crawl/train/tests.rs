@@ -117,6 +117,7 @@ fn a_model_folder_holds_the_model_its_keywords_and_the_facts() {
         [
             "keywords.tsv",
             "lm.arpa",
+            "lm.binary",
             "model.toml",
             "stopwords.tsv",
             "words.tsv"

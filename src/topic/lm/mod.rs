@@ -4,8 +4,9 @@
 //! spoor may split or lower-case words. [`mod@estimate`] builds an interpolated modified
 //! Kneser-Ney model from sentences (`corpus` numbers their words, `runs` sorts and counts
 //! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a file and scores
-//! sentences with it, [`perplexity`] turns log probabilities into the measure behind all
-//! ratings.
+//! sentences with it, [`binary`] keeps beside it KenLM's binary form (`probing`), so that it
+//! loads at once, [`perplexity`] turns log probabilities into the measure behind
+//! all ratings.
 //!
 //! A model is trained once and then only read, from any number of threads. Nothing here
 //! knows pages, links, keywords, scores or the source of sentences.
@@ -32,12 +33,14 @@
 //! ```
 
 pub mod arpa;
+pub mod binary;
 mod bounds;
 mod corpus;
 mod error;
 pub mod estimate;
 pub mod kenlm;
 pub mod perplexity;
+mod probing;
 mod runs;
 pub mod tokens;
 

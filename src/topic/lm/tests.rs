@@ -1,7 +1,7 @@
 //! Our models and scores held against those of KenLM's own tools; see
 //! `tests/fixtures/lm/README.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -190,9 +190,140 @@ fn scores_as_query_with_our_models_and_with_lmplzs() {
     for order in [3, 5] {
         arpa::write(&estimate(corpus("train.txt"), order).unwrap(), &path).unwrap();
         like_query(&path, order as u8);
+        same_by_binary(&path);
         fs::write(&path, fixture_text(&format!("lmplz_o{order}.arpa.gz"))).unwrap();
         like_query(&path, order as u8);
+        same_by_binary(&path);
     }
+}
+
+/// Holds the binary form against what KenLM itself makes of the ARPA file: every score of
+/// every part of the text, bit by bit.
+fn same_by_binary(arpa: &Path) {
+    let binary = arpa.with_extension("binary");
+    let (by_arpa, by_binary) = (
+        KenLm::load(arpa).unwrap(),
+        binary::load(arpa, &binary).unwrap(),
+    );
+    // And not by the ARPA file in its place.
+    KenLm::load_binary(&binary, arpa).unwrap();
+    assert_eq!(by_arpa.order(), by_binary.order());
+    assert_eq!(by_arpa.unknown_log10(), by_binary.unknown_log10());
+    for file in ["test.txt", "train.txt", "tiny.txt"] {
+        for sentence in corpus(file) {
+            assert_eq!(by_arpa.score(&sentence), by_binary.score(&sentence));
+            let words: Vec<&str> = sentence.tokens().collect();
+            let [one, other] =
+                [&by_arpa, &by_binary].map(|lm| lm.read(&mut words.iter().copied()).unwrap());
+            for start in 0..words.len() {
+                let part = start..words.len();
+                assert_eq!(one.score(part.clone()), other.score(part));
+            }
+        }
+    }
+}
+
+/// Ends of longer n-grams that were pruned: KenLM puts them in with the probability that
+/// back-off gives them, and scores rest on it.
+#[test]
+fn a_pruned_model_scores_the_same_by_its_binary() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lm.arpa");
+    let whole = fixture_text("lmplz_o5.arpa.gz");
+    let words_of = |line: &str| line.split('\t').nth(1).map(str::to_owned);
+    let all: BTreeSet<String> = whole.lines().filter_map(words_of).collect();
+    let contexts = all.iter().filter_map(|words| words.rsplit_once(' '));
+    let contexts: BTreeSet<&str> = contexts.map(|(context, _)| context).collect();
+    let mut counts = [0; 5];
+    let mut body = String::new();
+    let (_, sections) = whole.split_once("\n\n").unwrap();
+    for line in sections.lines() {
+        if let Some(words) = words_of(line) {
+            let order = words.split(' ').count();
+            if matches!(order, 2..=4) && words.len() % 3 > 0 && !contexts.contains(&*words) {
+                continue;
+            }
+            counts[order - 1] += 1;
+        }
+        body.push_str(line);
+        body.push('\n');
+    }
+    let head = (1..).zip(counts);
+    let head: String = head
+        .map(|(n, count)| format!("ngram {n}={count}\n"))
+        .collect();
+    assert!(counts.iter().sum::<usize>() + 100 < all.len(), "{counts:?}");
+    fs::write(&path, format!("\\data\\\n{head}\n{body}")).unwrap();
+    same_by_binary(&path);
+}
+
+/// What a damaged, stale or foreign binary is replaced by.
+#[test]
+fn a_binary_that_does_not_fit_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_model(folder.path(), 3);
+    let binary = path.with_extension("binary");
+    let load = || binary::load(&path, &binary).unwrap();
+    load();
+    let first = fs::read(&binary).unwrap();
+    load();
+    assert_eq!(fs::read(&binary).unwrap(), first);
+    let mut damaged = vec![
+        Vec::new(),
+        b"junk".to_vec(),
+        first[..first.len() - 1].to_vec(),
+    ];
+    for at in [
+        0,
+        60,
+        200,
+        first.len() / 2,
+        first.len() - 30,
+        first.len() - 1,
+    ] {
+        let mut bytes = first.clone();
+        bytes[at] ^= 1;
+        damaged.push(bytes);
+    }
+    // As another version of KenLM would seal it.
+    let mut other = first[..first.len() - 8].to_vec();
+    other[49] = b'4';
+    other.extend(xxhash_rust::xxh3::xxh3_64(&other).to_le_bytes());
+    damaged.push(other);
+    for bytes in damaged {
+        fs::write(&binary, &bytes).unwrap();
+        assert_eq!(load().order(), 3);
+        assert_eq!(fs::read(&binary).unwrap(), first, "{}", bytes.len());
+    }
+    let copied = fs::read(&path).unwrap();
+    arpa::write(&estimate(corpus("train.txt"), 4).unwrap(), &path).unwrap();
+    assert_eq!(load().order(), 4);
+    assert!(fs::read(&binary).unwrap() != first);
+    fs::write(&path, copied).unwrap();
+    assert_eq!(load().order(), 3);
+}
+
+/// The ARPA file is loaded where its binary cannot be kept or made.
+#[test]
+fn a_model_without_a_binary_loads_from_its_arpa_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_model(folder.path(), 3);
+    let nowhere = folder.path().join("none/lm.binary");
+    assert_eq!(binary::load(&path, &nowhere).unwrap().order(), 3);
+    let taken = folder.path().join("taken");
+    fs::create_dir(&taken).unwrap();
+    assert_eq!(binary::load(&path, &taken).unwrap().order(), 3);
+    let text = fs::read_to_string(&path).unwrap();
+    let binary = path.with_extension("binary");
+    fs::write(&path, format!("# as KenLM allows it\n{text}")).unwrap();
+    assert_eq!(binary::load(&path, &binary).unwrap().order(), 3);
+    assert!(!binary.exists());
+    // A count for which there is no memory.
+    fs::write(&path, text.replacen("ngram 3=", "ngram 3=99999999", 1)).unwrap();
+    let error = binary::load(&path, &binary).unwrap_err();
+    assert!(error.to_string().contains("tiny.arpa"), "{error}");
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 2, "nothing half written: {names:?}");
 }
 
 fn tiny_model(folder: &Path, order: usize) -> PathBuf {
