@@ -4,8 +4,6 @@
 /// [`crate::web::extract`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
-    /// The job's extractor works on the tree.
-    Extractor,
     /// A NUL character, which each part of the markup treats differently.
     Nul,
     /// A tag with more attributes than the tree keeps.
@@ -43,7 +41,6 @@ impl Fallback {
     /// The name in the log, in metrics and in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Fallback::Extractor => "extractor",
             Fallback::Nul => "nul",
             Fallback::Attributes => "attributes",
             Fallback::Nesting => "nesting",

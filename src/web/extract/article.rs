@@ -1,23 +1,20 @@
 //! The main content of a page, as found by the reader modes of browsers.
 //!
 //! `dom_smoothie` is Mozilla's Readability in Rust. It works on its own kind of tree and
-//! changes it. So the elements and texts that it can use are copied from the existing
-//! parse (strings are shared, nothing is parsed again), and afterwards the texts left in
-//! its article are looked up. The text of a page is thus split into the same blocks for
-//! every extractor.
+//! changes it. So the elements and texts that it can use are copied while the page is read,
+//! whether from a tree or in one pass, and afterwards the texts left in its article are
+//! looked up. The text of a page is thus split into the same blocks for every extractor.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use dom_query::{Document, NodeData};
+use dom_query::{Document, NodeData, NodeId};
 use dom_smoothie::{Config, Readability};
-use ego_tree::NodeId;
-use ego_tree::iter::Edge;
-use html5ever::Attribute;
+use html5ever::tendril::StrTendril;
 use html5ever::tree_builder::{ElementFlags, NodeOrText, TreeSink};
-use scraper::node::Element;
-use scraper::{Html, Node};
+use html5ever::{Attribute, LocalName, QualName, ns};
 
+use super::attributes::Attributes;
 use super::text::{Role, role};
 
 /// The largest sum of the depths of all copied nodes. Readability visits everything within
@@ -42,110 +39,158 @@ const ATTRIBUTES: [&str; 13] = [
     "summary",
 ];
 
-/// The texts of the tree that belong to the article; `None` if there is none, or if the
-/// search would take too long.
-pub(super) fn texts(tree: &Html) -> Option<HashSet<NodeId>> {
-    let copy = Copy::of(tree)?;
-    // A bug in the library must not cost a page.
-    let found = catch_unwind(AssertUnwindSafe(|| copy.article()));
-    found.unwrap_or_else(|_| {
-        tracing::debug!("the search for the article failed");
-        None
-    })
-}
-
-/// The part of a tree that may contain the article.
-struct Copy {
+/// The part of a page that may contain the article, copied while the page is read.
+pub(super) struct Copy {
     document: Document,
-    /// Each text of the copy with its original.
-    texts: Vec<(dom_query::NodeId, NodeId)>,
+    /// The open elements that are copied, outermost first.
+    open: Vec<NodeId>,
+    /// Number of open elements whose content is not copied.
+    left_out: usize,
+    /// The sum of the depths of all copied nodes.
+    steps: usize,
+    /// The text since the last tag. Readability sees it as one node.
+    pending: StrTendril,
+    /// How many of the last texts are in it.
+    waiting: usize,
+    /// The copy of each text of the page, in order; `None` where it is left out.
+    texts: Vec<Option<NodeId>>,
 }
 
 impl Copy {
-    /// `None` if it would be too large.
-    fn of(tree: &Html) -> Option<Self> {
+    pub(super) fn new() -> Self {
         let document = Document::default();
-        let mut texts = Vec::new();
-        let mut open = vec![document.get_document()];
-        // Number of open elements whose content is not copied.
-        let mut left_out = 0_usize;
-        let mut steps = 0;
-        for edge in tree.tree.root().traverse() {
-            match edge {
-                Edge::Open(node) => match node.value() {
-                    Node::Element(element) if left_out > 0 || is_left_out(element) => {
-                        left_out += 1;
-                    }
-                    Node::Element(element) => {
-                        let copied = document.create_element(
-                            element.name.clone(),
-                            attributes(element),
-                            ElementFlags::default(),
-                        );
-                        document.append(open.last()?, NodeOrText::AppendNode(copied));
-                        open.push(copied);
-                        steps += open.len();
-                    }
-                    Node::Text(text) if left_out == 0 => {
-                        let contents = text.text.clone();
-                        let copied = document.tree.create_node(NodeData::Text { contents });
-                        document.append(open.last()?, NodeOrText::AppendNode(copied));
-                        texts.push((copied, node.id()));
-                        steps += open.len();
-                    }
-                    _ => {}
-                },
-                Edge::Close(node) if node.value().is_element() => {
-                    if left_out > 0 {
-                        left_out -= 1;
-                    } else {
-                        open.pop();
-                    }
-                }
-                Edge::Close(_) => {}
-            }
-            if steps > MAX_STEPS {
-                return None;
-            }
+        Self {
+            open: vec![document.get_document()],
+            document,
+            left_out: 0,
+            steps: 0,
+            pending: StrTendril::new(),
+            waiting: 0,
+            texts: Vec::new(),
         }
-        Some(Self { document, texts })
     }
 
-    fn article(self) -> Option<HashSet<NodeId>> {
-        let config = Config {
-            disable_json_ld: true,
-            ..Config::default()
+    /// Whether it has grown too large to be searched.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.steps > MAX_STEPS
+    }
+
+    /// Copies the start of an element.
+    pub(super) fn open<A: Attributes>(&mut self, name: &str, found: &A) {
+        self.end_text();
+        if self.left_out > 0 || is_left_out(name) {
+            self.left_out += 1;
+            return;
+        }
+        let Some(parent) = self.open.last() else {
+            return;
         };
-        let mut reader = Readability::with_document(self.document, None, Some(config)).ok()?;
-        reader.parse().ok()?;
-        // The tree of the best attempt, whose nodes have kept their numbers.
-        let article = reader.doc.select_single("#readability-page-1");
-        let article = article.nodes().first()?;
-        let within: HashSet<dom_query::NodeId> = article
-            .descendants_it()
-            .filter(|node| node.is_text())
-            .map(|node| node.id)
-            .collect();
-        let texts = self.texts.iter();
-        let texts = texts.filter(|(copied, _)| within.contains(copied));
-        Some(texts.map(|(_, original)| *original).collect())
+        let name = QualName::new(None, ns!(html), LocalName::from(name));
+        let copied = self
+            .document
+            .create_element(name, attributes(found), ElementFlags::default());
+        self.document.append(parent, NodeOrText::AppendNode(copied));
+        self.open.push(copied);
+        self.steps += self.open.len();
+    }
+
+    /// Copies the end of the innermost element.
+    pub(super) fn close(&mut self) {
+        self.end_text();
+        if self.left_out > 0 {
+            self.left_out -= 1;
+        } else {
+            self.open.pop();
+        }
+    }
+
+    /// Copies a text. Returns its number among the texts of the page, from 0.
+    pub(super) fn text(&mut self, text: &str) -> usize {
+        if self.left_out == 0 {
+            self.pending.push_slice(text);
+            self.waiting += 1;
+        }
+        self.texts.push(None);
+        self.texts.len() - 1
+    }
+
+    fn end_text(&mut self) {
+        if self.waiting == 0 {
+            return;
+        }
+        let contents = std::mem::take(&mut self.pending);
+        let waiting = std::mem::take(&mut self.waiting);
+        let Some(parent) = self.open.last() else {
+            return;
+        };
+        let copied = self.document.tree.create_node(NodeData::Text { contents });
+        self.document.append(parent, NodeOrText::AppendNode(copied));
+        self.steps += self.open.len();
+        for text in self.texts.iter_mut().rev().take(waiting) {
+            *text = Some(copied);
+        }
+    }
+
+    /// Whether each text of the page belongs to the article; `None` if there is none, or if
+    /// the search would take too long.
+    pub(super) fn article(mut self) -> Option<Vec<bool>> {
+        self.end_text();
+        if self.is_too_large() {
+            return None;
+        }
+        let Self {
+            document, texts, ..
+        } = self;
+        // A bug in the library must not cost a page.
+        let found = catch_unwind(AssertUnwindSafe(|| search(document)));
+        let within = found.unwrap_or_else(|_| {
+            tracing::debug!("the search for the article failed");
+            None
+        })?;
+        let texts = texts.into_iter();
+        let chosen = texts.map(|copied| copied.is_some_and(|copied| within.contains(&copied)));
+        Some(chosen.collect())
     }
 }
 
-/// Whether nothing within the element is text of the page.
-fn is_left_out(element: &Element) -> bool {
-    match role(element.name()) {
+impl std::fmt::Debug for Copy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Copy")
+            .field("texts", &self.texts.len())
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The texts of the article in a document.
+fn search(document: Document) -> Option<HashSet<NodeId>> {
+    let config = Config {
+        disable_json_ld: true,
+        ..Config::default()
+    };
+    let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
+    reader.parse().ok()?;
+    // The tree of the best attempt, whose nodes have kept their numbers.
+    let article = reader.doc.select_single("#readability-page-1");
+    let article = article.nodes().first()?;
+    let texts = article.descendants_it().filter(|node| node.is_text());
+    Some(texts.map(|node| node.id).collect())
+}
+
+/// Whether nothing within an element of this name is text of the page.
+fn is_left_out(name: &str) -> bool {
+    match role(name) {
         Role::Void | Role::Aside => true,
-        _ => matches!(element.name(), "meta" | "link" | "base"),
+        _ => matches!(name, "meta" | "link" | "base"),
     }
 }
 
-fn attributes(element: &Element) -> Vec<Attribute> {
-    let used = element.attrs.iter();
-    let used = used.filter(|(name, _)| ATTRIBUTES.contains(&&*name.local));
+fn attributes(found: &impl Attributes) -> Vec<Attribute> {
+    let used = found.names().filter(|name| ATTRIBUTES.contains(name));
+    let used = used.filter_map(|name| Some((name, found.get(name)?)));
     used.map(|(name, value)| Attribute {
-        name: name.clone(),
-        value: value.clone(),
+        name: QualName::new(None, ns!(), LocalName::from(name)),
+        value: StrTendril::from(value),
     })
     .collect()
 }
@@ -154,11 +199,16 @@ fn attributes(element: &Element) -> Vec<Attribute> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Options, limits};
-    use super::*;
+    use super::super::{Options, extract_text};
+    use crate::address::PageUrl;
+    use crate::page::{Extracted, Extractor};
 
-    fn tree(html: &str) -> Html {
-        limits::parse(html, &Options::default()).unwrap()
+    fn read(html: &str) -> Extracted {
+        let options = Options {
+            extractor: Extractor::Article,
+            ..Options::default()
+        };
+        extract_text(&PageUrl::parse("http://a.test/").unwrap(), html, &options)
     }
 
     #[test]
@@ -189,9 +239,8 @@ mod tests {
             format!("<div>{}", "<div class=share>b</div>".repeat(60_000)),
             format!("<table>{}", "<tr><td>b<td>c".repeat(30_000)),
         ] {
-            let tree = tree(&html);
             let before = crate::tests::worked();
-            texts(&tree);
+            read(&html);
             // The longest took 0.4 s.
             let took = crate::tests::worked() - before;
             assert!(took < Duration::from_secs(20), "{html:.80}: {took:?}");
@@ -201,16 +250,11 @@ mod tests {
     #[test]
     fn too_large_trees_are_not_searched() {
         let text = "<p>The keeper of the tower climbed, as always, to its lamp.".repeat(20);
-        assert!(texts(&tree(&text)).is_some_and(|found| found.len() == 20));
+        let extractor = |html: &str| read(html).text.extractor;
+        assert_eq!(extractor(&text), Extractor::Article);
         let deep = format!("{}{text}", "<div>".repeat(200));
-        assert!(texts(&tree(&deep)).is_some());
-        assert_eq!(
-            texts(&tree(&format!(
-                "{}{}",
-                "<div>".repeat(200),
-                text.repeat(200)
-            ))),
-            None
-        );
+        assert_eq!(extractor(&deep), Extractor::Article);
+        let long = format!("{}{}", "<div>".repeat(200), text.repeat(200));
+        assert_eq!(extractor(&long), Extractor::All);
     }
 }

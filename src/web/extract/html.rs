@@ -1,8 +1,5 @@
 //! The walk over the tree, and the collector of what is found on a page.
 
-use std::collections::HashSet;
-
-use ego_tree::NodeId;
 use ego_tree::iter::Edge;
 use scraper::{Html, Node};
 
@@ -27,22 +24,15 @@ const MAX_LANGUAGE_BYTES: usize = 35;
 /// The longest target of a link that each image inside it keeps.
 const MAX_TARGET_BYTES: usize = 2_000;
 
-/// The result of one walk over the tree. The texts of `article` are marked as chosen.
+/// The result of one walk over the tree.
 ///
 /// The parser limits the depth of nodes, and the walk is not recursive anyway.
-pub(super) fn walk(
-    page: &PageUrl,
-    html: &Html,
-    options: &Options,
-    article: Option<&HashSet<NodeId>>,
-) -> (Extracted, Layout) {
+pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted, Layout) {
     let mut walk = Walk::new(page, base(page, html), options);
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
-                Node::Text(text) => {
-                    walk.text(text, article.is_some_and(|a| a.contains(&node.id())));
-                }
+                Node::Text(text) => walk.text(text),
                 Node::Element(element) => walk.open(element.name(), element, |collector| {
                     let texts = node.children().filter_map(|n| n.value().as_text());
                     collector.json_ld(&texts.map(|text| &**text).collect::<String>());

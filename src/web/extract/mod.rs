@@ -214,15 +214,7 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
 /// The page read from a tree, or from bare tokens if the tree would be too large.
 fn by_tree(url: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
     match limits::parse(html, options) {
-        Ok(tree) => {
-            let wanted = [Some(options.extractor), options.documents];
-            let article = if wanted.contains(&Some(Extractor::Article)) {
-                article::texts(&tree)
-            } else {
-                None
-            };
-            html::walk(url, &tree, options, article.as_ref())
-        }
+        Ok(tree) => html::walk(url, &tree, options),
         Err(excess) => {
             tracing::debug!(%excess, "read as a bare token stream");
             token_stream::walk(url, html, options)

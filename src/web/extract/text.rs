@@ -262,8 +262,8 @@ pub(super) struct Flow {
     here: Spot,
     rows: u32,
     cells: u32,
-    /// Whether the following text was chosen by an extractor that works on elements.
-    pub(super) chosen: bool,
+    /// The number of the following text, where an extractor chooses among the texts.
+    pub(super) number: Option<usize>,
 }
 
 /// The layout of a flow's text on its page.
@@ -277,6 +277,32 @@ pub(super) struct Layout {
     pub(super) cuts: Vec<Span>,
     /// Parts of the flow, in order, that are navigation or lists of sources.
     pub(super) furniture: Vec<Span>,
+    /// The parts of the flow that come from numbered texts, in order.
+    pub(super) pieces: Vec<Piece>,
+}
+
+impl Layout {
+    /// Marks the numbered texts as chosen for which `chosen` is true.
+    pub(super) fn choose(&mut self, chosen: &[bool]) {
+        for piece in std::mem::take(&mut self.pieces) {
+            if chosen.get(piece.text).copied().unwrap_or(false)
+                && let Some(line) = self.lines.get_mut(piece.line)
+            {
+                line.chosen = line.chosen.saturating_add(piece.bytes);
+            }
+        }
+    }
+}
+
+/// What a numbered text adds to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The number of the text.
+    pub(super) text: usize,
+    /// The number of the line.
+    pub(super) line: usize,
+    /// How many bytes it adds.
+    pub(super) bytes: u32,
 }
 
 /// The kind of block that a text belongs to.
@@ -320,7 +346,7 @@ impl Default for Flow {
             here: Spot::default(),
             rows: 0,
             cells: 0,
-            chosen: false,
+            number: None,
         }
     }
 }
@@ -463,11 +489,12 @@ impl Flow {
                 spot: self.here,
             });
         }
-        if let Some(line) = self.layout.lines.last_mut()
-            && self.chosen
-        {
-            let added = u32::try_from(added).unwrap_or(u32::MAX);
-            line.chosen = line.chosen.saturating_add(added);
+        if let Some(text) = self.number {
+            self.layout.pieces.push(Piece {
+                text,
+                line: self.layout.lines.len().saturating_sub(1),
+                bytes: u32::try_from(added).unwrap_or(u32::MAX),
+            });
         }
         self.ends = 0;
         self.breaks = 0;

@@ -4,9 +4,10 @@
 //! order, and get the same page for the same order.
 
 use crate::address::PageUrl;
-use crate::page::Extracted;
+use crate::page::{Extracted, Extractor};
 
 use super::Options;
+use super::article;
 use super::attributes::Attributes;
 use super::html::{Collector, is_aside};
 use super::json_ld;
@@ -25,6 +26,8 @@ pub(super) struct Walk<'a> {
     collector: Collector<'a>,
     neighbours: Neighbours,
     path: Path,
+    /// Copied for the search of the article, where an extractor wants it.
+    article: Option<article::Copy>,
     /// The open elements, outermost first.
     open: Vec<Level>,
     /// Number of open elements whose text is not prose.
@@ -42,7 +45,10 @@ struct Level {
 impl<'a> Walk<'a> {
     /// The start of `page`, whose addresses resolve against `base`.
     pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
+        let extractors = [Some(options.extractor), options.documents];
+        let wants_article = extractors.contains(&Some(Extractor::Article));
         Self {
+            article: wants_article.then(article::Copy::new),
             options,
             collector: Collector::new(page, base, options),
             neighbours: Neighbours::default(),
@@ -58,10 +64,11 @@ impl<'a> Walk<'a> {
         self.open.len()
     }
 
-    /// Handles text; `chosen` is whether an extractor that works on elements chose it.
-    pub(super) fn text(&mut self, text: &str, chosen: bool) {
+    /// Handles text.
+    pub(super) fn text(&mut self, text: &str) {
+        let number = self.article.as_mut().map(|copy| copy.text(text));
         if self.voids == 0 {
-            self.collector.flow.chosen = chosen;
+            self.collector.flow.number = number;
             self.collector.text(text, self.asides > 0);
         }
     }
@@ -74,6 +81,12 @@ impl<'a> Walk<'a> {
         attributes: &A,
         script: impl FnOnce(&mut Collector<'a>),
     ) {
+        if let Some(copy) = &mut self.article {
+            copy.open(name, attributes);
+            if copy.is_too_large() {
+                self.article = None;
+            }
+        }
         let role = role(name);
         self.neighbours.open(name, self.collector.flow.len());
         self.path.open(name, attributes);
@@ -99,6 +112,9 @@ impl<'a> Walk<'a> {
         let Some(Level { role, is_aside }) = self.open.pop() else {
             return;
         };
+        if let Some(copy) = &mut self.article {
+            copy.close();
+        }
         self.voids -= usize::from(role == Role::Void);
         if self.voids == 0 {
             self.asides -= usize::from(is_aside);
@@ -111,7 +127,11 @@ impl<'a> Walk<'a> {
     /// The page, with the positions of its blocks; fields derived from the text afterwards
     /// are left empty.
     pub(super) fn finish(self) -> (Extracted, Layout) {
-        let (mut extracted, layout) = self.collector.finish();
+        let (mut extracted, mut layout) = self.collector.finish();
+        if let Some(chosen) = self.article.and_then(article::Copy::article) {
+            layout.choose(&chosen);
+        }
+        layout.pieces = Vec::new();
         let (flow, images) = (&extracted.flow, &mut extracted.images);
         self.neighbours.surround(flow, images, self.options);
         (extracted, layout)

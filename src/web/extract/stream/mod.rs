@@ -30,7 +30,7 @@ mod tokenizer;
 use std::borrow::Cow;
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Extractor, Fallback};
+use crate::page::{Extracted, Fallback};
 
 use super::Options;
 use super::attributes::Attributes;
@@ -54,9 +54,6 @@ pub(super) fn walk(
     html: &str,
     options: &Options,
 ) -> Result<(Extracted, Layout), Fallback> {
-    if [Some(options.extractor), options.documents].contains(&Some(Extractor::Article)) {
-        return Err(Fallback::Extractor);
-    }
     let html = normalised(html).ok_or(Fallback::Nul)?;
     match Stream::new(page, None, &html, options).run() {
         Ok(walk) => Ok(walk.finish()),
@@ -324,6 +321,6 @@ impl<'h, 'a> Stream<'h, 'a> {
     /// Handles the text of the page, or of an element that has no markup within.
     fn add_text(&mut self, text: &str) {
         self.nodes += 1;
-        self.walk.text(text, false);
+        self.walk.text(text);
     }
 }

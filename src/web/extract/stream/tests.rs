@@ -7,10 +7,19 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
+use crate::page::Extractor;
 use crate::web::extract::{html, limits};
 
 fn page() -> PageUrl {
     PageUrl::parse("http://a.test/b/c").unwrap()
+}
+
+/// The options of a job that leaves out nothing: the article is searched for as well.
+fn options() -> Options {
+    Options {
+        documents: Some(Extractor::Article),
+        ..Options::default()
+    }
 }
 
 type Read = Result<(Extracted, Layout), String>;
@@ -19,7 +28,7 @@ type Read = Result<(Extracted, Layout), String>;
 fn both(html: &str, options: &Options) -> [Read; 2] {
     let page = page();
     let tree = limits::parse(html, options)
-        .map(|tree| html::walk(&page, &tree, options, None))
+        .map(|tree| html::walk(&page, &tree, options))
         .map_err(|excess| excess.to_string());
     let stream = walk(&page, html, options).map_err(|why| why.name().to_owned());
     [tree, stream]
@@ -27,7 +36,7 @@ fn both(html: &str, options: &Options) -> [Read; 2] {
 
 /// Asserts that the stream reads the page, and as the tree does.
 fn assert_streams(html: &str) {
-    let [tree, stream] = both(html, &Options::default());
+    let [tree, stream] = both(html, &options());
     assert_eq!(stream, tree, "{html}");
 }
 
@@ -113,7 +122,7 @@ proptest! {
     #[test]
     fn any_page_is_read_as_from_a_tree(html in soup(), nesting in 5usize..30, nodes in 5usize..60) {
         let limits = Options { max_nesting: nesting, max_nodes: nodes, ..Options::default() };
-        for options in [Options::default(), limits] {
+        for options in [options(), limits] {
             let [tree, stream] = both(&html, &options);
             // The tree within a template is not measured exactly, as no tree is built.
             if stream.is_ok() && (tree.is_ok() || !html.contains("<template")) {
@@ -164,7 +173,7 @@ proptest! {
                 _ => html.truncate(to - 1),
             }
         }
-        let [tree, stream] = both(&html, &Options::default());
+        let [tree, stream] = both(&html, &options());
         prop_assert!(stream.is_err() || stream == tree, "{}", html);
     }
 }
@@ -186,7 +195,7 @@ fn hostile_pages_are_read_as_from_trees() {
             }
         }
         let html = String::from_utf8_lossy(&body);
-        let [tree, stream] = both(limits::cap(&html, max), &Options::default());
+        let [tree, stream] = both(limits::cap(&html, max), &options());
         if stream.is_ok() {
             assert!(stream == tree, "{}", case.name);
             streamed += 1;
@@ -216,7 +225,7 @@ fn compare(folder: &Path) -> (usize, BTreeMap<String, usize>) {
             };
             let html = String::from_utf8_lossy(&bytes);
             let html = limits::cap(&html, Options::default().max_text_bytes);
-            let [tree, stream] = both(html, &Options::default());
+            let [tree, stream] = both(html, &options());
             match stream {
                 Ok(_) => {
                     assert!(stream == tree, "{}", path.display());
