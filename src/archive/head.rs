@@ -257,7 +257,7 @@ fn arc(line: &[u8], known: Option<Version>) -> Option<Head> {
     let date = (2..fields.len().checked_sub(2)?).rev();
     let date = date
         .into_iter()
-        .find(|at| fields.get(*at).is_some_and(|f| is_date(&f)))?;
+        .find(|at| fields.get(*at).is_some_and(|f| is_date(f)))?;
     let url = fields.get(..date - 1)?.join(&b' ');
     let colon = memchr(b':', &url)?;
     let scheme = url.get(..colon).filter(|scheme| !scheme.is_empty())?;
@@ -271,7 +271,7 @@ fn arc(line: &[u8], known: Option<Version>) -> Option<Head> {
     let code = code.filter(|_| after >= two).and_then(|at| fields.get(at));
     let version = match known {
         Some(version) => version,
-        None if code.is_some_and(|code| is_code(code)) => Version::Arc2,
+        None if code.is_some_and(is_code) => Version::Arc2,
         None => Version::Arc1,
     };
     // Files whose lines are of the other version than they say exist.

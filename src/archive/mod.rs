@@ -11,6 +11,10 @@
 //! | `decode` | a file to stretches of decompressed bytes | gap, gzip, head, window, zstd |
 //! | `separator` | what stands between records | head, record |
 //! | `reader` | the records of a file, and the gaps between them | decode, gap, head, record, separator |
+//! | `digest` | digests of blocks and payloads, compared | record |
+//! | `body` | stored bodies without their codings | gap, zstd |
+//! | `http` | the HTTP response in a record | body, digest, gap, head |
+//! | `revisit` | which record has the contents of a revisit | gap, record |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
 //! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and
@@ -19,12 +23,16 @@
 //!
 //! Nothing here knows a crawl or fetches anything.
 
+mod body;
 mod decode;
+pub mod digest;
 pub mod gap;
 mod gzip;
 mod head;
+pub mod http;
 pub mod reader;
 pub mod record;
+pub mod revisit;
 mod separator;
 #[cfg(test)]
 mod tests;
