@@ -62,7 +62,7 @@
 //! | `outputs` | append-only outputs: images and sidecars, sentences, documents, logs | values |
 //! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, outputs |
 //! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
-//! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, outputs, crawl |
+//! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
 //! | `lab` | local test webs, and experiments on them | everything but the commands |
 //!
 //! The commands belong to the binary: one thin file each under `src/commands`.

@@ -15,6 +15,8 @@
 //! | `body` | stored bodies without their codings | gap, zstd |
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
 //! | `revisit` | which record has the contents of a revisit | gap, record |
+//! | `files` | which files are archives, by their names | nothing |
+//! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
 //! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and
@@ -24,8 +26,10 @@
 //! Nothing here knows a crawl or fetches anything.
 
 mod body;
+pub mod check;
 mod decode;
 pub mod digest;
+pub mod files;
 pub mod gap;
 mod gzip;
 mod head;

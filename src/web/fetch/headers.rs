@@ -4,8 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    ETAG, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION,
-    RETRY_AFTER,
+    HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
 };
 
 use crate::address::PageUrl;
@@ -114,8 +113,10 @@ fn escaped(value: &HeaderValue) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+    use reqwest::header::{ETAG, LAST_MODIFIED};
+
+    use super::*;
 
     /// The longest validator that is kept.
     const MAX_VALIDATOR: usize = 1024;
