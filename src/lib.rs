@@ -58,10 +58,11 @@
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
 //! | `web` | one request, one document, and the rules that apply: scope, robots, sitemap, fetch, extract | values |
+//! | `archive` | WARC and ARC read and written, CDXJ, WACZ | values |
 //! | `outputs` | append-only outputs: images and sidecars, sentences, documents, logs | values |
 //! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, outputs |
 //! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
-//! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, outputs, crawl |
+//! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
 //! | `lab` | local test webs, and experiments on them | everything but the commands |
 //!
 //! The commands belong to the binary: one thin file each under `src/commands`.
@@ -80,6 +81,7 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
+pub mod archive;
 pub mod clock;
 pub mod config;
 pub mod corpus;

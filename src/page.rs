@@ -175,7 +175,24 @@ pub struct Validators {
     pub last_modified: Option<String>,
 }
 
+/// The longest validator that is kept: it is stored with every page and sent with every
+/// visit, and no server needs more to distinguish two versions.
+const MAX_VALIDATOR: usize = 1024;
+
 impl Validators {
+    /// Takes them from a head, of which `first` gives the first value of a name.
+    pub fn of<'h>(first: impl Fn(&str) -> Option<&'h [u8]>) -> Self {
+        let kept = |name: &str| {
+            let value = first(name)?;
+            let fits = (1..=MAX_VALIDATOR).contains(&value.len());
+            fits.then(|| value.iter().map(|byte| char::from(*byte)).collect())
+        };
+        Self {
+            etag: kept("etag"),
+            last_modified: kept("last-modified"),
+        }
+    }
+
     /// Whether a request has to be unconditional.
     pub fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod annotate;
+mod archive;
 mod config;
 mod crawl;
 mod ctl;
@@ -126,6 +127,8 @@ pub enum Command {
     Ui(ui::Ui),
     /// Remove samples from a job that is not running, and never fetch them again.
     Takedown(takedown::Takedown),
+    /// Check WARC and ARC files, or count what is stored in them.
+    Archive(archive::Archive),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -236,6 +239,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Report(report) => report.run(),
         Command::Ui(ui) => ui.run(),
         Command::Takedown(takedown) => takedown.run(),
+        Command::Archive(archive) => return archive.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

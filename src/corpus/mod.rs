@@ -7,6 +7,7 @@
 //! | `agreement` | the agreement of the annotators | annotate |
 //! | `export` | the best images, or the documents, as a data set | rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
+//! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
 //! | `takedown` | removes samples from a job permanently | crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
@@ -17,4 +18,5 @@ pub mod annotate;
 pub mod export;
 pub mod rank;
 pub mod report;
+pub mod stored;
 pub mod takedown;

@@ -27,6 +27,18 @@ pub struct TermsHeaders {
     pub links: Vec<String>,
 }
 
+impl TermsHeaders {
+    /// Takes them from a head, of which `all` gives the values of a name.
+    pub fn of(all: impl Fn(&str) -> Vec<String>) -> Self {
+        Self {
+            robots_tags: all("x-robots-tag"),
+            tdm_reservation: all("tdm-reservation"),
+            tdm_policy: all("tdm-policy"),
+            links: all("link"),
+        }
+    }
+}
+
 /// What a page or its headers ask of crawlers (`X-Robots-Tag`, meta robots).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -111,6 +111,29 @@ fn plain(text: &str) -> String {
     plain.replace("://", "\\://").replace("www.", "www\\.")
 }
 
+/// A table with columns of equal width, the first to the left and the others to the right.
+pub(in crate::corpus) fn on_terminal(table: &Table) -> String {
+    let mut out = String::new();
+    let rows = std::iter::once(&table.head).chain(&table.rows);
+    let width = |n: usize| {
+        let cells = rows.clone().filter_map(move |row| row.get(n));
+        cells.map(|c| c.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    for row in rows.clone() {
+        for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let cell = sanitize::shown(cell);
+            // Writing into a string does not fail.
+            let _ok = match n {
+                0 => write!(out, "{cell:<width$}"),
+                _ => write!(out, "  {cell:>width$}"),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
 impl Report {
     /// The results and the first table, for a terminal.
     pub fn summary(&self) -> String {
@@ -127,23 +150,7 @@ impl Report {
             out.push('\n');
         }
         for table in sections::summary(self) {
-            let rows = std::iter::once(&table.head).chain(&table.rows);
-            let width = |n: usize| {
-                let cells = rows.clone().filter_map(move |row| row.get(n));
-                cells.map(|c| c.chars().count()).max().unwrap_or_default()
-            };
-            let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-            for row in rows.clone() {
-                for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                    let cell = sanitize::shown(cell);
-                    // Writing into a string does not fail.
-                    let _ok = match n {
-                        0 => write!(out, "{cell:<width$}"),
-                        _ => write!(out, "  {cell:>width$}"),
-                    };
-                }
-                out.push('\n');
-            }
+            out.push_str(&on_terminal(&table));
         }
         out
     }

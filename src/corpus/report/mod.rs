@@ -39,8 +39,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+pub(in crate::corpus) use self::markdown::on_terminal;
 pub use self::politeness::Politeness;
 pub use self::rows::{BucketFigures, Ending, HostFigures, KindFigures};
+pub(in crate::corpus) use self::sections::{Table, count};
+pub(in crate::corpus) use self::tally::Tally;
 pub use self::tally::{Counted, Series};
 pub use self::text::{ModelUse, Packet, Perplexity};
 pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};

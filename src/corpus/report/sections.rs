@@ -23,7 +23,7 @@ pub(super) struct Section {
 
 /// A table; the first column is text, the others are figures.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::corpus) struct Table {
     /// The names of the columns.
     pub head: Vec<String>,
     /// The rows, each as long as the head.
@@ -516,7 +516,7 @@ impl Section {
 }
 
 /// A number with a comma between thousands.
-pub(super) fn count(n: u64) -> String {
+pub(in crate::corpus) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -11,7 +11,7 @@ const MAX_NAMES: usize = 10_000;
 
 /// Counts names.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(in crate::corpus) struct Tally {
     names: HashMap<String, u64>,
     others: u64,
 }
@@ -25,6 +25,20 @@ impl Tally {
             self.names.insert(name.to_owned(), 1);
         } else {
             self.others += 1;
+        }
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: Self) {
+        self.others += other.others;
+        for (name, n) in other.names {
+            if let Some(count) = self.names.get_mut(&name) {
+                *count += n;
+            } else if self.names.len() < MAX_NAMES {
+                self.names.insert(name, n);
+            } else {
+                self.others += n;
+            }
         }
     }
 

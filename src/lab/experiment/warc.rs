@@ -1,29 +1,29 @@
-//! Reads a web from WARC files (ISO 28500, WARC 1.0 and 1.1), compressed or not.
+//! Reads a web from the WARC and ARC files of a crawl.
 //!
 //! The first response of each address counts. Bodies that a crawl would read are kept in
-//! memory, compressed; for others only the type is kept. Everything after a broken record
-//! is lost, with a warning.
+//! memory, compressed; for others only the type is kept. What is damaged is left out, with a
+//! warning.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::read::{DeflateDecoder, GzDecoder, MultiGzDecoder};
+use flate2::read::GzDecoder;
 use flate2::{Compression, write::GzEncoder};
 use rustc_hash::FxHashMap;
 
 use crate::address::PageUrl;
+use crate::archive;
+use crate::archive::gap::Gap;
+use crate::archive::http::{Response, ResponseError};
+use crate::archive::reader::{Item, ReadError, Reader};
+use crate::archive::record::Kind;
 use crate::fs::IoError;
 use crate::page::{Fetched, TermsHeaders, Validators};
 
-/// The most bytes of the header of a record, and of that of a response.
-const MAX_HEAD: usize = 64 << 10;
-/// The most header lines.
-const MAX_LINES: usize = 256;
-/// The body of a response longer than this is skipped; no page is so long.
-const MAX_BYTES: u64 = 32 << 20;
+/// Of a longer body only the beginning is kept; no page is so long.
+const MAX_BYTES: usize = 32 << 20;
 
 /// Why a WARC file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,9 @@ pub enum ArchiveError {
     /// The operating system reported an error.
     #[error("{0}; correct `web` in the plan")]
     Io(#[from] IoError),
+    /// A file could not be read to its end.
+    #[error("{0}; correct `web` in the plan")]
+    Read(#[from] ReadError),
     /// It contains no response.
     #[error("{path} contains no response of a web server; give a WARC file of a crawl", path = path.display())]
     Empty {
@@ -62,21 +65,17 @@ struct ArchivedPage {
 #[derive(Debug)]
 pub(super) struct Archive(FxHashMap<PageUrl, ArchivedPage>);
 
-/// The WARC files at a path: itself, or those in the folder, by name; empty for anything
+/// The archives at a path: itself, or those in the folder, by name; empty for anything
 /// else.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
-    let is_warc = |path: &Path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.to_ascii_lowercase();
-        name.ends_with(".warc") || name.ends_with(".warc.gz")
-    };
     if !path.is_dir() {
-        return Ok(is_warc(path).then(|| path.to_owned()).into_iter().collect());
+        let named = archive::files::is_named(path).then(|| path.to_owned());
+        return Ok(named.into_iter().collect());
     }
     let mut files = Vec::new();
     for entry in path.read_dir().map_err(IoError::at(path, "listing"))? {
         let path = entry.map_err(IoError::at(path, "listing"))?.path();
-        if is_warc(&path) {
+        if archive::files::is_named(&path) {
             files.push(path);
         }
     }
@@ -93,25 +92,33 @@ impl Archive {
     pub(super) fn open(files: &[PathBuf], path: &Path) -> Result<Self, ArchiveError> {
         let mut kept = FxHashMap::default();
         for path in files {
-            let file = File::open(path).map_err(IoError::at(path, "opening"))?;
-            let mut file = BufReader::new(file);
-            let begin = file.fill_buf().map_err(IoError::at(path, "reading"))?;
-            let mut records: Box<dyn BufRead> = if begin.starts_with(&[0x1F, 0x8B]) {
-                Box::new(BufReader::new(MultiGzDecoder::new(file)))
-            } else {
-                Box::new(file)
-            };
-            let mut number = 0_u64;
-            while let Some(record) = {
-                number += 1;
-                next(&mut records).unwrap_or_else(|error| {
-                    let path = path.display();
-                    tracing::warn!("{path}: what comes after record {number} is lost: {error}");
-                    None
-                })
-            } {
-                if let Some((url, response)) = record.response() {
-                    kept.entry(url).or_insert(response);
+            let mut reader = Reader::open(path)?;
+            while let Some(item) = reader.next_item()? {
+                match item {
+                    Item::Gap(Gap { place, why }) => tracing::warn!(
+                        "{}: {} bytes from {} on are left out: {}",
+                        path.display(),
+                        place.length,
+                        place.offset,
+                        why.text()
+                    ),
+                    Item::Record(mut entry) => {
+                        if entry.record.kind != Kind::Response {
+                            continue;
+                        }
+                        let uri = entry.record.uri.as_deref().map(PageUrl::parse);
+                        let Some(Ok(url)) = uri else { continue };
+                        match Response::read(&mut entry, MAX_BYTES) {
+                            Ok(response) => {
+                                let page = archived(&url, response);
+                                let page = page.map_err(IoError::at(path, "compressing"))?;
+                                kept.entry(url).or_insert(page);
+                            }
+                            // It is told as a gap.
+                            Err(ResponseError::Damaged(_)) => {}
+                            Err(error) => tracing::warn!("{url} is left out: {error}"),
+                        }
+                    }
                 }
             }
         }
@@ -150,118 +157,24 @@ impl Archive {
     }
 }
 
-fn wrong(why: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
-}
-
-/// A record of any kind.
-struct Record {
-    /// Its header lines.
-    head: Vec<u8>,
-    block: Vec<u8>,
-}
-
-/// The next record; `None` at the end of the file.
-fn next(file: &mut dyn BufRead) -> io::Result<Option<Record>> {
-    let mut line = Vec::new();
-    // Two line ends stand between records.
-    while line.trim_ascii().is_empty() {
-        line.clear();
-        if read_line(file, &mut line)? == 0 {
-            return Ok(None);
-        }
-    }
-    if !line.starts_with(b"WARC/") {
-        return Err(wrong("it does not begin with `WARC/`"));
-    }
-    let mut head = Vec::new();
-    while !head.ends_with(b"\n\r\n") && !head.ends_with(b"\n\n") {
-        if read_line(file, &mut head)? == 0 {
-            return Err(wrong("its header has no end"));
-        }
-    }
-    let length = of_head(&head, "content-length").and_then(|n| n.parse::<u64>().ok());
-    let length = length.ok_or_else(|| wrong("it has no Content-Length"))?;
-    let mut block = Vec::new();
-    let read = file.take(length.min(MAX_BYTES)).read_to_end(&mut block)?;
-    let read = read as u64;
-    let rest = length.saturating_sub(read);
-    if read < length.min(MAX_BYTES) || io::copy(&mut file.take(rest), &mut io::sink())? < rest {
-        return Err(wrong("it is truncated"));
-    }
-    if rest > 0 {
-        block.clear();
-    }
-    Ok(Some(Record { head, block }))
-}
-
-/// Appends a line, including its end; returns its length.
-fn read_line(file: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
-    let before = line.len();
-    let read = file.take(MAX_HEAD as u64).read_until(b'\n', line)?;
-    if before + read > MAX_HEAD {
-        Err(wrong("its header is longer than any"))
-    } else {
-        Ok(read)
-    }
-}
-
-/// A header line of a record, by its name in lower case.
-fn of_head(head: &[u8], name: &str) -> Option<String> {
-    let mut lines = [httparse::EMPTY_HEADER; MAX_LINES];
-    let httparse::Status::Complete((_, lines)) = httparse::parse_headers(head, &mut lines).ok()?
-    else {
-        return None;
-    };
-    let line = lines.iter().find(|l| l.name.eq_ignore_ascii_case(name))?;
-    Some(String::from_utf8_lossy(line.value).trim().to_owned())
-}
-
-impl Record {
-    /// The response in the record, if it is one of HTTP with a known status.
-    fn response(&self) -> Option<(PageUrl, ArchivedPage)> {
-        if !of_head(&self.head, "warc-type")?.eq_ignore_ascii_case("response") {
-            return None;
-        }
-        let url = of_head(&self.head, "warc-target-uri")?;
-        let url = PageUrl::parse(url.trim_start_matches('<').trim_end_matches('>')).ok()?;
-        let mut lines = [httparse::EMPTY_HEADER; MAX_LINES];
-        let mut response = httparse::Response::new(&mut lines);
-        let parsed = response.parse(&self.block).ok()?;
-        let httparse::Status::Complete(head) = parsed else {
-            return None;
-        };
-        let all = |name: &str| -> Vec<String> {
-            let lines = response.headers.iter();
-            let lines = lines.filter(|line| line.name.eq_ignore_ascii_case(name));
-            let text = |line: &httparse::Header<'_>| String::from_utf8_lossy(line.value).into();
-            lines.map(text).collect()
-        };
-        let one = |name: &str| all(name).into_iter().next();
-        let status = response.code?;
-        let content_type = one("content-type");
-        let reads = status == 200 && content_type.as_deref().is_none_or(is_text);
-        let body = self.block.get(head..).filter(|_| reads).unwrap_or_default();
-        let body = decoded(body, one("transfer-encoding"), one("content-encoding"));
-        let body = body.unwrap_or_else(|error| {
-            tracing::warn!("the body of {url} counts as empty: {error}");
-            Vec::new()
-        });
-        let to = one("location").filter(|_| (300..400).contains(&status));
-        let kept = ArchivedPage {
-            status,
-            to: to.and_then(|to| url.join(&to).ok()),
-            content_type,
-            terms: TermsHeaders {
-                robots_tags: all("x-robots-tag"),
-                tdm_reservation: all("tdm-reservation"),
-                tdm_policy: all("tdm-policy"),
-                links: all("link"),
-            },
-            packed: pack(&body).ok()?,
-        };
-        Some((url, kept))
-    }
+/// A response, with its body if a crawl would read it.
+fn archived(url: &PageUrl, response: Response) -> io::Result<ArchivedPage> {
+    let all = response.all("location");
+    let to = all
+        .first()
+        .filter(|_| (300..400).contains(&response.status));
+    let to = to.and_then(|to| url.join(to).ok());
+    let fetched = response.into_fetched();
+    let media = fetched.content_type.as_deref();
+    let reads = fetched.status == 200 && media.is_none_or(is_text);
+    let body = if reads { &fetched.body[..] } else { &[] };
+    Ok(ArchivedPage {
+        status: fetched.status,
+        to,
+        packed: pack(body)?,
+        terms: fetched.terms,
+        content_type: fetched.content_type,
+    })
 }
 
 fn is_text(content_type: &str) -> bool {
@@ -273,57 +186,6 @@ fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     packed.write_all(body)?;
     packed.finish()
-}
-
-/// The body without its transfer and content codings (RFC 9112 section 7.1, RFC 9110
-/// section 8.4.1). Some archives keep the encoded body, others only the names of the
-/// codings.
-fn decoded(body: &[u8], transfer: Option<String>, content: Option<String>) -> io::Result<Vec<u8>> {
-    let is = |coding: &Option<String>, name: &str| {
-        let coding = coding.as_deref().unwrap_or_default().trim();
-        coding.eq_ignore_ascii_case(name)
-    };
-    let body = match is(&transfer, "chunked").then(|| unchunked(body)).flatten() {
-        Some(body) => body,
-        None => body.to_vec(),
-    };
-    let mut plain = Vec::new();
-    let read = |reader: &mut dyn Read, plain: &mut Vec<u8>| {
-        let read = reader.take(MAX_BYTES).read_to_end(plain);
-        read.map(|_| ())
-    };
-    if body.starts_with(&[0x1F, 0x8B]) {
-        read(&mut MultiGzDecoder::new(body.as_slice()), &mut plain)?;
-    } else if is(&content, "deflate") && !body.trim_ascii_start().starts_with(b"<") {
-        let zlib = flate2::read::ZlibDecoder::new(body.as_slice());
-        if read(&mut { zlib }, &mut plain).is_err() {
-            plain.clear();
-            read(&mut DeflateDecoder::new(body.as_slice()), &mut plain)?;
-        }
-    } else if (is(&content, "br") || is(&content, "zstd")) && std::str::from_utf8(&body).is_err() {
-        return Err(wrong("its coding is neither gzip nor deflate"));
-    } else {
-        return Ok(body);
-    }
-    Ok(plain)
-}
-
-/// The body joined from its chunks; `None` if there are none.
-fn unchunked(mut body: &[u8]) -> Option<Vec<u8>> {
-    let mut whole = Vec::new();
-    loop {
-        let httparse::Status::Complete((head, length)) = httparse::parse_chunk_size(body).ok()?
-        else {
-            return None;
-        };
-        let chunk = body.get(head..)?;
-        let length = usize::try_from(length).ok()?;
-        if length == 0 {
-            return Some(whole);
-        }
-        whole.extend_from_slice(chunk.get(..length)?);
-        body = chunk.get(length..)?.strip_prefix(b"\r\n")?;
-    }
 }
 
 #[cfg(test)]
@@ -420,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_precedes_a_broken_record_counts() {
+    fn a_broken_record_is_left_out() {
         let html = "200 OK\r\nContent-Type: text/html";
         let good = record("response", "http://a.test/", &answer(html, b"<p>a"));
         for rest in [
@@ -431,8 +293,10 @@ mod tests {
             b"no record\r\n",
             &[b"WARC/1.1\r\nA: ".as_slice(), &[b'a'; 100_000]].concat(),
         ] {
-            let archive = open(&[&good, rest].concat(), "a.warc").unwrap();
-            assert_eq!(body(&archive, "http://a.test/"), "<p>a");
+            for bytes in [[&good, rest].concat(), [rest, b"\r\n", &good].concat()] {
+                let archive = open(&bytes, "a.warc").unwrap();
+                assert_eq!(body(&archive, "http://a.test/"), "<p>a");
+            }
             let error = open(rest, "b.warc").unwrap_err().to_string();
             assert!(error.contains("no response"), "{error}");
         }
@@ -447,7 +311,6 @@ mod tests {
         fn no_file_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
             let head = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 20\r\n\r\n";
             drop(open(&[head.as_slice(), &bytes].concat(), "a.warc"));
-            drop(decoded(&bytes, Some("chunked".into()), Some("deflate".into())));
         }
     }
 }

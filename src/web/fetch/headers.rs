@@ -4,16 +4,11 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
-    LOCATION, RETRY_AFTER,
+    HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
 };
 
 use crate::address::PageUrl;
 use crate::page::{TermsHeaders, Validators};
-
-/// The longest validator that is kept: it is stored with every page and sent with every
-/// visit, and no server needs more to distinguish two versions.
-const MAX_VALIDATOR: usize = 1024;
 
 /// Whether a status redirects (RFC 9110 section 15.4). 300 counts if it names a preferred
 /// choice; 304, 305 and 306 never do.
@@ -69,26 +64,12 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// The headers that state terms of use.
 pub(super) fn terms(headers: &HeaderMap) -> TermsHeaders {
-    let all = |name: &str| headers.get_all(name).iter().map(text).collect();
-    TermsHeaders {
-        robots_tags: all("x-robots-tag"),
-        tdm_reservation: all("tdm-reservation"),
-        tdm_policy: all("tdm-policy"),
-        links: all("link"),
-    }
+    TermsHeaders::of(|name| headers.get_all(name).iter().map(text).collect())
 }
 
 /// The server's identifiers for this version of the page (RFC 9110 section 8.8).
 pub(super) fn validators(headers: &HeaderMap) -> Validators {
-    let kept = |name: HeaderName| {
-        let value = headers.get(name)?.as_bytes();
-        let fits = (1..=MAX_VALIDATOR).contains(&value.len());
-        fits.then(|| value.iter().map(|byte| char::from(*byte)).collect())
-    };
-    Validators {
-        etag: kept(ETAG),
-        last_modified: kept(LAST_MODIFIED),
-    }
+    Validators::of(|name| headers.get(name).map(HeaderValue::as_bytes))
 }
 
 /// The condition for any other version (RFC 9110 sections 13.1.2 and 13.1.3). Both headers
@@ -132,8 +113,13 @@ fn escaped(value: &HeaderValue) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+    use reqwest::header::{ETAG, LAST_MODIFIED};
+
+    use super::*;
+
+    /// The longest validator that is kept.
+    const MAX_VALIDATOR: usize = 1024;
 
     fn location(bytes: &[u8]) -> Result<String, String> {
         let from = PageUrl::parse("https://example.org/a/b?q").unwrap();

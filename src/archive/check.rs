@@ -1,0 +1,238 @@
+//! Reads whole files and tells what is in them and what is wrong.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+use super::digest::{Compared, Digests, Verdict};
+use super::gap::Gap;
+use super::reader::{Entry, Item, ReadError, Reader};
+use crate::progress::Step;
+
+/// Gaps and wrong digests that are kept of a file; all are counted.
+const MOST: usize = 1_000;
+/// Names of types that are kept; files may have invented any number.
+const MOST_NAMES: usize = 50;
+/// How often progress is told, in bytes.
+const EVERY: u64 = 1 << 20;
+
+/// What is in one file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Checked {
+    /// The file.
+    pub file: PathBuf,
+    /// How many bytes of it were read.
+    pub bytes: u64,
+    /// Records that were read to their end.
+    pub records: u64,
+    /// The bytes of their blocks.
+    pub block_bytes: u64,
+    /// Records by format, as `WARC/1.1`.
+    pub versions: BTreeMap<String, u64>,
+    /// Records by type, as `response`.
+    pub kinds: BTreeMap<String, u64>,
+    /// Digests of whole records.
+    pub digests: Counts,
+    /// Records with wrong digests, at most 1000.
+    pub wrong: Vec<Wrong>,
+    /// The number of gaps.
+    pub gap_count: u64,
+    /// The gaps, at most 1000.
+    pub gaps: Vec<Gap>,
+    /// Why the file could not be read any further.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Digests by what came of comparing them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Those of the bytes.
+    pub right: u64,
+    /// Those of other bytes.
+    pub wrong: u64,
+    /// Those of unknown algorithms, or malformed.
+    pub unknown: u64,
+}
+
+/// A record with a wrong digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Where the record begins in the file.
+    pub offset: u64,
+    /// Where it begins in what comes out of the compressed member at `offset`, if it is not
+    /// the first record there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<u64>,
+    /// Its type.
+    pub kind: String,
+    /// Its address.
+    pub uri: Option<String>,
+    /// The digest.
+    #[serde(flatten)]
+    pub compared: Compared,
+}
+
+impl Checked {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.gap_count == 0 && self.digests.wrong == 0 && self.failed.is_none()
+    }
+
+    fn count<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), ReadError> {
+        let mut digests = Digests::of(&entry.record);
+        if !digests.is_empty() {
+            loop {
+                // Damage is told by the reader, as a gap.
+                let Ok(piece) = entry.fill_buf() else { break };
+                if piece.is_empty() {
+                    break;
+                }
+                digests.update(piece);
+                let n = piece.len();
+                entry.consume(n);
+            }
+        }
+        if entry.finish()?.is_none() {
+            return Ok(());
+        }
+        let record = &entry.record;
+        self.records += 1;
+        self.block_bytes += record.length;
+        add(&mut self.versions, record.version.name());
+        add(&mut self.kinds, record.kind.name());
+        for compared in digests.finish() {
+            match compared.verdict {
+                Verdict::Right => self.digests.right += 1,
+                Verdict::Unknown => self.digests.unknown += 1,
+                Verdict::Wrong => {
+                    self.digests.wrong += 1;
+                    if self.wrong.len() < MOST {
+                        self.wrong.push(Wrong {
+                            offset: record.offset,
+                            inside: record.inside,
+                            kind: record.kind.name().to_owned(),
+                            uri: record.uri.clone(),
+                            compared,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add(names: &mut BTreeMap<String, u64>, name: &str) {
+    let name = match names.contains_key(name) || names.len() < MOST_NAMES {
+        true => name,
+        false => "others",
+    };
+    *names.entry(name.to_owned()).or_default() += 1;
+}
+
+/// Reads a stream to its end. `read` is told from time to time how many more bytes were
+/// read.
+pub fn check(source: impl Read, file: &Path, mut read: impl FnMut(u64)) -> Checked {
+    let mut checked = Checked {
+        file: file.to_owned(),
+        ..Checked::default()
+    };
+    let mut reader = Reader::new(source, file);
+    loop {
+        let done = match reader.next_item() {
+            Ok(None) => break,
+            Ok(Some(Item::Record(entry))) => checked.count(entry),
+            Ok(Some(Item::Gap(gap))) => {
+                checked.gap_count += 1;
+                if checked.gaps.len() < MOST {
+                    checked.gaps.push(gap);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = done {
+            checked.failed = Some(error.to_string());
+            break;
+        }
+        let position = reader.position();
+        if position - checked.bytes >= EVERY {
+            read(position - checked.bytes);
+            checked.bytes = position;
+        }
+    }
+    read(reader.position() - checked.bytes);
+    checked.bytes = reader.position();
+    checked
+}
+
+/// Does something with each file, on all cores; returns the results in the order of the
+/// files. `work` gets a function that it tells how many more bytes it has read, for a
+/// progress of the name `what`.
+///
+/// # Errors
+///
+/// The first file whose size cannot be read.
+pub fn on_all_cores<T: Send>(
+    files: &[PathBuf],
+    what: &'static str,
+    work: impl Fn(&Path, &dyn Fn(u64)) -> T + Sync,
+) -> io::Result<Vec<T>> {
+    let sizes = files.iter().map(|file| Ok(file.metadata()?.len()));
+    let total: u64 = sizes.sum::<io::Result<u64>>()?;
+    let step = Mutex::new(Step::begin(what, Some(total)));
+    let read = |bytes: u64| {
+        let mut step = step.lock().unwrap_or_else(PoisonError::into_inner);
+        step.advance(bytes);
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(at) else {
+                return done;
+            };
+            done.push((at, work(file, &read)));
+        }
+    };
+    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores.min(files.len()))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        let ended = threads.into_iter().map(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        ended.flatten().collect()
+    });
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, done)| done).collect())
+}
+
+/// Checks files on all cores.
+///
+/// # Errors
+///
+/// The first file whose size cannot be read. A file that cannot be read otherwise is told in
+/// its [`Checked::failed`].
+pub fn check_all(files: &[PathBuf]) -> io::Result<Vec<Checked>> {
+    on_all_cores(files, "reading archives", |path, read| {
+        let opened = File::open(path);
+        match opened {
+            Ok(file) => check(file, path, read),
+            Err(error) => Checked {
+                file: path.to_owned(),
+                failed: Some(error.to_string()),
+                ..Checked::default()
+            },
+        }
+    })
+}

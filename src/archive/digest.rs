@@ -1,0 +1,372 @@
+//! The digests that records carry (`WARC-Block-Digest`, `WARC-Payload-Digest`: ISO 28500
+//! sections 5.8 and 5.9), computed as warcio does.
+//!
+//! The block is everything behind the head of the record. The payload of an HTTP message is
+//! what follows its head, with the transfer coding that it has in the archive; that of any
+//! other record is the block.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use md5::Md5;
+use memchr::memchr_iter;
+use serde::Serialize;
+use sha1::Sha1;
+use sha2::{Digest, Sha256, Sha512};
+
+use super::record::{Kind, Record};
+
+/// The longest head of an HTTP message that is looked through for its end.
+const MAX_HTTP_HEAD: usize = 1 << 20;
+
+/// Which bytes a digest is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The block.
+    Block,
+    /// The payload.
+    Payload,
+}
+
+/// What came of comparing a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is that of the bytes.
+    Right,
+    /// It is that of other bytes.
+    Wrong,
+    /// The algorithm is unknown, or the value malformed.
+    Unknown,
+}
+
+/// A digest that a record declares, compared with its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// Of which bytes.
+    pub part: Part,
+    /// The digest as declared.
+    pub declared: String,
+    /// The result.
+    pub verdict: Verdict,
+}
+
+/// An algorithm, and what was digested with it so far.
+#[derive(Debug, Clone)]
+enum Running {
+    Sha1(Sha1),
+    Sha256(Sha256),
+    Sha512(Box<Sha512>),
+    Md5(Md5),
+}
+
+impl Running {
+    /// By the name before the colon, as `sha1` or `SHA-256`.
+    fn of(name: &str) -> Option<Self> {
+        let plain: String = name.chars().filter(|c| *c != '-').collect();
+        match plain.to_ascii_lowercase().as_str() {
+            "sha1" => Some(Self::Sha1(Sha1::new())),
+            "sha256" => Some(Self::Sha256(Sha256::new())),
+            "sha512" => Some(Self::Sha512(Box::new(Sha512::new()))),
+            "md5" => Some(Self::Md5(Md5::new())),
+            _ => None,
+        }
+    }
+
+    /// The length of the digest in bytes.
+    fn length(&self) -> usize {
+        match self {
+            Self::Sha1(_) => 20,
+            Self::Sha256(_) => 32,
+            Self::Sha512(_) => 64,
+            Self::Md5(_) => 16,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha1(running) => running.update(bytes),
+            Self::Sha256(running) => running.update(bytes),
+            Self::Sha512(running) => running.update(bytes),
+            Self::Md5(running) => running.update(bytes),
+        }
+    }
+
+    fn finish(self) -> Vec<u8> {
+        match self {
+            Self::Sha1(running) => running.finalize().to_vec(),
+            Self::Sha256(running) => running.finalize().to_vec(),
+            Self::Sha512(running) => running.finalize().to_vec(),
+            Self::Md5(running) => running.finalize().to_vec(),
+        }
+    }
+}
+
+/// A digest that is being computed, with the one that it is compared to.
+#[derive(Debug, Clone)]
+struct Open {
+    part: Part,
+    declared: String,
+    /// `None` if nothing can be compared.
+    running: Option<(Running, Vec<u8>)>,
+}
+
+impl Open {
+    fn of(part: Part, declared: &str) -> Self {
+        let running = declared.split_once(':').and_then(|(name, value)| {
+            let running = Running::of(name.trim())?;
+            let value = decode(value.trim(), running.length())?;
+            Some((running, value))
+        });
+        Self {
+            part,
+            declared: declared.to_owned(),
+            running,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        if let Some((running, _)) = &mut self.running {
+            running.update(bytes);
+        }
+    }
+
+    fn finish(self) -> Compared {
+        let is_right = self
+            .running
+            .map(|(running, value)| running.finish() == value);
+        let verdict = match is_right {
+            None => Verdict::Unknown,
+            Some(true) => Verdict::Right,
+            Some(false) => Verdict::Wrong,
+        };
+        Compared {
+            part: self.part,
+            declared: self.declared,
+            verdict,
+        }
+    }
+}
+
+/// Compares the digests of a record with its block, which is given piece by piece.
+#[derive(Debug, Clone)]
+pub struct Digests {
+    block: Option<Open>,
+    payload: Option<Open>,
+    /// The head of an HTTP message, until its end was found.
+    head: Option<Vec<u8>>,
+}
+
+impl Digests {
+    /// For what a record declares. The payload of a revisit is in another record, and that
+    /// of a segment in several: those are not compared.
+    pub fn of(record: &Record) -> Self {
+        let declared = |part, name| Some(Open::of(part, record.header(name)?));
+        let is_here =
+            record.kind != Kind::Revisit && record.header("warc-segment-number").is_none();
+        let payload = declared(Part::Payload, "warc-payload-digest").filter(|_| is_here);
+        let waits = payload.is_some() && record.is_http();
+        Self {
+            block: declared(Part::Block, "warc-block-digest"),
+            payload,
+            head: waits.then(Vec::new),
+        }
+    }
+
+    /// Whether there is nothing to compare, so that the block need not be read for it.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_none() && self.payload.is_none()
+    }
+
+    /// Takes the next bytes of the block.
+    pub fn update(&mut self, bytes: &[u8]) {
+        if let Some(block) = &mut self.block {
+            block.update(bytes);
+        }
+        let Some(payload) = &mut self.payload else {
+            return;
+        };
+        let Some(head) = &mut self.head else {
+            return payload.update(bytes);
+        };
+        // Usually the whole head comes with the first piece, and nothing is copied.
+        let joined;
+        let all = if head.is_empty() {
+            bytes
+        } else {
+            head.extend_from_slice(bytes);
+            joined = std::mem::take(head);
+            joined.as_slice()
+        };
+        if let Some(end) = http_head_end(all) {
+            payload.update(all.get(end..).unwrap_or_default());
+            self.head = None;
+        } else if all.len() <= MAX_HTTP_HEAD {
+            *head = all.to_vec();
+        } else {
+            // There is no head, so there is no payload.
+            payload.running = None;
+            self.head = None;
+        }
+    }
+
+    /// The results, after the last byte of the block.
+    pub fn finish(self) -> Vec<Compared> {
+        let all = [self.block, self.payload].into_iter().flatten();
+        all.map(Open::finish).collect()
+    }
+}
+
+/// The end of the head of an HTTP message: behind its empty line, which may end with a line
+/// feed alone.
+pub(super) fn http_head_end(bytes: &[u8]) -> Option<usize> {
+    memchr_iter(b'\n', bytes).find_map(|end| match bytes.get(end + 1..)? {
+        [b'\n', ..] => Some(end + 2),
+        [b'\r', b'\n', ..] => Some(end + 3),
+        _ => None,
+    })
+}
+
+/// The bytes of a digest of `length` bytes, in base 32 as usual, in base 16, or in base 64
+/// with either alphabet (RFC 4648).
+fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
+    let bare = text.trim_end_matches('=');
+    let bytes = if bare.len() == 2 * length {
+        base16ct::mixed::decode_vec(bare).ok()?
+    } else if bare.len() == (8 * length).div_ceil(5) {
+        base32(bare)?
+    } else if text.contains(['-', '_']) {
+        URL_SAFE.decode(text).ok()?
+    } else {
+        STANDARD.decode(text).ok()?
+    };
+    (bytes.len() == length).then_some(bytes)
+}
+
+fn base32(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let (mut bits, mut count) = (0_u32, 0);
+    for letter in text.bytes() {
+        let five = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a',
+            b'2'..=b'7' => letter - b'2' + 26,
+            _ => return None,
+        };
+        bits = (bits << 5 | u32::from(five)) & 0xFFF;
+        count += 5;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xFF).ok()?);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::record::Version;
+    use super::*;
+
+    fn record(kind: &str, digests: &[(&str, &str)]) -> Record {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Record {
+            version: Version::Warc10,
+            kind: Kind::of(kind),
+            uri: Some("http://a.test/".to_owned()),
+            date: None,
+            headers: digests.iter().map(owned).collect(),
+            length: 0,
+            file: Path::new("a.warc").into(),
+            offset: 0,
+            inside: None,
+        }
+    }
+
+    fn verdicts(record: &Record, block: &[u8]) -> Vec<(Part, Verdict)> {
+        let mut found = Vec::new();
+        for size in [1, 2, 7, 1 << 20] {
+            let mut digests = Digests::of(record);
+            block.chunks(size).for_each(|piece| digests.update(piece));
+            let all = digests.finish().into_iter();
+            found.push(all.map(|c| (c.part, c.verdict)).collect());
+        }
+        assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
+        found.pop().unwrap()
+    }
+
+    #[test]
+    fn every_writing_of_a_digest() {
+        // Of the word "word1".
+        for right in [
+            "sha1:VJWPRMZA5SPHZAJ74NIHVJZTI376IJH6",
+            "SHA-1:vjwprmza5sphzaj74nihvjzti376ijh6",
+            "sha1:AA6CF8B320EC9E7C813FE3507AA73346FFE424FE",
+            "sha1:qmz4syDsnnyBP+NQeqczRv/kJP4=",
+            "sha1:qmz4syDsnnyBP-NQeqczRv_kJP4=",
+            "md5:7220293ac62f90c5c2fa5af3ad6794cd",
+            "sha256:8b10450019daaf7c2812e14cf6edeb2263e2b45f3a2ef4342a8a3cde8ff7df5f",
+        ] {
+            let record = record("resource", &[("WARC-Block-Digest", right)]);
+            assert_eq!(
+                verdicts(&record, b"word1"),
+                [(Part::Block, Verdict::Right)],
+                "{right}"
+            );
+            assert_eq!(
+                verdicts(&record, b"test"),
+                [(Part::Block, Verdict::Wrong)],
+                "{right}"
+            );
+        }
+        for unknown in [
+            "blake3:ABC",
+            "sha1",
+            "sha1:",
+            "sha1:abc",
+            "md5:zz",
+            "sha1:\u{fc}",
+        ] {
+            let record = record("resource", &[("WARC-Block-Digest", unknown)]);
+            assert_eq!(
+                verdicts(&record, b"word1"),
+                [(Part::Block, Verdict::Unknown)]
+            );
+        }
+    }
+
+    #[test]
+    fn the_payload_begins_behind_the_head() {
+        let declared = [
+            (
+                "WARC-Payload-Digest",
+                "sha1:VJWPRMZA5SPHZAJ74NIHVJZTI376IJH6",
+            ),
+            ("warc-block-digest", "sha1:VJWPRMZA5SPHZAJ74NIHVJZTI376IJH6"),
+        ];
+        let payload = |verdict| [(Part::Block, Verdict::Wrong), (Part::Payload, verdict)];
+        let response = record("response", &declared);
+        for head in ["HTTP/1.1 200 OK\r\nA: b\r\n\r\n", "HTTP/1.0 200\nA: b\n\n"] {
+            let block = [head, "word1"].concat();
+            assert_eq!(
+                verdicts(&response, block.as_bytes()),
+                payload(Verdict::Right)
+            );
+        }
+        assert_eq!(verdicts(&response, b"no head"), payload(Verdict::Wrong));
+        let resource = record("resource", &declared);
+        let both = [
+            (Part::Block, Verdict::Right),
+            (Part::Payload, Verdict::Right),
+        ];
+        assert_eq!(verdicts(&resource, b"word1"), both);
+        let revisit = record("revisit", &declared);
+        assert_eq!(
+            verdicts(&revisit, b"word1"),
+            [(Part::Block, Verdict::Right)]
+        );
+        assert!(Digests::of(&record("response", &[])).is_empty());
+    }
+}

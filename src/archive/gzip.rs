@@ -1,0 +1,173 @@
+//! Members of gzip (RFC 1952).
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use memchr::memchr;
+
+use super::gap::Why;
+
+/// What every member begins with: two bytes of magic, and deflate as its method.
+pub(super) const MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
+/// The length of what follows the compressed data: checksum and length.
+pub(super) const TRAILER: usize = 8;
+/// The longest header; its name and comment have no other limit.
+const MAX_HEADER: usize = 70 << 10;
+
+/// What bytes begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Header {
+    /// A header of so many bytes.
+    Whole(usize),
+    /// A part of one.
+    Part,
+    /// Something else.
+    Not,
+}
+
+/// Reads the header of a member.
+pub(super) fn header(bytes: &[u8]) -> Header {
+    const FIXED: usize = 10;
+    let begin = bytes.get(..MAGIC.len()).unwrap_or(bytes);
+    if !MAGIC.starts_with(begin) {
+        return Header::Not;
+    }
+    let Some(flags) = bytes.get(3) else {
+        return Header::Part;
+    };
+    // Reserved bits must be zero.
+    if flags & 0xE0 != 0 {
+        return Header::Not;
+    }
+    match rest_of_header(bytes, *flags, FIXED) {
+        Some(end) if end <= bytes.len() => Header::Whole(end),
+        _ if bytes.len() > MAX_HEADER => Header::Not,
+        _ => Header::Part,
+    }
+}
+
+/// The end of the header; `None` if its length is not known yet.
+fn rest_of_header(bytes: &[u8], flags: u8, mut end: usize) -> Option<usize> {
+    const CHECK: u8 = 2;
+    const EXTRA: u8 = 4;
+    const NAME: u8 = 8;
+    const COMMENT: u8 = 16;
+    if flags & EXTRA != 0 {
+        let length = bytes.get(end..end + 2)?;
+        let [low, high] = length.try_into().ok()?;
+        end += 2 + usize::from(u16::from_le_bytes([low, high]));
+    }
+    for field in [NAME, COMMENT] {
+        if flags & field != 0 {
+            end += memchr(0, bytes.get(end..)?)? + 1;
+        }
+    }
+    if flags & CHECK != 0 {
+        end += 2;
+    }
+    Some(end)
+}
+
+/// How far a step of decompressing came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Bytes taken from the input.
+    pub(super) read: usize,
+    /// Bytes written to the output.
+    pub(super) written: usize,
+    /// The compressed data ended.
+    pub(super) ended: bool,
+}
+
+/// Decompresses the data of one member after another.
+#[derive(Debug)]
+pub(super) struct Inflater {
+    inflate: Decompress,
+    crc: Crc,
+}
+
+impl Default for Inflater {
+    fn default() -> Self {
+        Self {
+            inflate: Decompress::new(false),
+            crc: Crc::new(),
+        }
+    }
+}
+
+impl Inflater {
+    /// Begins a member, behind its header.
+    pub(super) fn begin(&mut self) {
+        self.inflate.reset(false);
+        self.crc.reset();
+    }
+
+    /// Decompresses what fits into `output`.
+    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, Why> {
+        let before = (self.inflate.total_in(), self.inflate.total_out());
+        let status = self
+            .inflate
+            .decompress(input, output, FlushDecompress::None);
+        let status = status.map_err(|_| Why::Compression)?;
+        let count = |now: u64, before: u64| usize::try_from(now - before).unwrap_or_default();
+        let written = count(self.inflate.total_out(), before.1);
+        self.crc.update(output.get(..written).unwrap_or_default());
+        Ok(Step {
+            read: count(self.inflate.total_in(), before.0),
+            written,
+            ended: status == Status::StreamEnd,
+        })
+    }
+
+    /// Holds the data against the checksum and the length behind them.
+    pub(super) fn check(&self, trailer: [u8; TRAILER]) -> Result<(), Why> {
+        let [a, b, c, d, e, f, g, h] = trailer;
+        let stated = (
+            u32::from_le_bytes([a, b, c, d]),
+            u32::from_le_bytes([e, f, g, h]),
+        );
+        if stated == (self.crc.sum(), self.crc.amount()) {
+            Ok(())
+        } else {
+            Err(Why::Checksum)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, GzBuilder};
+
+    use super::*;
+
+    #[test]
+    fn headers_of_every_form() {
+        let plain = GzBuilder::new().write(Vec::new(), Compression::fast());
+        let full = GzBuilder::new()
+            .extra(vec![7; 300])
+            .filename("a.warc")
+            .comment("b");
+        for mut writer in [plain, full.write(Vec::new(), Compression::fast())] {
+            writer.write_all(b"text").unwrap();
+            let bytes = writer.finish().unwrap();
+            let Header::Whole(length) = header(&bytes) else {
+                panic!("{:?}", header(&bytes));
+            };
+            for n in 0..length {
+                assert_eq!(header(&bytes[..n]), Header::Part, "{n} of {length}");
+            }
+            let mut inflater = Inflater::default();
+            let mut out = [0; 10];
+            inflater.begin();
+            let step = inflater.step(&bytes[length..], &mut out).unwrap();
+            assert!(step.ended && out.starts_with(b"text") && step.written == 4);
+            let trailer = &bytes[length + step.read..];
+            assert_eq!(inflater.check(trailer.try_into().unwrap()), Ok(()));
+            assert_eq!(inflater.check([0; 8]), Err(Why::Checksum));
+        }
+        assert_eq!(header(b"\x1f\x8b\x07"), Header::Not);
+        assert_eq!(header(b"\x1f\x8b\x08\xe0"), Header::Not);
+        let endless = [b"\x1f\x8b\x08\x08\0\0\0\0\0\0".as_slice(), &[b'a'; 80_000]].concat();
+        assert_eq!(header(&endless), Header::Not);
+    }
+}

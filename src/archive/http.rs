@@ -1,0 +1,327 @@
+//! The HTTP response in a record.
+
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use bytes::Bytes;
+use httparse::{EMPTY_HEADER, ParserConfig, Status};
+
+use super::body::{self, BodyError};
+use super::digest::http_head_end;
+use super::gap::{Damaged, Why};
+use super::head::text;
+use crate::page::{Fetched, TermsHeaders, Validators};
+
+/// The longest head of a response in bytes.
+const MAX_HEAD: usize = 256 << 10;
+/// The most lines of it.
+const MAX_LINES: usize = 512;
+
+/// A response as it was stored, its body decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// Names and values in the order of the response. A value has its bytes as received;
+    /// the parts of a folded line are joined by spaces.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body without its transfer and content codings, at most the given cap.
+    pub body: Bytes,
+    /// The body was longer than the cap.
+    pub truncated: bool,
+    /// The stored body ends before its coding does: the crawler stored only a part.
+    pub cut: bool,
+}
+
+/// Why a record has no usable response.
+#[derive(Debug, thiserror::Error)]
+pub enum ResponseError {
+    /// The record is damaged or cut; the reader reports the gap.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+    /// The file cannot be read.
+    #[error("the record cannot be read: {0}")]
+    Io(io::Error),
+    /// It does not begin with the head of an HTTP response.
+    #[error("the record contains no HTTP response: {0}")]
+    Head(&'static str),
+    /// The body is not what its headers say.
+    #[error("the body cannot be decoded: {0}")]
+    Coding(io::Error),
+}
+
+impl ResponseError {
+    fn of(error: io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match inner {
+            Some(Damaged(why)) => Self::Damaged(Damaged(*why)),
+            None => Self::Io(error),
+        }
+    }
+}
+
+impl Response {
+    /// Reads the block of a record, of whose decoded body at most `cap` bytes are kept. The
+    /// block is read to its end, so that a record that was cut is never taken for a whole
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// [`ResponseError`] says what is wrong with the record.
+    pub fn read(mut block: impl BufRead, cap: usize) -> Result<Self, ResponseError> {
+        let head = read_head(&mut block)?;
+        let (status, headers) = parse_head(&head)?;
+        let mut response = Self {
+            status,
+            headers,
+            body: Bytes::new(),
+            truncated: false,
+            cut: false,
+        };
+        let chunked = response.listed("transfer-encoding");
+        let chunked = chunked.iter().any(|coding| coding == "chunked");
+        let codings = response.listed("content-encoding");
+        match body::read(&mut block, chunked, &codings, cap) {
+            Ok(body) => {
+                response.body = Bytes::from(body.bytes);
+                response.truncated = body.truncated;
+                response.cut = body.cut;
+            }
+            Err(BodyError::Block(error)) => return Err(ResponseError::of(error)),
+            Err(BodyError::Coding(error)) => return Err(ResponseError::Coding(error)),
+        }
+        io::copy(&mut block, &mut io::sink()).map_err(ResponseError::of)?;
+        Ok(response)
+    }
+
+    /// The first value of a name, whatever its case.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let mut all = self.headers.iter();
+        let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_slice())
+    }
+
+    /// All values of a name as text, malformed UTF-8 replaced.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        let all = self.headers.iter();
+        let found = all.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let text = |(_, value): &(_, Vec<u8>)| String::from_utf8_lossy(value).into_owned();
+        found.map(text).collect()
+    }
+
+    /// The members of a list header, in lower case (RFC 9110 section 5.6.1).
+    fn listed(&self, name: &str) -> Vec<String> {
+        let values = self.all(name).join(",").to_ascii_lowercase();
+        let members = values.split(',').map(|member| member.trim().to_owned());
+        members.filter(|member| !member.is_empty()).collect()
+    }
+
+    /// The character encoding that the response declares in `Content-Type`; else what the
+    /// crawler detected and noted, as Common Crawl's did in `x-commoncrawl-DetectedCharset`.
+    pub fn charset(&self) -> Option<String> {
+        let media = self.all("content-type");
+        let named = media.first().and_then(|media| {
+            let mut parameters = media.split(';').skip(1);
+            parameters.find_map(|parameter| {
+                let (name, value) = parameter.split_once('=')?;
+                let value = value.trim().trim_matches(['"', '\'']);
+                let is_charset = name.trim().eq_ignore_ascii_case("charset");
+                (is_charset && !value.is_empty()).then(|| value.to_owned())
+            })
+        });
+        named.or_else(|| {
+            let detected = self.all("x-commoncrawl-detectedcharset");
+            detected.into_iter().find(|charset| !charset.is_empty())
+        })
+    }
+
+    /// The response as the pipeline has it from a fetch of the same bytes. It took no time.
+    pub fn into_fetched(self) -> Fetched {
+        Fetched {
+            status: self.status,
+            content_type: self.all("content-type").into_iter().next(),
+            terms: TermsHeaders::of(|name| self.all(name)),
+            validators: Validators::of(|name| self.header(name)),
+            truncated: self.truncated || self.cut,
+            body: self.body,
+            elapsed: Duration::ZERO,
+        }
+    }
+}
+
+/// Reads up to the empty line behind the head.
+fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ResponseError> {
+    let mut head = Vec::new();
+    loop {
+        let there = block.fill_buf().map_err(ResponseError::of)?;
+        if there.is_empty() {
+            // Some responses are nothing but a head without its end.
+            return Ok(head);
+        }
+        let before = head.len();
+        let piece = there.get(..MAX_HEAD).unwrap_or(there);
+        head.extend_from_slice(piece);
+        let taken = piece.len();
+        if let Some(end) = http_head_end(&head) {
+            head.truncate(end);
+            block.consume(end - before);
+            return Ok(head);
+        }
+        block.consume(taken);
+        if head.len() >= MAX_HEAD {
+            return Err(ResponseError::Head("its head has no end"));
+        }
+    }
+}
+
+type Lines = Vec<(String, Vec<u8>)>;
+
+/// Reads a head as browsers do: a version that is unknown, a missing reason, lines that end
+/// with a line feed alone, folded lines and lines that are no header are all tolerated.
+fn parse_head(head: &[u8]) -> Result<(u16, Lines), ResponseError> {
+    let wrong = ResponseError::Head;
+    let end = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
+    let (first, rest) = head.split_at(end);
+    let status = status_of(first).ok_or(wrong("its status line is malformed"))?;
+    // The status line may be one that the parser refuses.
+    let mut whole = b"HTTP/1.1 200 OK\r\n".to_vec();
+    whole.extend_from_slice(rest);
+    if http_head_end(&whole).is_none() {
+        whole.extend_from_slice(b"\r\n\r\n");
+    }
+    let mut lines = vec![EMPTY_HEADER; MAX_LINES];
+    let mut response = httparse::Response::new(&mut lines);
+    let mut config = ParserConfig::default();
+    config
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .allow_space_before_first_header_name(true)
+        .ignore_invalid_headers_in_responses(true);
+    match config.parse_response(&mut response, &whole) {
+        Ok(Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(wrong("its head has too many lines")),
+        _ => return Err(wrong("its head is malformed")),
+    }
+    let lines = response.headers.iter();
+    let lines = lines.map(|line| (line.name.to_owned(), unfolded(line.value)));
+    Ok((status, lines.collect()))
+}
+
+/// The status of `HTTP/1.1 200 OK`: the first number of three digits behind the version.
+fn status_of(line: &[u8]) -> Option<u16> {
+    let line = text(line.get(..64).unwrap_or(line));
+    let mut words = line.split_ascii_whitespace();
+    let version = words.next()?.to_ascii_uppercase();
+    let digits = words.next()?.get(..3)?;
+    let is_known = version.starts_with("HTTP/") || version == "HTTP" || version == "ICY";
+    let status = digits
+        .parse()
+        .ok()
+        .filter(|status| (100..1000).contains(status));
+    status.filter(|_| is_known)
+}
+
+/// A value whose lines are joined by a space each (RFC 9112 section 5.2).
+fn unfolded(value: &[u8]) -> Vec<u8> {
+    if memchr::memchr(b'\n', value).is_none() {
+        return value.to_vec();
+    }
+    let lines = value.split(|byte| *byte == b'\n');
+    let lines: Vec<&[u8]> = lines.map(<[u8]>::trim_ascii).collect();
+    lines.join(&b' ')
+}
+
+impl From<Why> for ResponseError {
+    fn from(why: Why) -> Self {
+        Self::Damaged(Damaged(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(stored: &[u8]) -> Result<Response, String> {
+        Response::read(stored, 1_000).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn heads_of_every_form() {
+        for (head, status) in [
+            ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n", 200),
+            ("HTTP/1.0 404\r\nA: b\r\n\r\n", 404),
+            ("HTTP/2 301 \r\nA: b\r\n\r\n", 301),
+            ("HTTP/1.1  200OK\nA: b\n\n", 200),
+            ("HTTP/1.1 200 \u{dc}bel\r\nA : b\r\nno header\r\n\r\n", 200),
+            ("ICY 200 OK\r\na:b\r\n\r\n", 200),
+            ("http/1.1 999 Odd\r\nA:\r\n b\r\n\r\n", 999),
+        ] {
+            let response = read([head, "body"].concat().as_bytes()).unwrap();
+            assert_eq!(response.status, status, "{head}");
+            assert_eq!(response.header("a"), Some(&b"b"[..]), "{head}");
+            assert_eq!(response.body, "body", "{head}");
+        }
+        let folded = b"HTTP/1.1 200 OK\r\nA: one\r\n\ttwo\r\nB: \xfc\xff\r\n\r\n";
+        let response = read(folded).unwrap();
+        assert_eq!(response.header("A"), Some(&b"one two"[..]));
+        assert_eq!(response.header("B"), Some(&b"\xfc\xff"[..]));
+        assert_eq!(
+            read(b"HTTP/1.1 204 No Content\r\nA: b").unwrap().status,
+            204
+        );
+        for bad in [
+            "",
+            "<html>",
+            "HTTP/1.1 OK\r\n\r\n",
+            "HTTP/1.1 20\r\n\r\n",
+            "GET / HTTP/1.1",
+        ] {
+            assert!(read(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let long = [b"HTTP/1.1 200 OK\r\n".as_slice(), &[b'a'; MAX_HEAD]].concat();
+        assert!(read(&long).unwrap_err().contains("no end"));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(600));
+        assert!(read(many.as_bytes()).unwrap_err().contains("too many"));
+    }
+
+    #[test]
+    fn it_becomes_what_a_fetch_gives() {
+        let stored = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\
+            ETag: \"a\xfc\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+            X-Robots-Tag: noai\r\nX-Robots-Tag: noindex\r\nTDM-Reservation: 1\r\n\
+            Link: </a>; rel=b\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntext\r\n0\r\n\r\n";
+        let response = read(stored).unwrap();
+        assert_eq!(response.charset().as_deref(), Some("utf-8"));
+        let fetched = response.into_fetched();
+        assert_eq!((fetched.status, fetched.body.as_ref()), (200, &b"text"[..]));
+        let media = fetched.content_type.as_deref();
+        assert_eq!(media, Some("text/html; charset=utf-8"));
+        assert_eq!(fetched.terms.robots_tags, ["noai", "noindex"]);
+        assert_eq!(fetched.terms.tdm_reservation, ["1"]);
+        assert_eq!(fetched.terms.links, ["</a>; rel=b"]);
+        assert_eq!(fetched.validators.etag.as_deref(), Some("\"a\u{fc}\""));
+        assert!(fetched.validators.last_modified.is_some() && !fetched.truncated);
+        let cut = read(&stored[..stored.len() - 8]).unwrap();
+        assert!(cut.cut && cut.into_fetched().truncated);
+    }
+
+    #[test]
+    fn charsets_of_common_crawl() {
+        let stored = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\
+            x-commoncrawl-DetectedCharset: ISO-8859-1\r\n\r\n";
+        let response = read(stored).unwrap();
+        assert_eq!(response.charset().as_deref(), Some("ISO-8859-1"));
+        let quoted = b"HTTP/1.1 200 OK\r\nContent-Type: a/b; x=y; Charset=\"Big5\"\r\n\r\n";
+        assert_eq!(read(quoted).unwrap().charset().as_deref(), Some("Big5"));
+    }
+
+    proptest::proptest! {
+        #![proptest_config(crate::tests::usual())]
+
+        #[test]
+        fn no_response_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+            drop(read(&bytes));
+            drop(read(&[b"HTTP/1.1 200 OK\r\n", bytes.as_slice()].concat()));
+        }
+    }
+}

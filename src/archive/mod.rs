@@ -1,0 +1,46 @@
+//! WARC and ARC files.
+//!
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `gap` | what could not be read, and why | nothing |
+//! | `record` | the head of a record, of either format | nothing |
+//! | `window` | the bytes of a stream that are in memory | nothing |
+//! | `head` | bytes to heads of records | gap, record |
+//! | `gzip` | members of gzip | gap |
+//! | `zstd` | frames of zstd, and the dictionary of a WARC | gap, gzip |
+//! | `decode` | a file to stretches of decompressed bytes | gap, gzip, head, window, zstd |
+//! | `separator` | what stands between records | head, record |
+//! | `reader` | the records of a file, and the gaps between them | decode, gap, head, record, separator |
+//! | `digest` | digests of blocks and payloads, compared | record |
+//! | `body` | stored bodies without their codings | gap, zstd |
+//! | `http` | the HTTP response in a record | body, digest, gap, head |
+//! | `revisit` | which record has the contents of a revisit | gap, record |
+//! | `files` | which files are archives, by their names | nothing |
+//! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
+//!
+//! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
+//! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and
+//! reading goes on with the next good record. A record that was cut is never taken for a
+//! whole one: its block ends with an error.
+//!
+//! Nothing here knows a crawl or fetches anything.
+
+mod body;
+pub mod check;
+mod decode;
+pub mod digest;
+pub mod files;
+pub mod gap;
+mod gzip;
+mod head;
+pub mod http;
+pub mod reader;
+pub mod record;
+pub mod revisit;
+mod separator;
+#[cfg(test)]
+mod tests;
+mod window;
+mod zstd;
+
+pub use reader::Reader;

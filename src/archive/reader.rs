@@ -1,0 +1,657 @@
+//! Reads the records of a file one after another, and goes on behind damage.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::decode::{Decoder, More, Start};
+use super::gap::{Fault, Gap, Place, Why};
+use super::head::{self, Formats, Head, Parsed};
+use super::record::{Kind, Record, Version};
+use super::separator;
+use crate::fs::IoError;
+
+/// Why a file cannot be read any further. Damage is no such reason: it is a [`Gap`].
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: reading failed at byte {offset}: {source}", file = file.display())]
+pub struct ReadError {
+    /// The file, as it was named to the reader.
+    pub file: Arc<Path>,
+    /// How far it was read.
+    pub offset: u64,
+    /// What the operating system reported.
+    pub source: io::Error,
+}
+
+/// What comes next in a file.
+#[derive(Debug)]
+pub enum Item<'r, R> {
+    /// A record.
+    Record(Entry<'r, R>),
+    /// A part that could not be read. If the record before was cut by it, that one's block
+    /// ended with an error.
+    Gap(Gap),
+}
+
+/// Reads a WARC or an ARC from any stream of bytes, which needs no seeking.
+///
+/// The format and the compression are found by the contents: WARC/1.0, 1.1, 0.17 and 0.18,
+/// ARC 1 and 2; plain, gzip with a member per record or with many records in a member, zstd
+/// with a frame per record and the dictionary of a WARC. Memory is bounded for every input:
+/// by some megabytes, and for zstd by a window of 128 MB besides.
+#[derive(Debug)]
+pub struct Reader<R> {
+    file: Arc<Path>,
+    decoder: Decoder<R>,
+    formats: Formats,
+    /// The decoder is within a stretch.
+    in_stretch: bool,
+    open: Option<Open>,
+    lost: Option<Lost>,
+    /// The line ends between the records of this file, if they are odd.
+    odd: Option<Vec<u8>>,
+    /// A record of this file was followed by the usual ones.
+    is_usual: bool,
+    note: Option<Gap>,
+}
+
+/// The record that is being read.
+#[derive(Debug)]
+struct Open {
+    begin: Spot,
+    version: Version,
+    /// Where its block begins within the stretch.
+    block: u64,
+    /// What is left of the block.
+    left: u64,
+    /// How it ended, when it has.
+    ended: Option<Result<Place, Why>>,
+}
+
+/// Where something begins.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    /// Where the stretch begins in the file.
+    stretch: u64,
+    /// The position within the stretch.
+    inside: u64,
+    /// A place in the file at or before it.
+    before: u64,
+}
+
+/// What is lost from somewhere to a place that is still to be found.
+#[derive(Debug)]
+struct Lost {
+    begin: Spot,
+    why: Why,
+    /// Where to search.
+    search: Search,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Search {
+    /// In the stretch, from this position on.
+    Stretch(u64),
+    /// In the file, from this place on; if it is a fine place to go on, at the present one.
+    File { from: u64, here: bool },
+}
+
+/// What was found where a record should begin.
+enum Found {
+    Head(Spot, Box<Head>, usize),
+    End,
+    Bad(Spot, Why),
+}
+
+impl Reader<File> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`IoError`] if it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, IoError> {
+        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        Ok(Self::new(file, path))
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads a stream, of which records say that they are from `file`. It is read in large
+    /// pieces and needs no buffer.
+    pub fn new(source: R, file: &Path) -> Self {
+        Self {
+            file: file.into(),
+            decoder: Decoder::new(source),
+            formats: Formats::default(),
+            in_stretch: false,
+            open: None,
+            lost: None,
+            odd: None,
+            is_usual: false,
+            note: None,
+        }
+    }
+
+    /// How far the file was read, in bytes, for showing progress.
+    pub fn position(&self) -> u64 {
+        self.decoder.file_position()
+    }
+
+    /// The next record or gap; `None` at the end. What is unread of the last record is
+    /// skipped, and verified like the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] if the stream itself fails.
+    pub fn next_item(&mut self) -> Result<Option<Item<'_, R>>, ReadError> {
+        match self.advance() {
+            Ok(None) => Ok(None),
+            Ok(Some(Next::Gap(gap))) => Ok(Some(Item::Gap(gap))),
+            Ok(Some(Next::Record(record))) => Ok(Some(Item::Record(Entry {
+                record: *record,
+                reader: self,
+            }))),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn error(&self, source: io::Error) -> ReadError {
+        ReadError {
+            file: self.file.clone(),
+            offset: self.decoder.file_position(),
+            source,
+        }
+    }
+
+    fn advance(&mut self) -> io::Result<Option<Next>> {
+        if self.open.is_some() {
+            self.skip()?;
+            self.close();
+        }
+        loop {
+            if let Some(note) = self.note.take() {
+                return Ok(Some(Next::Gap(note)));
+            }
+            if let Some(lost) = self.lost.take() {
+                return self.search(lost).map(|gap| Some(Next::Gap(gap)));
+            }
+            match self.find()? {
+                Found::End => return Ok(None),
+                Found::Head(begin, head, length) => {
+                    let record = self.begin(begin, *head, length)?;
+                    return Ok(Some(Next::Record(record)));
+                }
+                Found::Bad(begin, why) => self.lost = Some(self.lose(begin, why, None)),
+            }
+        }
+    }
+
+    /// Takes the record that has ended out of the way.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        if let Some(Err(why)) = open.ended {
+            self.lost = Some(self.lose(open.begin, why, Some(open.block)));
+        }
+    }
+
+    /// What is lost from `begin` on; `block` is where the block of the lost record begins.
+    fn lose(&self, begin: Spot, why: Why, block: Option<u64>) -> Lost {
+        let search = if self.in_stretch && !self.decoder.is_known() {
+            // Before the first record, anything may follow.
+            let from = begin.stretch + 1;
+            Search::File { from, here: false }
+        } else if self.in_stretch && !self.decoder.is_broken() {
+            Search::Stretch(block.unwrap_or(begin.inside + 1))
+        } else if self.in_stretch {
+            Search::File {
+                from: self.behind(begin),
+                here: why == Why::Checksum,
+            }
+        } else {
+            Search::File {
+                from: begin.stretch + 1,
+                here: false,
+            }
+        };
+        Lost { begin, why, search }
+    }
+
+    /// Where to search for what follows something that begins at `begin`, in a member that is
+    /// damaged. What is damaged may have taken parts of later members along, but nothing of
+    /// what was read before.
+    fn behind(&self, begin: Spot) -> u64 {
+        let member = self.decoder.behind_member();
+        if begin.inside == 0 {
+            member
+        } else {
+            member.max(begin.before)
+        }
+    }
+
+    /// The present place.
+    fn spot(&self) -> Spot {
+        let decoder = &self.decoder;
+        if self.in_stretch {
+            Spot {
+                stretch: decoder.begin_of_stretch(),
+                inside: decoder.position(),
+                before: decoder.before(),
+            }
+        } else {
+            Spot {
+                stretch: decoder.file_position(),
+                inside: 0,
+                before: decoder.file_position(),
+            }
+        }
+    }
+
+    /// Looks for a head at the present place.
+    fn find(&mut self) -> io::Result<Found> {
+        let mut begin = self.spot();
+        loop {
+            if !self.in_stretch {
+                begin = self.spot();
+                match self.decoder.start()? {
+                    Start::End => return Ok(Found::End),
+                    Start::Garbage(why) => return Ok(Found::Bad(begin, why)),
+                    Start::Stretch => self.in_stretch = true,
+                }
+                begin = self.spot();
+            }
+            self.decoder.mark();
+            match head::parse(self.decoder.unread(), self.formats) {
+                Parsed::Head(head, length) => return Ok(Found::Head(begin, head, length)),
+                Parsed::Not(why) => return Ok(Found::Bad(begin, why)),
+                Parsed::Part => {}
+            }
+            match self.decoder.more() {
+                Ok(More::Bytes) => {}
+                Ok(More::End) if self.decoder.unread().is_empty() => {
+                    self.in_stretch = false;
+                    if !self.decoder.is_compressed() {
+                        return Ok(Found::End);
+                    }
+                }
+                Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
+                Ok(More::End) => return Ok(Found::Bad(begin, Why::Truncated)),
+                Err(Fault::Damage(why)) => return Ok(Found::Bad(begin, why)),
+                Err(Fault::Io(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Begins a record behind its head.
+    fn begin(&mut self, begin: Spot, head: Head, length: usize) -> io::Result<Box<Record>> {
+        self.decoder.confirm();
+        self.decoder.consume(length);
+        let mut version = head.version;
+        if head.kind == Kind::Filedesc {
+            // The first line of an ARC's first block names its version.
+            self.ensure(1)?;
+            version = match self.decoder.unread() {
+                [b'2', ..] => Version::Arc2,
+                _ => Version::Arc1,
+            };
+            self.formats.arc = Some(version);
+        }
+        self.formats.only_warc |= !version.is_arc();
+        self.open = Some(Open {
+            begin,
+            version,
+            block: self.decoder.position(),
+            left: head.length,
+            ended: None,
+        });
+        let is_compressed = self.decoder.is_compressed();
+        Ok(Box::new(Record {
+            version,
+            kind: head.kind,
+            uri: head.uri,
+            date: head.date,
+            headers: head.headers,
+            length: head.length,
+            file: self.file.clone(),
+            offset: if is_compressed {
+                begin.stretch
+            } else {
+                begin.inside
+            },
+            inside: Some(begin.inside).filter(|inside| is_compressed && *inside > 0),
+        }))
+    }
+
+    /// Tries to have so many unread bytes of the stretch. Damage behind those that are there
+    /// is not told here: whoever needs the bytes meets it.
+    fn ensure(&mut self, length: usize) -> io::Result<()> {
+        while self.decoder.unread().len() < length {
+            match self.decoder.more() {
+                Ok(More::Bytes) => {}
+                Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
+                Ok(More::End) | Err(Fault::Damage(_)) => break,
+                Err(Fault::Io(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the open block; none at its end, after the end was verified.
+    fn block(&mut self) -> io::Result<&[u8]> {
+        let Some(open) = &self.open else {
+            return Ok(&[]);
+        };
+        let left = match open.ended {
+            Some(Err(why)) => return Err(why.error()),
+            Some(Ok(_)) => return Ok(&[]),
+            None => open.left,
+        };
+        if left == 0 {
+            return match self.end() {
+                Ok(()) => Ok(&[]),
+                Err(Fault::Io(error)) => Err(error),
+                Err(Fault::Damage(why)) => Err(self.cut(why)),
+            };
+        }
+        while self.decoder.unread().is_empty() {
+            match self.decoder.more() {
+                Ok(More::Bytes) => {}
+                Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
+                Ok(More::End) if self.decoder.is_compressed() => return Err(self.cut(Why::Length)),
+                Ok(More::End) => return Err(self.cut(Why::Truncated)),
+                Err(Fault::Damage(why)) => return Err(self.cut(why)),
+                Err(Fault::Io(error)) => return Err(error),
+            }
+        }
+        let there = self.decoder.unread();
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        Ok(there.get(..most).unwrap_or(there))
+    }
+
+    /// The open record cannot be read to its end.
+    fn cut(&mut self, why: Why) -> io::Error {
+        if let Some(open) = &mut self.open {
+            open.ended = Some(Err(why));
+        }
+        why.error()
+    }
+
+    fn consume(&mut self, n: usize) {
+        if let Some(open) = &mut self.open {
+            let n = n.min(usize::try_from(open.left).unwrap_or(usize::MAX));
+            open.left -= n as u64;
+            self.decoder.consume(n);
+        }
+    }
+
+    /// Skips the rest of the open record; damage in it is kept in its `ended`.
+    fn skip(&mut self) -> io::Result<()> {
+        loop {
+            let there = self.block().map(<[u8]>::len);
+            let n = match there {
+                Ok(n) => n,
+                Err(_) if self.open.as_ref().is_some_and(|open| open.ended.is_some()) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            if n == 0 {
+                return Ok(());
+            }
+            self.consume(n);
+        }
+    }
+
+    /// Verifies that the open record ends where its length says, and that the compressed
+    /// data do if it is the last of its member.
+    fn end(&mut self) -> Result<(), Fault> {
+        let Some(Open { begin, version, .. }) = self.open else {
+            return Ok(());
+        };
+        self.ensure(if version.is_arc() { 1 } else { 4 })?;
+        let at = self.decoder.position();
+        let usual = separator::length(self.decoder.unread(), version);
+        let odd = separator::odd(self.decoder.unread()).to_vec();
+        self.decoder.consume(usual.unwrap_or(odd.len()));
+        let is_over = self.is_over()?;
+        let is_fine = match usual {
+            Some(_) => is_over || self.goes_on(version, true)?,
+            None => self.takes(&odd, is_over) && (is_over || self.goes_on(version, false)?),
+        };
+        if !is_fine {
+            return Err(Fault::Damage(Why::Length));
+        }
+        let compressed = self.decoder.is_compressed();
+        let place = |from: u64, to: u64| Place {
+            offset: if compressed { begin.stretch } else { from },
+            length: to - from,
+            inside: compressed.then_some(from),
+        };
+        let end = self.decoder.position();
+        let mut whole = place(begin.inside, if usual.is_some() { end } else { at });
+        if usual.is_some() {
+            self.is_usual = true;
+        } else if self.odd.replace(odd).is_none() {
+            // Told once: a writer that errs here does so behind each record.
+            self.note = Some(Gap {
+                place: place(at, end),
+                why: Why::Separator,
+            });
+        }
+        if is_over {
+            self.in_stretch = false;
+            if compressed && begin.inside == 0 {
+                whole = Place {
+                    offset: begin.stretch,
+                    length: self.decoder.file_position() - begin.stretch,
+                    inside: None,
+                };
+            }
+        }
+        if let Some(open) = &mut self.open {
+            open.ended = Some(Ok(whole));
+        }
+        Ok(())
+    }
+
+    /// Whether odd line ends are those of the whole file, and not the sign of a length that
+    /// is wrong by a few bytes.
+    fn takes(&self, odd: &[u8], is_over: bool) -> bool {
+        let is_end = is_over && !self.decoder.is_compressed() && odd.len() < 4;
+        match &self.odd {
+            Some(known) if known == odd => true,
+            None if !self.is_usual => true,
+            _ => is_end,
+        }
+    }
+
+    /// Whether the stretch has no more bytes.
+    fn is_over(&mut self) -> Result<bool, Fault> {
+        Ok(self.decoder.unread().is_empty() && self.decoder.more()? == More::End)
+    }
+
+    /// Whether the next record begins here, or what stands here is none of the open record's
+    /// business.
+    fn goes_on(&mut self, version: Version, is_usual: bool) -> io::Result<bool> {
+        loop {
+            match head::parse(self.decoder.unread(), self.formats) {
+                Parsed::Head(..) => return Ok(true),
+                Parsed::Not(_) => break,
+                Parsed::Part => {
+                    let before = self.decoder.unread().len();
+                    self.ensure(before + 1)?;
+                    if self.decoder.unread().len() == before {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        if !is_usual {
+            return Ok(false);
+        }
+        self.ensure(separator::AHEAD)?;
+        Ok(separator::is_foreign(self.decoder.unread(), version))
+    }
+
+    /// Goes to the next place where a record begins, or to the end; returns what is lost.
+    fn search(&mut self, lost: Lost) -> io::Result<Gap> {
+        let Lost {
+            begin,
+            mut why,
+            mut search,
+        } = lost;
+        loop {
+            match search {
+                Search::Stretch(from) => match self.search_stretch(from) {
+                    Ok(true) => {
+                        // The file did not end; the length led beyond what followed.
+                        if why == Why::Truncated {
+                            why = Why::Length;
+                        }
+                        break;
+                    }
+                    Ok(false) if !self.decoder.is_compressed() => break,
+                    Ok(false) => {
+                        self.in_stretch = false;
+                        let from = self.decoder.file_position();
+                        search = Search::File { from, here: true };
+                    }
+                    Err(Fault::Io(error)) => return Err(error),
+                    Err(Fault::Damage(_)) => {
+                        let from = self.behind(begin);
+                        search = Search::File { from, here: false };
+                    }
+                },
+                Search::File { from, here } => {
+                    if !here || !self.decoder.is_at_start(self.formats)? {
+                        self.decoder.seek(from, self.formats)?;
+                    }
+                    self.in_stretch = false;
+                    break;
+                }
+            }
+        }
+        Ok(Gap {
+            place: self.since(begin),
+            why,
+        })
+    }
+
+    /// The place from `begin` to the present one.
+    fn since(&self, begin: Spot) -> Place {
+        let decoder = &self.decoder;
+        if self.in_stretch {
+            let compressed = decoder.is_compressed();
+            return Place {
+                offset: if compressed {
+                    begin.stretch
+                } else {
+                    begin.inside
+                },
+                length: decoder.position().saturating_sub(begin.inside),
+                inside: compressed.then_some(begin.inside),
+            };
+        }
+        let offset = if begin.inside == 0 {
+            begin.stretch
+        } else {
+            begin.before
+        };
+        Place {
+            offset,
+            length: decoder.file_position().saturating_sub(offset),
+            inside: None,
+        }
+    }
+
+    /// Goes to the next head in the stretch; `false` if there is none.
+    fn search_stretch(&mut self, from: u64) -> Result<bool, Fault> {
+        /// What a head is recognised by, or less.
+        const OVERLAP: usize = 40;
+        self.decoder.rewind(from);
+        loop {
+            self.decoder.mark();
+            let unread = self.decoder.unread();
+            let there = unread.len();
+            if let Some(at) = head::find(unread, 0, self.formats) {
+                self.decoder.consume(at);
+                if self.is_head()? {
+                    return Ok(true);
+                }
+                self.decoder.consume(1);
+                continue;
+            }
+            if self.decoder.more()? == More::End {
+                self.decoder.consume(there);
+                return Ok(false);
+            }
+            self.decoder.consume(there.saturating_sub(OVERLAP));
+        }
+    }
+
+    /// Whether a whole head stands here.
+    fn is_head(&mut self) -> Result<bool, Fault> {
+        loop {
+            match head::parse(self.decoder.unread(), self.formats) {
+                Parsed::Head(..) => return Ok(true),
+                Parsed::Not(_) => return Ok(false),
+                Parsed::Part => {
+                    if self.decoder.more()? == More::End {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What [`Reader::advance`] found.
+enum Next {
+    Record(Box<Record>),
+    Gap(Gap),
+}
+
+/// A record, from which its block is read.
+///
+/// The block ends with an error if it is damaged or cut, so it counts as whole only when it
+/// was read up to the end (a read of zero bytes), or when [`Self::finish`] says so.
+#[derive(Debug)]
+pub struct Entry<'r, R> {
+    /// Its head.
+    pub record: Record,
+    reader: &'r mut Reader<R>,
+}
+
+impl<R: Read> Entry<'_, R> {
+    /// Skips what is unread of the block, and verifies the end of the record. Returns its
+    /// place; `None` if it is damaged, and then the next item is a gap.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] if the stream itself fails.
+    pub fn finish(&mut self) -> Result<Option<Place>, ReadError> {
+        let skipped = self.reader.skip();
+        skipped.map_err(|error| self.reader.error(error))?;
+        let open = self.reader.open.as_ref();
+        Ok(open.and_then(|open| open.ended?.ok()))
+    }
+}
+
+impl<R: Read> Read for Entry<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut there = self.fill_buf()?;
+        let n = there.read(buffer)?;
+        self.consume(n);
+        Ok(n)
+    }
+}
+
+impl<R: Read> BufRead for Entry<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.reader.block()
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.reader.consume(n);
+    }
+}

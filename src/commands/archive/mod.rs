@@ -1,0 +1,47 @@
+//! `spoor archive check|stats FILE...`
+
+mod check;
+mod stats;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// Read WARC and ARC files.
+#[derive(Debug, Args)]
+pub struct Archive {
+    #[command(subcommand)]
+    what: Work,
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// The operation.
+#[derive(Debug, Subcommand)]
+enum Work {
+    /// Read files to their ends: records by type, digests, and what is damaged. The exit
+    /// code is 1 where something is wrong.
+    Check {
+        /// The files, or folders of them.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Count the stored pages by status, encoding, type, language, host, size and year.
+    Stats {
+        /// The files, or folders of them.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+}
+
+impl Archive {
+    /// Returns the exit code.
+    pub fn run(self) -> Result<u8> {
+        match self.what {
+            Work::Check { files } => check::run(&files, self.json),
+            Work::Stats { files } => stats::run(&files, self.json).map(|()| 0),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! `spoor archive stats FILE... [--json]`
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use spoor::archive::files;
+use spoor::corpus::stored;
+
+use crate::commands::print_json;
+
+pub fn run(paths: &[PathBuf], json: bool) -> Result<()> {
+    let files = files::listed(paths)?;
+    let stored = stored::stored(&files).context("the files cannot be read")?;
+    if json {
+        return print_json(&stored);
+    }
+    print!("{}", stored.text());
+    Ok(())
+}
