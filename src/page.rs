@@ -10,6 +10,7 @@ mod likelihood;
 mod nearness;
 mod terms;
 mod text;
+mod wire;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub use likelihood::{Judged, Likelihood};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
+pub use wire::Wire;
 
 /// What a task requests. All kinds share the clock of their host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -234,7 +234,7 @@ fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
     let bytes = if bare.len() == 2 * length {
         base16ct::mixed::decode_vec(bare).ok()?
     } else if bare.len() == (8 * length).div_ceil(5) {
-        base32(bare)?
+        of_base32(bare)?
     } else if text.contains(['-', '_']) {
         URL_SAFE.decode(text).ok()?
     } else {
@@ -243,7 +243,30 @@ fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
     (bytes.len() == length).then_some(bytes)
 }
 
-fn base32(text: &str) -> Option<Vec<u8>> {
+/// Bytes in base 32 (RFC 4648 section 6), without padding.
+pub(super) fn base32(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let mut text = String::with_capacity((8 * bytes.len()).div_ceil(5));
+    let (mut bits, mut count) = (0_u32, 0);
+    let mut letter = |five: u32| {
+        let letter = LETTERS.get((five & 31) as usize);
+        text.extend(letter.map(|letter| char::from(*letter)));
+    };
+    for byte in bytes {
+        bits = (bits << 8 | u32::from(*byte)) & 0xFFF;
+        count += 8;
+        while count >= 5 {
+            count -= 5;
+            letter(bits >> count);
+        }
+    }
+    if count > 0 {
+        letter(bits << (5 - count));
+    }
+    text
+}
+
+fn of_base32(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let (mut bits, mut count) = (0_u32, 0);
     for letter in text.bytes() {

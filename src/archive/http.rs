@@ -149,6 +149,28 @@ impl Response {
     }
 }
 
+/// A body without its content codings, in the order in which they were applied, and whether
+/// it was longer than `cap` bytes. `is_cut`: it may end before its codings do.
+///
+/// # Errors
+///
+/// The body is not what its codings say, or ends before they do.
+pub fn decoded(
+    body: &[u8],
+    codings: &[String],
+    cap: usize,
+    is_cut: bool,
+) -> io::Result<(Bytes, bool)> {
+    let read = body::read(&mut &*body, false, codings, cap);
+    let read = read.map_err(|error| match error {
+        BodyError::Block(error) | BodyError::Coding(error) => error,
+    })?;
+    if read.cut && !is_cut {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok((Bytes::from(read.bytes.into_boxed_slice()), read.truncated))
+}
+
 /// Reads up to the empty line behind the head.
 fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ResponseError> {
     let mut head = Vec::new();

@@ -16,6 +16,7 @@
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
 //! | `revisit` | which record has the contents of a revisit | gap, record |
 //! | `files` | which files are archives, by their names | nothing |
+//! | `writer` | exchanges to records | digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
@@ -41,6 +42,7 @@ mod separator;
 #[cfg(test)]
 mod tests;
 mod window;
+pub mod writer;
 mod zstd;
 
 pub use reader::Reader;

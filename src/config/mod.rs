@@ -57,9 +57,9 @@ pub use origin::Origin;
 pub use reference::{keys, nearest_key, reference};
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection, Images, Job,
-    Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection,
-    Text, Train,
+    Annotate, Archive, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection,
+    Images, Job, Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds,
+    StrategySection, Text, Train,
 };
 pub use units::Size;
 pub use values::Auto;
@@ -123,6 +123,8 @@ config! {
     images: Images,
     /// `[text]`
     text: Text,
+    /// `[archive]`
+    archive: Archive,
     /// `[consent]`
     consent: Consent,
     /// `[rank]`

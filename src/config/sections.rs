@@ -407,6 +407,17 @@ section! {
 }
 
 section! {
+    /// The archive of what was sent and received.
+    pub struct Archive = "archive" {
+        /// Whether every exchange with a server is written to archive/*.warc.gz (WARC 1.1,
+        /// ISO 28500): requests, responses with their bodies as received, and what the
+        /// crawl knows of each page. Pages and images whose terms of use forbid keeping
+        /// them are left out, as elsewhere.
+        enabled: bool = false;
+    }
+}
+
+section! {
     /// Which terms of use are obeyed. All statements of publishers are recorded with each
     /// sample, in the sidecars and the crawl log, whether obeyed or not. If they forbid
     /// the use of a page, its sentences, document and images are left out; if they forbid

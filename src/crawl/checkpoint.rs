@@ -10,12 +10,14 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use crate::config::Config;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Counts, Frontier, Policy};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
-use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
+use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::web::scope::{Scope, Takedowns};
 
 pub use backups::{Backups, renew as renew_backups, within as backups_of};
@@ -147,6 +149,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     }
     let mut outputs = Outputs::open(&folder, frontier.stamp())?;
     outputs.rotate_at(config.logs.rotate.bytes());
+    outputs.about(about(config));
     if !has_stamp {
         // The frontier is new, or was repaired without the record that holds the stamp.
         // The data that the stamp counts must be on disk first, because the system may
@@ -263,6 +266,29 @@ fn told(error: StoreError, job: &Path) -> OpenError {
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
         | (Io { .. } | Version { .. }, _) => error.into(),
     }
+}
+
+/// What the `warcinfo` record of each file of the archive says; the names of fields are those
+/// of ISO 28500 section 6.2.
+fn about(config: &Config) -> About {
+    let text = config.to_toml();
+    let digest = Sha256::digest(text.as_bytes());
+    let mut fields = vec![
+        ("software", format!("spoor/{}", env!("CARGO_PKG_VERSION"))),
+        ("format", "WARC File Format 1.1".to_owned()),
+        (
+            "conformsTo",
+            "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+                .to_owned(),
+        ),
+        ("isPartOf", config.job.name.to_string()),
+        ("robots", "obey".to_owned()),
+        ("spoor-job-sha256", base16ct::lower::encode_string(&digest)),
+    ];
+    if let Ok(contact) = config.contact() {
+        fields.push(("operator", contact.as_str().to_owned()));
+    }
+    About { fields }
 }
 
 #[cfg(test)]

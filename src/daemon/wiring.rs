@@ -253,6 +253,7 @@ pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMi
         connect_to: network.connect_to.clone(),
         extra_ca: network.extra_ca.clone(),
         proxy: network.proxy.clone(),
+        archive: config.archive.enabled,
         ..fetch::Options::default()
     })
 }

@@ -3,11 +3,12 @@
 use super::output::Output;
 
 /// All outputs. Their order does not matter.
-pub(super) static OUTPUTS: [&dyn Output; 4] = [
+pub(super) static OUTPUTS: [&dyn Output; 5] = [
     &super::log::Images,
     &super::log::Log,
     &super::texts::Sentences,
     &super::document::DocumentLines,
+    &super::archive::Archive,
 ];
 
 #[cfg(test)]

@@ -153,6 +153,9 @@ pub struct Row<'a> {
     /// The position of the page's document in `documents/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<&'a TextPlace>,
+    /// The position of the records of the exchange in `archive/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<&'a TextPlace>,
     /// The target of a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,

@@ -22,6 +22,7 @@
 //! sentences of each page).
 
 mod append;
+mod archive;
 mod document;
 mod known;
 mod list;
@@ -45,6 +46,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map;
 use std::path::{Path, PathBuf};
 
+pub use self::archive::About;
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
 pub use self::log::Row;
 pub(crate) use self::log::cell;
@@ -190,6 +192,8 @@ pub struct Outputs {
     packer: Packer,
     /// The size in bytes at which a table starts a new file.
     rotate: u64,
+    /// What is said of the crawl in its archive.
+    about: About,
 }
 
 /// The default size in bytes at which a table starts a new file.
@@ -242,6 +246,7 @@ impl Outputs {
             memory: KnownImages::default(),
             packer,
             rotate: ROTATE,
+            about: About::default(),
         })
     }
 
@@ -320,6 +325,25 @@ impl Outputs {
             [] => Ok(None),
             member => self.append(&texts::Sentences, member).map(Some),
         }
+    }
+
+    /// Appends the records of an exchange to `archive/*.warc.gz`, and returns their position.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError::Io`].
+    pub fn exchange(&mut self, records: &[u8], now: u64) -> Result<TextPlace, OutputError> {
+        let open = self.open.get(archive::Archive.name());
+        if let Some(file) = open.and_then(Open::next_file) {
+            let record = self.about.record(&file, now);
+            self.append(&archive::Archive, &record)?;
+        }
+        self.append(&archive::Archive, records)
+    }
+
+    /// Sets what is said of the crawl in its archive.
+    pub fn about(&mut self, about: About) {
+        self.about = about;
     }
 
     /// Appends a document to `documents/*.jsonl.zst`, and returns its position.

@@ -29,6 +29,16 @@ pub(super) trait Output: Sync {
     /// The form of its files.
     fn form(&self) -> Form;
 
+    /// The size in bytes at which a file of pieces is complete.
+    fn piece_limit(&self) -> u64 {
+        SEGMENT_BYTES
+    }
+
+    /// Whether its folder is made only when something is written.
+    fn is_optional(&self) -> bool {
+        false
+    }
+
     /// The beginning of an empty file.
     fn header(&self) -> &'static str {
         ""
@@ -182,6 +192,12 @@ impl Open {
                 suffix,
             } => {
                 let below = folder.join(name);
+                if output.is_optional() && !below.is_dir() {
+                    if let Some(position) = position {
+                        open.segment = position.segment;
+                    }
+                    return Ok(open);
+                }
                 make_folder(folder, name)?;
                 let Some(position) = position else {
                     open.segment = next_segment(&below, suffix)?;
@@ -254,6 +270,19 @@ impl Open {
         Ok(true)
     }
 
+    /// The name of the file of pieces that the next piece begins; `None` if it goes into
+    /// the current one.
+    pub fn next_file(&self) -> Option<String> {
+        let Form::Pieces { suffix, .. } = self.output.form() else {
+            return None;
+        };
+        match &self.file {
+            Some(file) if file.length() < self.output.piece_limit() => None,
+            Some(_) => Some(segment_name(self.segment.saturating_add(1), suffix)),
+            None => Some(segment_name(self.segment, suffix)),
+        }
+    }
+
     /// Appends lines or a piece, and returns the position.
     pub fn append(&mut self, bytes: &[u8]) -> Result<TextPlace, OutputError> {
         let (path, name) = match self.output.form() {
@@ -262,7 +291,7 @@ impl Open {
                 if self
                     .file
                     .as_ref()
-                    .is_some_and(|file| file.length() >= SEGMENT_BYTES)
+                    .is_some_and(|file| file.length() >= self.output.piece_limit())
                 {
                     self.file = None;
                     self.segment = self.segment.saturating_add(1);
@@ -273,7 +302,12 @@ impl Open {
         };
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(Appender::open(path, Some(0))?),
+            None => {
+                if let Form::Pieces { folder, .. } = self.output.form() {
+                    make_folder(&self.folder, folder)?;
+                }
+                self.file.insert(Appender::open(path, Some(0))?)
+            }
         };
         let from = file.length();
         file.append(bytes)?;

@@ -119,6 +119,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         file: None,
         sentences: None,
         documents: None,
+        archive: None,
         text: None,
         recognised: None,
         foreign: false,

@@ -382,6 +382,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         file,
         sentences: None,
         documents: None,
+        archive: None,
         text: None,
         recognised: None,
         foreign: false,

@@ -185,6 +185,11 @@ enum Fact {
         sha256: String,
         file: JobPath,
     },
+    /// Where a body with this SHA-1 was archived first.
+    Body {
+        sha1: String,
+        place: String,
+    },
     /// The control sample; its list follows from the URLs.
     Sample {
         #[serde(flatten)]
@@ -590,6 +595,10 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         b'I' => Fact::Kept {
             sha256: keys::sha256_of_key(key)?.to_owned(),
             file: JobPath::parse(&text(value)?).ok()?,
+        },
+        b'w' => Fact::Body {
+            sha1: base16ct::lower::encode_string(&keys::sha1_of_key(key)?),
+            place: text(value)?,
         },
         b'S' => Fact::Sample {
             record: postcard::from_bytes(value).ok()?,

@@ -348,6 +348,9 @@ fn note_written(
     written: Written,
 ) -> Result<(), StoreError> {
     tx.meta.stamp = written.stamp;
+    if let Some((digest, place)) = written.body {
+        tx.put(keys::stored_body(&digest), place.into_bytes());
+    }
     let Some(note) = written.note else {
         return Ok(());
     };

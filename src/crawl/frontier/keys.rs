@@ -19,6 +19,7 @@
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::images::alts::AltRecord) of an alt text on the pages of the host |
 //! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
+//! | `w sha1` | the time and the address with which a body with this SHA-1, in bytes, was archived first |
 //! | `S` | [`Sample`](super::control_sample::Sample): the control sample |
 //! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
 //! | `K U-key` | nothing; that link was drawn |
@@ -111,6 +112,7 @@ pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
 pub(super) const RECHECKS: &[u8] = b"J";
 pub(super) const ALTS: &[u8] = b"R";
+pub(super) const BODIES: &[u8] = b"w";
 pub(super) const VISITS: &[u8] = b"V";
 pub(super) const CONTEXTS: &[u8] = b"C";
 pub(super) const SAMPLE: &[u8] = b"S";
@@ -126,9 +128,9 @@ pub(super) const IMAGES: &[u8] = b"Z";
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
 /// queues these are only the errands. All other classes are derived. Add each new class
 /// of facts here.
-pub(super) const FACTS: [&[u8]; 22] = [
+pub(super) const FACTS: [&[u8]; 23] = [
     SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, INSTEAD, GROUPS, RECHECKS, b"P", b"G",
-    b"I", ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
+    b"I", BODIES, ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
 ];
 
 /// The key of a group, which contains the group's name.
@@ -412,6 +414,16 @@ pub(super) fn domain(domain: &str) -> Vec<u8> {
 
 pub(super) fn kept(sha256: &str) -> Vec<u8> {
     join(b'I', sha256.as_bytes())
+}
+
+/// The key of a body in the archive, by its SHA-1.
+pub(super) fn stored_body(sha1: &[u8; 20]) -> Vec<u8> {
+    join(b'w', sha1)
+}
+
+/// The digest of a `w` key; `None` where it is not one.
+pub(super) fn sha1_of_key(key: &[u8]) -> Option<[u8; 20]> {
+    key.strip_prefix(BODIES)?.try_into().ok()
 }
 
 /// The digest of an `I` key; `None` where it is not one.

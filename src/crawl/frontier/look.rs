@@ -238,6 +238,17 @@ impl Frontier {
         name.map_err(|why| codec::corrupt(store, &key, why.to_string()))
     }
 
+    /// Where a body with this SHA-1 was archived first, as the outputs said.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn stored_body(&self, sha1: &[u8; 20]) -> Result<Option<String>, StoreError> {
+        let key = keys::stored_body(sha1);
+        let store = self.ledger.store();
+        let place = store.get(&key)?.map(String::from_utf8).transpose();
+        place.map_err(|why| codec::corrupt(store, &key, why.to_string()))
+    }
+
     /// The state of the last commit, readable on any thread while the crawl goes on. Drop
     /// it before the store is opened again.
     pub fn snapshot(&self) -> Box<dyn Readable> {

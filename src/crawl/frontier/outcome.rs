@@ -152,4 +152,7 @@ pub struct Written {
     /// SHA-256 in lower-case hexadecimal, where the note names the first file with these
     /// bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).
     pub first_of: Option<String>,
+    /// SHA-1 of a body in the archive, and where it is; later ones find it by
+    /// [`Frontier::stored_body`](super::Frontier::stored_body).
+    pub body: Option<([u8; 20], String)>,
 }

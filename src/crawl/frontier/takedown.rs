@@ -142,6 +142,27 @@ impl Search<'_> {
         steps.extend(bare.iter().map(|url| Step::Forget(key(url))));
         steps.extend(self.alts()?);
         steps.extend(self.stand_ins()?);
+        steps.extend(self.bodies()?);
+        Ok(steps)
+    }
+
+    /// The bodies that were archived first with an address that was taken down: the next
+    /// equal body is the first again.
+    fn bodies(&self) -> Result<Vec<Step>, StoreError> {
+        let mut steps = Vec::new();
+        self.store.scan(keys::BODIES, &[], &mut |key, place| {
+            let place = String::from_utf8_lossy(place);
+            let url = place.split_once(' ').map(|(_, url)| PageUrl::parse(url));
+            let is_gone = |url: &PageUrl| {
+                let kinds = [TaskKind::Page, TaskKind::Image];
+                let ordered = |kind| self.scope.taken_down(url, kind).is_some();
+                kinds.into_iter().any(ordered) || self.images.contains(url)
+            };
+            if url.is_none_or(|url| url.is_ok_and(|url| is_gone(&url))) {
+                steps.push(Step::Erase(key.to_vec()));
+            }
+            ControlFlow::Continue(())
+        })?;
         Ok(steps)
     }
 

@@ -152,6 +152,7 @@ fn finish(f: &mut Frontier, task: &Task, outcome: Outcome, effects: Effects, now
             stamp,
             note: Some("here".to_owned()),
             first_of: None,
+            body: None,
         })
     })
     .unwrap()

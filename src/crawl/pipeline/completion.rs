@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::archive::writer::Packed;
 use crate::page::{Outcome, Reason, Task, Validators};
 use crate::web::fetch::{self, FetchError, HeldBytes};
 
@@ -39,6 +40,8 @@ pub struct Completion<P> {
     pub(super) waited: Duration,
     /// The pause that the host requested, whatever its answer was.
     pub(super) retry_after: Option<Duration>,
+    /// What was sent and received, where the job keeps an archive.
+    pub(super) exchange: Option<Box<Packed>>,
     /// Releases the memory of the body when the task is completed.
     pub(super) _held: Option<HeldBytes>,
 }
@@ -99,6 +102,7 @@ impl<P> Completion<P> {
             contact: Contact::Reached,
             waited: Duration::ZERO,
             retry_after: None,
+            exchange: None,
             _held: None,
         }
     }

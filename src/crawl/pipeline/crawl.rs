@@ -11,7 +11,7 @@ use super::options::Limits;
 use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
-use super::write::{KnownImage, Places, write};
+use super::write::{KnownImage, Places, archive, write};
 use crate::address::PageUrl;
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::store::StoreError;
@@ -185,6 +185,14 @@ impl<'a> Crawl<'a> {
             TaskKind::Image => frontier.instead(&completion.task.url)?.of,
             _ => None,
         };
+        let stored = match completion
+            .exchange
+            .as_ref()
+            .and_then(|exchange| exchange.key())
+        {
+            Some(digest) => frontier.stored_body(&digest)?,
+            None => None,
+        };
         let Self {
             outputs, progress, ..
         } = self;
@@ -202,6 +210,7 @@ impl<'a> Crawl<'a> {
                 };
                 let first_of;
                 (places, first_of) = write(outputs, &completion, image, &time, finished)?;
+                archive(outputs, &completion, &mut places, stored.as_deref(), now)?;
                 let mut row = log_row::of_task(&completion, &time, finished, &places);
                 row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 log(outputs, &row, &completion)?;
@@ -209,6 +218,7 @@ impl<'a> Crawl<'a> {
                     stamp: outputs.stamp(),
                     note: places.note.clone(),
                     first_of,
+                    body: places.body.take(),
                 })
             },
         )?;

@@ -15,9 +15,11 @@ use super::completion::{Completion, Contact};
 use super::concurrency::Concurrency;
 use super::handler::Processor;
 use super::steer::Signal;
+use crate::archive::http::decoded;
+use crate::archive::writer::Packed;
 use crate::clock::now;
-use crate::page::{Fetched, Outcome, Reason, Task};
-use crate::web::fetch::{Answer, Fetcher, HeldBytes};
+use crate::page::{Fetched, Outcome, Reason, Task, TaskKind, Wire};
+use crate::web::fetch::{Answer, Exchanged, FetchError, Fetcher, HeldBytes, Received};
 
 /// Starts journeys.
 pub(super) struct Launcher<P> {
@@ -110,7 +112,11 @@ impl<P: Send + 'static> Journey<P> {
             ..
         } = &task;
         let answer = self.fetcher.fetch_booked(url, *kind, validators, booking);
-        let (answer, waited) = answer.await;
+        let Exchanged {
+            answer,
+            waited,
+            mut wire,
+        } = answer.await;
         match &answer {
             Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
             Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
@@ -144,10 +150,15 @@ impl<P: Send + 'static> Journey<P> {
                 validators,
                 ..Completion::bare(task)
             },
-            Ok(Answer::Body { fetched, held }) => self.process(task, fetched, held).await,
+            Ok(Answer::Body { fetched, held }) => {
+                self.process(task, fetched, held, wire.take()).await
+            }
         };
+        let url = completion.task.url.as_str();
+        let exchange = wire.map(|wire| Box::new(Packed::of(url, &wire)));
         Completion {
             waited,
+            exchange: exchange.or(completion.exchange),
             ..completion
         }
     }
@@ -165,11 +176,16 @@ impl<P: Send + 'static> Journey<P> {
     }
 
     /// Processes a body on the thread pool.
-    async fn process(self, task: Task, fetched: Fetched, held: HeldBytes) -> Completion<P> {
+    async fn process(
+        self,
+        task: Task,
+        fetched: Fetched,
+        held: HeldBytes,
+        wire: Option<Box<Wire>>,
+    ) -> Completion<P> {
         let filled = Completion {
             status: Some(fetched.status),
             content_type: fetched.content_type.clone(),
-            bytes: fetched.body.len() as u64,
             elapsed: fetched.elapsed,
             validators: fetched.validators.clone(),
             _held: Some(held),
@@ -187,15 +203,27 @@ impl<P: Send + 'static> Journey<P> {
             let _permit = permit;
             let _within = span.entered();
             let began = Instant::now();
-            let result = processor(&task, fetched);
+            let exchange = wire.as_deref();
+            let exchange = exchange.map(|wire| Box::new(Packed::of(task.url.as_str(), wire)));
+            let body = plain(&task, fetched, wire.as_deref());
+            let result = body.map(|fetched| {
+                let bytes = fetched.body.len() as u64;
+                (bytes, processor(&task, fetched))
+            });
             concurrency.processed(began.elapsed());
-            result
+            (result, exchange)
         });
         match done.await {
-            Ok((outcome, product)) => Completion {
+            Ok((Ok((bytes, (outcome, product))), exchange)) => Completion {
                 outcome,
                 product,
+                bytes,
+                exchange,
                 ..filled
+            },
+            Ok((Err(error), exchange)) => Completion {
+                exchange,
+                ..Completion::of_error(filled.task, &error)
             },
             Err(_) => Completion {
                 outcome: Outcome::Drop {
@@ -208,5 +236,34 @@ impl<P: Send + 'static> Journey<P> {
                 ..filled
             },
         }
+    }
+}
+
+/// The body without its content coding, which it still has where the exchange is archived.
+fn plain(task: &Task, fetched: Fetched, wire: Option<&Wire>) -> Result<Fetched, FetchError> {
+    let Some(wire) = wire.filter(|wire| !wire.codings.is_empty()) else {
+        return Ok(fetched);
+    };
+    let seen = || Received {
+        status: Some(fetched.status),
+        bytes: fetched.body.len() as u64,
+        elapsed: fetched.elapsed,
+    };
+    match decoded(&fetched.body, &wire.codings, wire.cap, wire.truncated) {
+        Ok((_, true)) if task.kind == TaskKind::Image => Err(FetchError::TooLarge {
+            cap: wire.cap,
+            declared: None,
+            seen: seen(),
+        }),
+        Ok((body, longer)) => Ok(Fetched {
+            body,
+            truncated: fetched.truncated || longer,
+            ..fetched
+        }),
+        Err(error) => Err(FetchError::Decoding {
+            host: task.url.host().to_owned(),
+            why: error.to_string(),
+            seen: seen(),
+        }),
     }
 }

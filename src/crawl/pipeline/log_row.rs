@@ -20,6 +20,7 @@ pub(super) fn of_task<'a>(
     let mut row = of_host_file(completion, time, &finished.settled);
     row.sentences = places.sentences.as_ref();
     row.documents = places.document.as_ref();
+    row.archive = places.archive.as_ref();
     row.id = finished.id;
     row.changed = finished.changed;
     row.error = row.error.or(finished.said.as_deref());
@@ -104,6 +105,7 @@ pub(super) fn of_host_file<'a>(
         file: None,
         sentences: None,
         documents: None,
+        archive: None,
         redirect: match &completion.outcome {
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,

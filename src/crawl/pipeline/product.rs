@@ -104,6 +104,8 @@ pub struct PageProduct {
     pub fallback: Option<Fallback>,
     /// The terms of use from its host, the answer and the page itself.
     pub terms: Terms,
+    /// Whether its terms allow keeping its text, so that it may be archived.
+    pub may_archive: bool,
     /// The terms that forbade keeping its text, its images or both, where the job keeps
     /// these.
     pub forbidden: Vec<&'static str>,

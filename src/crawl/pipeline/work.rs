@@ -142,6 +142,7 @@ impl Reader {
             charset: extracted.charset,
             fallback: extracted.fallback,
             terms: extracted.terms,
+            may_archive: wanted.may_keep,
             forbidden: wanted.forbidden,
             withheld: wanted.withheld,
             truncated: fetched.truncated,
@@ -221,6 +222,7 @@ impl Reader {
             keeps
         };
         let text = keeps(self.sentences || self.documents, Use::Text);
+        let may_keep = page.terms.forbids(Use::Text, &self.obeyed).is_empty();
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
             // The words of the image may have moved to another address.
@@ -238,6 +240,7 @@ impl Reader {
         }
         Wanted {
             keeps_text: text,
+            may_keep,
             forbidden,
             withheld,
             off_language,
@@ -288,6 +291,8 @@ impl Reader {
 struct Wanted {
     /// Whether its text may be kept.
     keeps_text: bool,
+    /// Whether its terms allow keeping its text, wanted or not.
+    may_keep: bool,
     /// The terms that forbade anything.
     forbidden: Vec<&'static str>,
     /// The images whose use the page forbids.

@@ -3,9 +3,11 @@
 use super::completion::Completion;
 use super::documents;
 use super::product::Product;
+use crate::archive::writer::Original;
+use crate::clock::millis;
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitKind};
-use crate::page::ImageContext;
+use crate::page::{ImageContext, TaskKind};
 use crate::picture::ImageInfo;
 
 /// The frontier's data about a fetched image.
@@ -23,6 +25,10 @@ pub(super) struct Places {
     pub file: Option<String>,
     pub sentences: Option<TextPlace>,
     pub document: Option<TextPlace>,
+    /// The records of the exchange.
+    pub archive: Option<TextPlace>,
+    /// Where its body is stored, if no earlier record has the same.
+    pub body: Option<([u8; 20], String)>,
     /// The note for the frontier, which returns it at the next visit.
     pub note: Option<String>,
 }
@@ -88,6 +94,74 @@ pub(super) fn write(
         )
         | None => Ok((places, None)),
     }
+}
+
+/// Writes the records of the exchange to the archive, unless the terms of the page forbid to
+/// keep it. `stored` tells where the same body was stored before.
+pub(super) fn archive(
+    outputs: &mut Outputs,
+    completion: &Completion<Product>,
+    places: &mut Places,
+    stored: Option<&str>,
+    now: u64,
+) -> Result<(), OutputError> {
+    let Some(exchange) = &completion.exchange else {
+        return Ok(());
+    };
+    let is_forbidden = match &completion.product {
+        Some(Product::Page(page)) => !page.may_archive,
+        Some(Product::Forbidden { .. }) => true,
+        _ => false,
+    };
+    if is_forbidden {
+        return Ok(());
+    }
+    let earlier = stored.and_then(Original::of_text);
+    let records = exchange.members(earlier.as_ref(), &metadata(completion));
+    places.archive = Some(outputs.exchange(&records, now)?);
+    if earlier.is_none() {
+        let digest = exchange.key();
+        places.body = digest.map(|digest| (digest, exchange.original().to_text()));
+    }
+    Ok(())
+}
+
+/// What the crawl knows of an exchange, for its `metadata` record; `via` and `hopsFromSeed`
+/// are names that Heritrix uses.
+fn metadata(completion: &Completion<Product>) -> Vec<(&'static str, String)> {
+    let task = &completion.task;
+    let mut fields = Vec::new();
+    if let Some(via) = &task.via {
+        fields.push(("via", via.to_string()));
+    }
+    fields.push(("hopsFromSeed", task.hops.to_string()));
+    fields.push(("fetchTimeMs", millis(completion.elapsed).to_string()));
+    if task.kind == TaskKind::Page {
+        fields.push(("spoor-bucket", task.bucket.name().to_owned()));
+        fields.push(("spoor-score", task.score.to_string()));
+        if let Some(parts) = &task.parts {
+            fields.push(("spoor-anchor-perplexity", parts.anchor.to_string()));
+            fields.push(("spoor-anchor-keyword", parts.keyword.to_string()));
+        }
+    }
+    if let Some(Product::Page(page)) = &completion.product {
+        let document = &page.document;
+        fields.push(("spoor-perplexity", document.perplexity.to_string()));
+        fields.push(("spoor-keyword", document.keyword.to_string()));
+        if let Some(likely) = page.on_topic {
+            fields.push(("spoor-on-topic", likely.to_string()));
+        }
+        if let Some(language) = page.recognised {
+            fields.push(("spoor-language", language.code().to_owned()));
+        }
+        fields.push(("spoor-charset", page.charset.clone()));
+        fields.push(("spoor-extractor", page.text.extractor.name().to_owned()));
+        fields.push(("spoor-words", page.text.words.to_string()));
+    }
+    if let Some(error) = &completion.error {
+        fields.push(("spoor-error", error.clone()));
+    }
+    fields
 }
 
 /// Changes what was written before. `changed` is whether the text of the task's page

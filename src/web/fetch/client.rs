@@ -43,10 +43,10 @@ pub(super) fn build(
         // Even a request that the server claims to have ignored is only repeated when the
         // host's clock permits it.
         .retry(retry::never())
-        .gzip(true)
-        .brotli(true)
-        .zstd(true)
-        .deflate(true)
+        .gzip(!options.archive)
+        .brotli(!options.archive)
+        .zstd(!options.archive)
+        .deflate(!options.archive)
         .pool_max_idle_per_host(kept())
         .pool_idle_timeout(options.pool_idle)
         // Browsers tolerate such header lines.

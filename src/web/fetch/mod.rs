@@ -41,6 +41,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 mod underway;
+mod wire;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +51,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
 
 use crate::address::PageUrl;
-use crate::page::{Booking, Fetched, TaskKind, Validators};
+use crate::page::{Booking, Fetched, TaskKind, Validators, Wire};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
@@ -59,6 +60,7 @@ pub use options::{Options, SetupError};
 pub use outcome::outcome;
 
 use body::{Gauge, Watch};
+use error::classify;
 use gate::{Exit, Gates};
 use rate::Rates;
 use resolve::NameService;
@@ -83,6 +85,21 @@ struct Inner {
     underway: Arc<Underway>,
     /// Whether the proxy has let any request through.
     let_through: AtomicBool,
+}
+
+/// How long the body of an answer that is no document may take, where it is archived.
+const ASIDE_TIME: Duration = Duration::from_secs(5);
+
+/// What came of a booked request.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// The server's answer.
+    pub answer: Result<Answer, FetchError>,
+    /// How long the request waited for its clocks.
+    pub waited: Duration,
+    /// What was sent and received; `None` unless [`Options::archive`] is set, and where the
+    /// answer did not come whole.
+    pub wire: Option<Box<Wire>>,
 }
 
 /// A server's response.
@@ -261,21 +278,26 @@ impl Fetcher {
         known: &Validators,
     ) -> Result<Answer, FetchError> {
         let booking = Booking::default();
-        self.fetch_booked(url, kind, known, &booking).await.0
+        self.fetch_booked(url, kind, known, &booking).await.answer
     }
 
     /// The same for a booked request: it goes to the booked address as soon as its clocks
-    /// permit. Also returns how long it waited for them.
+    /// permit.
     pub async fn fetch_booked(
         &self,
         url: &PageUrl,
         kind: TaskKind,
         known: &Validators,
         booking: &Booking,
-    ) -> (Result<Answer, FetchError>, Duration) {
+    ) -> Exchanged {
         let exit = self.inner.gates.exit(booking);
-        let answer = self.fetch_by(url, kind, known, &exit).await;
-        (answer, exit.waited())
+        let mut wire = None;
+        let answer = self.fetch_by(url, kind, known, &exit, &mut wire).await;
+        Exchanged {
+            answer,
+            waited: exit.waited(),
+            wire,
+        }
     }
 
     async fn fetch_by(
@@ -284,6 +306,7 @@ impl Fetcher {
         kind: TaskKind,
         known: &Validators,
         exit: &Arc<Exit>,
+        wire: &mut Option<Box<Wire>>,
     ) -> Result<Answer, FetchError> {
         let route = self.inner.router.route(url)?;
         let limit = self.inner.options.connect_timeout;
@@ -305,7 +328,7 @@ impl Fetcher {
         let sent = (route, exit);
         let answer = tokio::select! {
             biased;
-            answer = self.exchange(url, kind, condition, sent, &mut watch) => answer,
+            answer = self.exchange(url, kind, condition, sent, &mut watch, wire) => answer,
             () = open.is_told() => Err(FetchError::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Others,
@@ -397,6 +420,27 @@ impl Fetcher {
         self.inner.gauge.below(limit.max(1)).await;
     }
 
+    /// Adds the body of an answer that is no document. It is not worth more than a moment,
+    /// and an answer whose body does not come is not archived.
+    async fn aside(
+        &self,
+        mut own: Box<Wire>,
+        host: &str,
+        response: reqwest::Response,
+        watch: &mut Watch,
+    ) -> Option<Box<Wire>> {
+        if own.status != 304 {
+            let held = HeldBytes::none(&self.inner.gauge, Vec::new());
+            let rates = self.rates();
+            let body = body::read(host, response, wire::ASIDE_CAP, watch, &rates, held);
+            let body = tokio::time::timeout(ASIDE_TIME, body).await.ok()?.ok()?;
+            own.body = body.bytes;
+            own.truncated = body.truncated;
+            watch.bytes = 0;
+        }
+        Some(own)
+    }
+
     async fn exchange(
         &self,
         url: &PageUrl,
@@ -404,24 +448,40 @@ impl Fetcher {
         condition: HeaderMap,
         (route, exit): (route::Route<'_>, &Arc<Exit>),
         watch: &mut Watch,
+        wire: &mut Option<Box<Wire>>,
     ) -> Result<Answer, FetchError> {
         let inner = &*self.inner;
         let host = url.host();
         let conditional = !condition.is_empty();
-        let mut request = route.client.get(route.url).headers(client::headers(kind));
+        let mut headers = client::headers(kind);
+        if inner.options.archive {
+            wire::accept(&mut headers);
+        }
+        let mut request = route.client.get(route.url).headers(headers);
         request = request.headers(condition);
         if let Some(header) = route.host_header {
             request = request.header(HOST, header);
         }
-        let sending = Arc::clone(exit).send(request.send());
+        let request = request.build();
+        let request = request.map_err(|error| classify(host, &error, Phase::Head))?;
+        let archive = inner.options.archive;
+        let sent = archive.then(|| wire::request(&request, &inner.options.user_agent()));
+        let sending = Arc::clone(exit).send(route.client.execute(request));
         let response = watch.head(host, || exit.waited(), sending).await?;
         let status = response.status().as_u16();
         watch.status = Some(status);
-        if let Some(answer) = self.without_body(url, &response, conditional, watch)? {
-            return Ok(answer);
+        let cap = inner.options.cap(kind);
+        let peer = response.remote_addr().filter(|_| route.direct);
+        let ip = peer.map(|peer| peer.ip());
+        let mut own = sent.map(|sent| Box::new(wire::response(&response, sent, ip, cap)));
+        let settled = self.without_body(url, &response, conditional, watch);
+        if let Some(answer) = settled.transpose() {
+            if let Some(own) = own {
+                *wire = self.aside(own, host, response, watch).await;
+            }
+            return answer;
         }
         let head = response.headers();
-        let cap = inner.options.cap(kind);
         let too_large = |declared| FetchError::TooLarge {
             cap,
             declared,
@@ -435,14 +495,17 @@ impl Fetcher {
         let terms = headers::terms(head);
         let validators = headers::validators(head);
         let mut sources = vec![Source::Host(host.into())];
-        if let Some(peer) = response.remote_addr().filter(|_| route.direct) {
-            sources.push(Source::Address(peer.ip()));
-        }
+        sources.extend(ip.map(Source::Address));
         let held = HeldBytes::none(&inner.gauge, sources);
         let body = body::read(host, response, cap, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
             return Err(too_large(None));
         }
+        if let Some(own) = &mut own {
+            own.body = body.bytes.clone();
+            own.truncated = body.truncated;
+        }
+        *wire = own;
         Ok(Answer::Body {
             fetched: Fetched {
                 status,

@@ -74,6 +74,9 @@ pub struct Options {
     pub proxy: Option<Proxy>,
     /// A PEM file of certificate authorities to trust in addition to Mozilla's.
     pub extra_ca: Option<PathBuf>,
+    /// Whether bodies keep their content coding, and every answer comes with its
+    /// [`Wire`](crate::page::Wire) for an archive. The caller removes the coding.
+    pub archive: bool,
 }
 
 impl Default for Options {
@@ -98,6 +101,7 @@ impl Default for Options {
             connect_to: Vec::new(),
             proxy: None,
             extra_ca: None,
+            archive: false,
         }
     }
 }

@@ -142,6 +142,14 @@ impl Building {
                 let file = String::from(file).into_bytes();
                 self.batch.put(keys::kept(&sha256), file);
             }
+            Fact::Body { sha1, place } => {
+                let mut digest = [0; 20];
+                let read = base16ct::lower::decode(&sha1, &mut digest);
+                if read.is_ok_and(|read| read.len() == 20) {
+                    let key = keys::stored_body(&digest);
+                    self.batch.put(key, place.into_bytes());
+                }
+            }
         }
         Ok(())
     }

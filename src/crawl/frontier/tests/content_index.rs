@@ -34,6 +34,7 @@ fn keep(f: &mut Frontier, task: &Task, first_of: Option<String>) -> Result<Finis
         stamp: vec![1],
         note: Some(FILE.to_owned()),
         first_of,
+        body: None,
     };
     let done = Outcome::Done;
     f.finish(task, done, Effects::default(), SECOND, 5_000, |_| {

@@ -481,6 +481,7 @@ fn row(title: &str) -> Row<'_> {
         file: None,
         sentences: None,
         documents: None,
+        archive: None,
         text: None,
         recognised: None,
         foreign: false,

@@ -29,7 +29,7 @@ async fn ask(fetcher: &Fetcher, url: &str, booking: &Booking) -> Result<Answer, 
     let url = PageUrl::parse(url).unwrap();
     let known = Validators::default();
     let answer = fetcher.fetch_booked(&url, TaskKind::Page, &known, booking);
-    answer.await.0
+    answer.await.answer
 }
 
 /// What takes long before a request is sent does not bring it too close to another one.

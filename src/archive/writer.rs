@@ -1,0 +1,299 @@
+//! Records of WARC 1.1 (ISO 28500:2017), each a gzip member of its own, so that a file cut
+//! between two members is whole.
+//!
+//! An exchange with a server becomes a `response` and a `request`. Where the archive has the
+//! same body already, a `revisit` stands for the response. What the crawl knows of the page
+//! is a `metadata` record, as Heritrix writes it.
+//!
+//! The HTTP client parses a head before it hands it on. So the names in it are in lower
+//! case, the reason is the usual one for the status, and an answer by HTTP/2 is written as
+//! HTTP/1.1; `WARC-Protocol` says what was spoken. Bodies have the bytes that were received,
+//! but a chunked one is stored joined: its `transfer-encoding` is renamed to
+//! `x-orig-transfer-encoding`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use flate2::{Compression, GzBuilder};
+use sha1::{Digest, Sha1};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::digest::base32;
+use crate::clock::timestamp;
+use crate::page::Wire;
+
+/// Level of compression for what is not compressed already.
+const LEVEL: u32 = 1;
+
+/// The profile of a revisit whose body is stored with another record (section 6.7.2).
+const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
+/// The profile of a revisit that the server answered with 304 (section 6.7.3).
+const NOT_MODIFIED: &str = "http://netpreserve.org/warc/1.1/revisit/server-not-modified";
+
+/// An exchange as records, compressed by the thread that fetched it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    uri: String,
+    date: String,
+    ip: Option<IpAddr>,
+    protocol: &'static str,
+    status: u16,
+    /// The head of the response, for a revisit.
+    head: Vec<u8>,
+    /// SHA-1 of the body.
+    payload: [u8; 20],
+    /// Length of the body in bytes.
+    length: usize,
+    response: Vec<u8>,
+    request: Vec<u8>,
+}
+
+/// Where a body was stored first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Original {
+    /// Its address.
+    pub uri: String,
+    /// The `WARC-Date` of its record.
+    pub date: String,
+}
+
+impl Original {
+    /// As one text, to be kept beside the digest of the body.
+    pub fn to_text(&self) -> String {
+        format!("{} {}", self.date, self.uri)
+    }
+
+    /// Reads such a text; `None` if it is another.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let (date, uri) = text.split_once(' ')?;
+        Some(Self {
+            uri: uri.to_owned(),
+            date: date.to_owned(),
+        })
+    }
+}
+
+impl Packed {
+    /// Packs the exchange with the server of `uri`.
+    pub fn of(uri: &str, wire: &Wire) -> Self {
+        let mut packed = Self {
+            uri: uri.to_owned(),
+            date: seconds(wire.asked),
+            ip: wire.ip,
+            protocol: wire.protocol,
+            status: wire.status,
+            head: wire.response.clone(),
+            payload: Sha1::digest(&wire.body).into(),
+            length: wire.body.len(),
+            response: Vec::new(),
+            request: Vec::new(),
+        };
+        let mut block = Sha1::new();
+        block.update(&wire.response);
+        block.update(&wire.body);
+        let mut response = packed.begin("response", "application/http; msgtype=response");
+        field(&mut response, "WARC-Block-Digest", &sha1(&block.finalize()));
+        field(&mut response, "WARC-Payload-Digest", &packed.digest());
+        if wire.truncated {
+            field(&mut response, "WARC-Truncated", "length");
+        }
+        let level = if wire.is_compressed { 0 } else { LEVEL };
+        packed.response = member(response, &[&wire.response, &wire.body], level);
+        let mut request = packed.begin("request", "application/http; msgtype=request");
+        packed.concurrent(&mut request);
+        field(
+            &mut request,
+            "WARC-Block-Digest",
+            &sha1(&Sha1::digest(&wire.request)),
+        );
+        packed.request = member(request, &[&wire.request], LEVEL);
+        packed
+    }
+
+    /// The digest of the body, as `sha1:` and base 32.
+    pub fn digest(&self) -> String {
+        sha1(&self.payload)
+    }
+
+    /// The digest by which an equal body is found; `None` for a body so short that a
+    /// revisit would be no shorter.
+    pub fn key(&self) -> Option<[u8; 20]> {
+        (self.length >= MIN_REVISITED && self.status == 200).then_some(self.payload)
+    }
+
+    /// What later records with the same body refer to.
+    pub fn original(&self) -> Original {
+        Original {
+            uri: self.uri.clone(),
+            date: self.date.clone(),
+        }
+    }
+
+    /// The members of the exchange: its response, or a revisit if `earlier` has the same
+    /// body or the server says that nothing has changed; its request; and `metadata`, names
+    /// and values, if there are any.
+    pub fn members(&self, earlier: Option<&Original>, metadata: &[(&str, String)]) -> Vec<u8> {
+        let mut members = match (earlier, self.status) {
+            (Some(earlier), _) => self.revisit(SAME_PAYLOAD, Some(earlier)),
+            (None, 304) => self.revisit(NOT_MODIFIED, None),
+            (None, _) => self.response.clone(),
+        };
+        members.extend_from_slice(&self.request);
+        if !metadata.is_empty() {
+            members.extend(self.metadata(metadata));
+        }
+        members
+    }
+
+    fn revisit(&self, profile: &str, earlier: Option<&Original>) -> Vec<u8> {
+        let mut head = self.begin("revisit", "application/http; msgtype=response");
+        field(&mut head, "WARC-Profile", profile);
+        match earlier {
+            Some(earlier) => {
+                field(&mut head, "WARC-Refers-To-Target-URI", &earlier.uri);
+                field(&mut head, "WARC-Refers-To-Date", &earlier.date);
+                field(&mut head, "WARC-Payload-Digest", &self.digest());
+            }
+            None => field(&mut head, "WARC-Refers-To-Target-URI", &self.uri),
+        }
+        field(
+            &mut head,
+            "WARC-Block-Digest",
+            &sha1(&Sha1::digest(&self.head)),
+        );
+        member(head, &[&self.head], LEVEL)
+    }
+
+    fn metadata(&self, fields: &[(&str, String)]) -> Vec<u8> {
+        let mut block = String::new();
+        for (name, value) in fields {
+            field(&mut block, name, value);
+        }
+        let mut head = self.begin("metadata", "application/warc-fields");
+        self.concurrent(&mut head);
+        field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
+        member(head, &[block.as_bytes()], LEVEL)
+    }
+
+    /// The head of a record of this kind up to the fields that only it has.
+    fn begin(&self, kind: &str, content_type: &str) -> String {
+        let mut head = begin(kind, &self.date, &self.id(kind), content_type);
+        field(&mut head, "WARC-Target-URI", &self.uri);
+        if kind != "metadata" {
+            if let Some(ip) = self.ip {
+                field(&mut head, "WARC-IP-Address", &ip.to_string());
+            }
+            field(&mut head, "WARC-Protocol", self.protocol);
+        }
+        head
+    }
+
+    fn concurrent(&self, head: &mut String) {
+        let kind = if self.status == 304 {
+            "revisit"
+        } else {
+            "response"
+        };
+        field(head, "WARC-Concurrent-To", &self.id(kind));
+    }
+
+    /// The id of its record of this kind. A revisit that stands for a response has that of
+    /// the response.
+    fn id(&self, kind: &str) -> String {
+        let kind = match kind {
+            "revisit" => "response",
+            kind => kind,
+        };
+        id(&[kind, &self.uri, &self.date, &self.digest()])
+    }
+}
+
+/// The shortest body that a revisit stands for, in bytes.
+const MIN_REVISITED: usize = 512;
+
+/// The first record of a file: how its contents came about. `file` is the file's name,
+/// `date` in milliseconds since 1970.
+pub fn warcinfo(file: &str, date: u64, fields: &[(&str, String)]) -> Vec<u8> {
+    let mut block = String::new();
+    for (name, value) in fields {
+        field(&mut block, name, value);
+    }
+    let date = seconds(date);
+    let id = id(&["warcinfo", file, &date, &block]);
+    let mut head = begin("warcinfo", &date, &id, "application/warc-fields");
+    field(&mut head, "WARC-Filename", file);
+    field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
+    member(head, &[block.as_bytes()], LEVEL)
+}
+
+fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
+    let mut head = "WARC/1.1\r\n".to_owned();
+    field(&mut head, "WARC-Type", kind);
+    field(&mut head, "WARC-Record-ID", id);
+    field(&mut head, "WARC-Date", date);
+    field(&mut head, "Content-Type", content_type);
+    head
+}
+
+/// Adds a line to a head. A value has no line ends, or it could add lines of its own.
+fn field(head: &mut String, name: &str, value: &str) {
+    head.push_str(name);
+    head.push_str(": ");
+    head.extend(value.chars().map(|c| if c.is_control() { ' ' } else { c }));
+    head.push_str("\r\n");
+}
+
+/// A record as a member of gzip (RFC 1952). It contains no time, so equal records give equal
+/// bytes.
+fn member(mut head: String, block: &[&[u8]], level: u32) -> Vec<u8> {
+    let length: usize = block.iter().map(|part| part.len()).sum();
+    field(&mut head, "Content-Length", &length.to_string());
+    head.push_str("\r\n");
+    let room = if level == 0 { length } else { length / 3 };
+    let mut encoder = GzBuilder::new().mtime(0).write(
+        Vec::with_capacity(head.len() + room + 64),
+        Compression::new(level),
+    );
+    let parts = [head.as_bytes()].into_iter().chain(block.iter().copied());
+    for part in parts.chain([&b"\r\n\r\n"[..]]) {
+        // Compressing in memory does not fail.
+        encoder.write_all(part).ok();
+    }
+    encoder.finish().unwrap_or_default()
+}
+
+/// An id that only these texts give: a UUID of version 8 (RFC 9562 section 5.8).
+fn id(of: &[&str]) -> String {
+    let n = xxh3_128(of.join("\n").as_bytes());
+    let n = n & !(0xF << 76) & !(0x3 << 62) | (8 << 76) | (2 << 62);
+    let hex = format!("{n:032x}");
+    let part = |from, to| hex.get(from..to).unwrap_or_default();
+    let mut id = "<urn:uuid:".to_owned();
+    // Writing to a string does not fail.
+    write!(
+        id,
+        "{}-{}-{}-{}-{}>",
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32)
+    )
+    .ok();
+    id
+}
+
+fn sha1(digest: &[u8]) -> String {
+    format!("sha1:{}", base32(digest))
+}
+
+/// The second of a time in milliseconds since 1970, as WARC 1.0 writes it and every reader
+/// understands.
+fn seconds(millis: u64) -> String {
+    let precise = timestamp(millis);
+    match precise.get(..19) {
+        Some(seconds) => format!("{seconds}Z"),
+        None => precise,
+    }
+}
