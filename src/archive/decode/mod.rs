@@ -48,6 +48,8 @@ pub(super) struct Decoder<R> {
     source: R,
     raw: Window,
     source_ended: bool,
+    /// All bytes of the source that were read.
+    fetched: u64,
     /// Decompressed bytes of the stretch; unused if nothing is compressed.
     plain: Window,
     coding: Coding,
@@ -63,6 +65,8 @@ pub(super) struct Decoder<R> {
     member: u64,
     /// The place in the file before the last step of decompressing.
     before: u64,
+    /// All bytes that were decompressed, of every stretch.
+    produced: u64,
     gzip: Inflater,
     zstd: Frames,
     scout: Inflater,
@@ -74,6 +78,7 @@ impl<R: Read> Decoder<R> {
             source,
             raw: Window::default(),
             source_ended: false,
+            fetched: 0,
             plain: Window::default(),
             coding: Coding::Plain,
             seen: None,
@@ -82,6 +87,7 @@ impl<R: Read> Decoder<R> {
             begin: 0,
             member: 0,
             before: 0,
+            produced: 0,
             gzip: Inflater::default(),
             zstd: Frames::default(),
             scout: Inflater::default(),
@@ -142,6 +148,16 @@ impl<R: Read> Decoder<R> {
         self.raw.position()
     }
 
+    /// How many bytes of the file were read. It never becomes less.
+    pub(super) fn fetched(&self) -> u64 {
+        self.fetched
+    }
+
+    /// How many bytes were decompressed, or read where nothing is compressed.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced.max(self.fetched)
+    }
+
     pub(super) fn is_compressed(&self) -> bool {
         self.coding != Coding::Plain
     }
@@ -168,6 +184,7 @@ impl<R: Read> Decoder<R> {
                 Ok(0) => self.source_ended = true,
                 Ok(n) => {
                     self.raw.filled(n);
+                    self.fetched += n as u64;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -312,6 +329,7 @@ impl<R: Read> Decoder<R> {
             }
             self.raw.consume(read);
             self.plain.filled(written);
+            self.produced += written as u64;
             if ended {
                 self.open = false;
                 if self.coding == Coding::Gzip {

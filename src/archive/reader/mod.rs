@@ -57,6 +57,8 @@ pub struct Reader<R> {
     /// A record of this file was followed by the usual ones.
     is_usual: bool,
     note: Option<Gap>,
+    /// The bytes by which searches went back.
+    gone_back: u64,
 }
 
 /// The record that is being read.
@@ -116,12 +118,13 @@ impl<R: Read> Reader<R> {
             odd: None,
             is_usual: false,
             note: None,
+            gone_back: 0,
         }
     }
 
-    /// How far the file was read, in bytes, for showing progress.
+    /// How many bytes of the file were read, for showing progress.
     pub fn position(&self) -> u64 {
-        self.decoder.file_position()
+        self.decoder.fetched()
     }
 
     /// The next record or gap; `None` at the end. What is unread of the last record is
@@ -446,7 +449,6 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What [`Reader::advance`] found.
 enum Next {
     Record(Box<Record>),
     Gap(Gap),

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use super::super::decode::More;
 use super::super::gap::{Fault, Gap, Place, Why};
 use super::super::head::{self, Parsed};
+use super::super::window::LOOK_BACK;
 use super::{Reader, Spot};
 
 /// What is lost from somewhere to a place that is still to be found.
@@ -90,6 +91,13 @@ impl<R: Read> Reader<R> {
                 },
                 Search::File { from, here } => {
                     if !here || !self.decoder.is_at_start(self.formats)? {
+                        let present = self.decoder.file_position();
+                        let back = present.saturating_sub(from).min(LOOK_BACK as u64);
+                        let from = if self.may_go_back(back) {
+                            from
+                        } else {
+                            present
+                        };
                         self.decoder.seek(from, self.formats)?;
                     }
                     self.in_stretch = false;
@@ -130,11 +138,27 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Whether a search may go back by so many bytes: altogether only by a few times what was
+    /// read. Else a file of small records that all claim to be large would be read again
+    /// for each of them.
+    fn may_go_back(&mut self, back: u64) -> bool {
+        const ALWAYS: u64 = 64 << 20;
+        let allowed = ALWAYS.saturating_add(4 * self.decoder.produced());
+        let sum = self.gone_back.saturating_add(back);
+        if sum <= allowed {
+            self.gone_back = sum;
+        }
+        sum <= allowed
+    }
+
     /// Goes to the next head in the stretch; `false` if there is none.
     fn search_stretch(&mut self, from: u64) -> Result<bool, Fault> {
         /// What a head is recognised by, or less.
         const OVERLAP: usize = 40;
-        self.decoder.rewind(from);
+        let back = self.decoder.position().saturating_sub(from);
+        if self.may_go_back(back.min(LOOK_BACK as u64)) {
+            self.decoder.rewind(from);
+        }
         loop {
             self.decoder.mark();
             let unread = self.decoder.unread();
@@ -147,7 +171,7 @@ impl<R: Read> Reader<R> {
                 self.decoder.consume(1);
                 continue;
             }
-            if self.decoder.more()? == More::End {
+            if self.decoder.more()? == More::End && !self.decoder.lengthen(self.formats)? {
                 self.decoder.consume(there);
                 return Ok(false);
             }
@@ -162,7 +186,8 @@ impl<R: Read> Reader<R> {
                 Parsed::Head(..) => return Ok(true),
                 Parsed::Not(_) => return Ok(false),
                 Parsed::Part => {
-                    if self.decoder.more()? == More::End {
+                    let is_over = self.decoder.more()? == More::End;
+                    if is_over && !self.decoder.lengthen(self.formats)? {
                         return Ok(false);
                     }
                 }

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
+use sha1::{Digest, Sha1};
+
 use flate2::{Compression, write::GzEncoder};
 mod harm;
 
@@ -37,8 +39,10 @@ const FORMS: [Form; 8] = [
 
 fn warc(n: usize, block: &[u8]) -> Vec<u8> {
     let length = block.len();
+    let digest = base16ct::lower::encode_string(&Sha1::digest(block));
     let head = format!(
         "WARC/1.1\r\nWARC-Type: resource\r\nWARC-Target-URI: http://a.test/{n}\r\n\
+         WARC-Block-Digest: sha1:{digest}\r\n\
          WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:{n}>\r\n\
          Content-Length: {length}\r\n\r\n"
     );

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use flate2::{Compression, write::GzEncoder};
+use spoor::archive::check::check;
 use spoor::archive::digest::Digests;
 use spoor::archive::http::Response;
 use spoor::archive::reader::{Item, Reader};
@@ -70,6 +71,7 @@ pub(super) fn warc() -> Target {
         words: WORDS,
         cases: 1_500,
         run: Box::new(|input| {
+            drop(check(input, Path::new("fuzzed.warc"), |_| {}));
             let mut reader = Reader::new(input, Path::new("fuzzed.warc"));
             let mut items = 0;
             while let Some(item) = reader.next_item().unwrap() {
