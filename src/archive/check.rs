@@ -87,9 +87,8 @@ impl Checked {
     fn count<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), ReadError> {
         let mut digests = Digests::of(&entry.record);
         if !digests.is_empty() {
-            loop {
-                // Damage is told by the reader, as a gap.
-                let Ok(piece) = entry.fill_buf() else { break };
+            // Damage is told by the reader, as a gap.
+            while let Ok(piece) = entry.fill_buf() {
                 if piece.is_empty() {
                     break;
                 }
@@ -129,10 +128,8 @@ impl Checked {
 }
 
 fn add(names: &mut BTreeMap<String, u64>, name: &str) {
-    let name = match names.contains_key(name) || names.len() < MOST_NAMES {
-        true => name,
-        false => "others",
-    };
+    let is_kept = names.contains_key(name) || names.len() < MOST_NAMES;
+    let name = if is_kept { name } else { "others" };
     *names.entry(name.to_owned()).or_default() += 1;
 }
 

@@ -257,7 +257,7 @@ fn arc(line: &[u8], known: Option<Version>) -> Option<Head> {
     let date = (2..fields.len().checked_sub(2)?).rev();
     let date = date
         .into_iter()
-        .find(|at| fields.get(*at).is_some_and(|f| is_date(f)))?;
+        .find(|at| fields.get(*at).is_some_and(&is_date))?;
     let url = fields.get(..date - 1)?.join(&b' ');
     let colon = memchr(b':', &url)?;
     let scheme = url.get(..colon).filter(|scheme| !scheme.is_empty())?;

@@ -71,6 +71,7 @@ topics! {
     reports: "the results of jobs, as HTML and Markdown with plots",
     images: "which images are kept, with which words; ranking and export",
     text: "documents, extractors, and the text of a crawl as a corpus",
+    archives: "read and check WARC and ARC files, whatever has happened to them",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
     annotation: "people judge the images; how far they agree",

@@ -28,7 +28,8 @@
 //! text,
 //! [`dashboard`] what it shows on a page and tells Prometheus, [`ui`] what all jobs of a
 //! folder show on one,
-//! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
+//! [`report`] that its figures are those that are counted otherwise, [`archive`] that WARC and ARC
+//! files are read whatever has happened to them, [`zoo`] that
 //! hostile servers cost what they state and no more, [`tarpits`] that hosts which keep
 //! requests open hold up no other host, [`soak`] that a long crawl takes
 //! no more memory than a short one, [`terminal`] what people, log files and scripts see of
@@ -40,6 +41,7 @@
 
 mod agreement;
 mod annotate;
+mod archive;
 mod batches;
 mod browser;
 mod checkpoints;

@@ -37,8 +37,8 @@ pub struct Plan {
     /// The file it was read from.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The stored web: a folder as `spoor lab serve` takes, a WARC file (`.warc` or
-    /// `.warc.gz`), or a folder of such files.
+    /// The stored web: a folder as `spoor lab serve` takes, a WARC or ARC file, or a
+    /// folder of such files.
     pub web: PathBuf,
     /// The labels, a table of url and topics.
     pub labels: PathBuf,

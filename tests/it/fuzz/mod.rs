@@ -12,6 +12,7 @@
 //!
 //! A failure shows the input, which belongs into a test of the module it broke.
 
+mod archives;
 mod mutate;
 mod store;
 mod targets;
@@ -137,4 +138,5 @@ targets! {
     votes: super::targets::votes();
     archive: super::store::archive();
     record: super::store::record();
+    warc: super::archives::warc();
 }

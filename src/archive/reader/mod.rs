@@ -1,10 +1,13 @@
 //! Reads the records of a file one after another, and goes on behind damage.
 
+mod search;
+
 use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use self::search::Lost;
 use super::decode::{Decoder, More, Start};
 use super::gap::{Fault, Gap, Place, Why};
 use super::head::{self, Formats, Head, Parsed};
@@ -54,6 +57,8 @@ pub struct Reader<R> {
     /// A record of this file was followed by the usual ones.
     is_usual: bool,
     note: Option<Gap>,
+    /// The bytes by which searches went back.
+    gone_back: u64,
 }
 
 /// The record that is being read.
@@ -78,23 +83,6 @@ struct Spot {
     inside: u64,
     /// A place in the file at or before it.
     before: u64,
-}
-
-/// What is lost from somewhere to a place that is still to be found.
-#[derive(Debug)]
-struct Lost {
-    begin: Spot,
-    why: Why,
-    /// Where to search.
-    search: Search,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Search {
-    /// In the stretch, from this position on.
-    Stretch(u64),
-    /// In the file, from this place on; if it is a fine place to go on, at the present one.
-    File { from: u64, here: bool },
 }
 
 /// What was found where a record should begin.
@@ -130,12 +118,13 @@ impl<R: Read> Reader<R> {
             odd: None,
             is_usual: false,
             note: None,
+            gone_back: 0,
         }
     }
 
-    /// How far the file was read, in bytes, for showing progress.
+    /// How many bytes of the file were read, for showing progress.
     pub fn position(&self) -> u64 {
-        self.decoder.file_position()
+        self.decoder.fetched()
     }
 
     /// The next record or gap; `None` at the end. What is unread of the last record is
@@ -192,40 +181,6 @@ impl<R: Read> Reader<R> {
         let Some(open) = self.open.take() else { return };
         if let Some(Err(why)) = open.ended {
             self.lost = Some(self.lose(open.begin, why, Some(open.block)));
-        }
-    }
-
-    /// What is lost from `begin` on; `block` is where the block of the lost record begins.
-    fn lose(&self, begin: Spot, why: Why, block: Option<u64>) -> Lost {
-        let search = if self.in_stretch && !self.decoder.is_known() {
-            // Before the first record, anything may follow.
-            let from = begin.stretch + 1;
-            Search::File { from, here: false }
-        } else if self.in_stretch && !self.decoder.is_broken() {
-            Search::Stretch(block.unwrap_or(begin.inside + 1))
-        } else if self.in_stretch {
-            Search::File {
-                from: self.behind(begin),
-                here: why == Why::Checksum,
-            }
-        } else {
-            Search::File {
-                from: begin.stretch + 1,
-                here: false,
-            }
-        };
-        Lost { begin, why, search }
-    }
-
-    /// Where to search for what follows something that begins at `begin`, in a member that is
-    /// damaged. What is damaged may have taken parts of later members along, but nothing of
-    /// what was read before.
-    fn behind(&self, begin: Spot) -> u64 {
-        let member = self.decoder.behind_member();
-        if begin.inside == 0 {
-            member
-        } else {
-            member.max(begin.before)
         }
     }
 
@@ -492,120 +447,8 @@ impl<R: Read> Reader<R> {
         self.ensure(separator::AHEAD)?;
         Ok(separator::is_foreign(self.decoder.unread(), version))
     }
-
-    /// Goes to the next place where a record begins, or to the end; returns what is lost.
-    fn search(&mut self, lost: Lost) -> io::Result<Gap> {
-        let Lost {
-            begin,
-            mut why,
-            mut search,
-        } = lost;
-        loop {
-            match search {
-                Search::Stretch(from) => match self.search_stretch(from) {
-                    Ok(true) => {
-                        // The file did not end; the length led beyond what followed.
-                        if why == Why::Truncated {
-                            why = Why::Length;
-                        }
-                        break;
-                    }
-                    Ok(false) if !self.decoder.is_compressed() => break,
-                    Ok(false) => {
-                        self.in_stretch = false;
-                        let from = self.decoder.file_position();
-                        search = Search::File { from, here: true };
-                    }
-                    Err(Fault::Io(error)) => return Err(error),
-                    Err(Fault::Damage(_)) => {
-                        let from = self.behind(begin);
-                        search = Search::File { from, here: false };
-                    }
-                },
-                Search::File { from, here } => {
-                    if !here || !self.decoder.is_at_start(self.formats)? {
-                        self.decoder.seek(from, self.formats)?;
-                    }
-                    self.in_stretch = false;
-                    break;
-                }
-            }
-        }
-        Ok(Gap {
-            place: self.since(begin),
-            why,
-        })
-    }
-
-    /// The place from `begin` to the present one.
-    fn since(&self, begin: Spot) -> Place {
-        let decoder = &self.decoder;
-        if self.in_stretch {
-            let compressed = decoder.is_compressed();
-            return Place {
-                offset: if compressed {
-                    begin.stretch
-                } else {
-                    begin.inside
-                },
-                length: decoder.position().saturating_sub(begin.inside),
-                inside: compressed.then_some(begin.inside),
-            };
-        }
-        let offset = if begin.inside == 0 {
-            begin.stretch
-        } else {
-            begin.before
-        };
-        Place {
-            offset,
-            length: decoder.file_position().saturating_sub(offset),
-            inside: None,
-        }
-    }
-
-    /// Goes to the next head in the stretch; `false` if there is none.
-    fn search_stretch(&mut self, from: u64) -> Result<bool, Fault> {
-        /// What a head is recognised by, or less.
-        const OVERLAP: usize = 40;
-        self.decoder.rewind(from);
-        loop {
-            self.decoder.mark();
-            let unread = self.decoder.unread();
-            let there = unread.len();
-            if let Some(at) = head::find(unread, 0, self.formats) {
-                self.decoder.consume(at);
-                if self.is_head()? {
-                    return Ok(true);
-                }
-                self.decoder.consume(1);
-                continue;
-            }
-            if self.decoder.more()? == More::End {
-                self.decoder.consume(there);
-                return Ok(false);
-            }
-            self.decoder.consume(there.saturating_sub(OVERLAP));
-        }
-    }
-
-    /// Whether a whole head stands here.
-    fn is_head(&mut self) -> Result<bool, Fault> {
-        loop {
-            match head::parse(self.decoder.unread(), self.formats) {
-                Parsed::Head(..) => return Ok(true),
-                Parsed::Not(_) => return Ok(false),
-                Parsed::Part => {
-                    if self.decoder.more()? == More::End {
-                        return Ok(false);
-                    }
-                }
-            }
-        }
-    }
 }
 
-/// What [`Reader::advance`] found.
 enum Next {
     Record(Box<Record>),
     Gap(Gap),

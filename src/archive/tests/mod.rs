@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
+use sha1::{Digest, Sha1};
+
 use flate2::{Compression, write::GzEncoder};
-use proptest::prelude::*;
+mod harm;
 
 use super::gap::{Gap, Why};
 use super::reader::{Item, Reader};
@@ -37,8 +39,10 @@ const FORMS: [Form; 8] = [
 
 fn warc(n: usize, block: &[u8]) -> Vec<u8> {
     let length = block.len();
+    let digest = base16ct::lower::encode_string(&Sha1::digest(block));
     let head = format!(
         "WARC/1.1\r\nWARC-Type: resource\r\nWARC-Target-URI: http://a.test/{n}\r\n\
+         WARC-Block-Digest: sha1:{digest}\r\n\
          WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:{n}>\r\n\
          Content-Length: {length}\r\n\r\n"
     );
@@ -476,138 +480,4 @@ fn a_dictionary_that_is_damaged_is_told() {
     let huge = skippable(0x184D_2A5D, &[]);
     let huge = [&huge[..4], &u32::MAX.to_le_bytes(), b"abc"].concat();
     assert_eq!(read(&huge).whys(), [Why::Dictionary]);
-}
-
-/// What happens to a file.
-#[derive(Debug, Clone)]
-enum Harm {
-    Flip(usize, u8),
-    Zero(usize, usize),
-    Cut(usize, usize),
-    Insert(usize, Vec<u8>),
-    End(usize),
-}
-
-fn harm() -> impl Strategy<Value = Harm> {
-    let place = 0..1_000_000_usize;
-    prop_oneof![
-        (place.clone(), 1..=255_u8).prop_map(|(at, by)| Harm::Flip(at, by)),
-        (place.clone(), 1..5_000_usize).prop_map(|(at, n)| Harm::Zero(at, n)),
-        (place.clone(), 1..5_000_usize).prop_map(|(at, n)| Harm::Cut(at, n)),
-        (place.clone(), prop::collection::vec(any::<u8>(), 1..500))
-            .prop_map(|(at, bytes)| Harm::Insert(at, bytes)),
-        place.prop_map(Harm::End),
-    ]
-}
-
-impl Harm {
-    /// Does it, and tells the bytes of the original that it touched.
-    fn to(&self, file: &mut Vec<u8>) -> std::ops::Range<usize> {
-        let length = file.len();
-        match self {
-            Self::Flip(at, by) => {
-                let at = at % length;
-                file[at] ^= by;
-                at..at + 1
-            }
-            Self::Zero(at, n) => {
-                let at = at % length;
-                let end = (at + n).min(length);
-                file[at..end].fill(0);
-                at..end
-            }
-            Self::Cut(at, n) => {
-                let at = at % length;
-                let end = (at + n).min(length);
-                file.drain(at..end);
-                at..end
-            }
-            Self::Insert(at, bytes) => {
-                let at = at % length;
-                file.splice(at..at, bytes.iter().copied());
-                at..at + 1
-            }
-            Self::End(at) => {
-                let at = at % length;
-                file.truncate(at);
-                at..length
-            }
-        }
-    }
-}
-
-fn blocks() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let text = "[a-z<>/ \r\n]{0,900}".prop_map(String::into_bytes);
-    let any = prop::collection::vec(any::<u8>(), 0..3_000);
-    prop::collection::vec(prop_oneof![text, any], 1..12)
-}
-
-fn form() -> impl Strategy<Value = Form> {
-    prop::sample::select(FORMS.to_vec())
-}
-
-proptest! {
-    #![proptest_config(crate::tests::usual())]
-
-    #[test]
-    fn what_is_written_is_read(blocks in blocks(), form in form(), drop in 1..5_000_usize) {
-        let file = parts(&records(&blocks), form).concat();
-        let contents = read_by(&file, drop);
-        prop_assert_eq!(contents.gaps, []);
-        prop_assert_eq!(contents.whole, expected(&blocks));
-    }
-
-    #[test]
-    fn damage_is_told_and_costs_what_it_touches(
-        blocks in blocks(), form in form(), harm in harm()
-    ) {
-        let parts = parts(&records(&blocks), form);
-        let mut file = parts.concat();
-        let touched = harm.to(&mut file);
-        let contents = read(&file);
-        let expected = expected(&blocks);
-        for record in &contents.whole {
-            // A file that is not compressed has no checksum: what changes within a block
-            // only a digest tells.
-            let is_original = expected.contains(record);
-            prop_assert!(
-                is_original || form == Form::Plain || !contents.gaps.is_empty(),
-                "{:?} {:?} {:?} of {}: {:?}", form, harm, touched, file.len(), record.0
-            );
-        }
-        let first = parts.len() - blocks.len().min(parts.len());
-        let apart = parts.len() == blocks.len() + first && form != Form::Pieces;
-        if apart && form != Form::Plain && touched.start >= parts[..first].concat().len() {
-            let mut begin = 0;
-            for (n, part) in parts.iter().enumerate() {
-                let end = begin + part.len();
-                let is_hit = touched.start < end && begin < touched.end;
-                // An insertion before a part leaves it whole.
-                if n >= first && !is_hit {
-                    prop_assert!(
-                        contents.whole.contains(&expected[n - first]),
-                        "{} of {:?} {:?} touched {:?}: {:?}",
-                        n, parts.iter().map(Vec::len).collect::<Vec<_>>(), form, touched,
-                        contents.gaps
-                    );
-                }
-                begin = end;
-            }
-        }
-    }
-
-    #[test]
-    fn no_bytes_panic(
-        bytes in prop::collection::vec(any::<u8>(), 0..2_000), begin in 0..6_usize
-    ) {
-        let begins: [&[u8]; 6] = [
-            b"",
-            b"\x1f\x8b\x08\0\0\0\0\0\0\0",
-            b"\x28\xb5\x2f\xfd",
-            b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 20\r\n\r\n",
-            b"filedesc://a 0.0.0.0 20120214055058 text/plain 20\n",
-            b"\x5d\x2a\x4d\x18\x10\0\0\0",
-        ];
-        read(&[begins[begin], &bytes].concat());
-    }
 }

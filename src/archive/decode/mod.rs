@@ -4,23 +4,17 @@
 //! the whole file if nothing is compressed. A record that goes on in the next member
 //! lengthens its stretch.
 
-use std::io::{self, Read};
+mod probe;
 
-use memchr::memmem;
+use std::io::{self, Read};
 
 use super::gap::{Fault, Why};
 use super::gzip::{self, Header, Inflater, Step};
-use super::head::{self, Formats, Parsed};
 use super::window::Window;
 use super::zstd::{self, Frame, Frames, MAX_DICTIONARY};
 
 /// Bytes read and decompressed at a time.
 const CHUNK: usize = 64 << 10;
-/// Compressed bytes that are looked at to see whether a record begins.
-const PROBE: usize = 16 << 10;
-/// Decompressed bytes that are looked at for the same.
-const PROBED: usize = 2 << 10;
-
 /// How a stretch is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
@@ -54,6 +48,8 @@ pub(super) struct Decoder<R> {
     source: R,
     raw: Window,
     source_ended: bool,
+    /// All bytes of the source that were read.
+    fetched: u64,
     /// Decompressed bytes of the stretch; unused if nothing is compressed.
     plain: Window,
     coding: Coding,
@@ -69,6 +65,8 @@ pub(super) struct Decoder<R> {
     member: u64,
     /// The place in the file before the last step of decompressing.
     before: u64,
+    /// All bytes that were decompressed, of every stretch.
+    produced: u64,
     gzip: Inflater,
     zstd: Frames,
     scout: Inflater,
@@ -80,6 +78,7 @@ impl<R: Read> Decoder<R> {
             source,
             raw: Window::default(),
             source_ended: false,
+            fetched: 0,
             plain: Window::default(),
             coding: Coding::Plain,
             seen: None,
@@ -88,6 +87,7 @@ impl<R: Read> Decoder<R> {
             begin: 0,
             member: 0,
             before: 0,
+            produced: 0,
             gzip: Inflater::default(),
             zstd: Frames::default(),
             scout: Inflater::default(),
@@ -148,6 +148,16 @@ impl<R: Read> Decoder<R> {
         self.raw.position()
     }
 
+    /// How many bytes of the file were read. It never becomes less.
+    pub(super) fn fetched(&self) -> u64 {
+        self.fetched
+    }
+
+    /// How many bytes were decompressed, or read where nothing is compressed.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced.max(self.fetched)
+    }
+
     pub(super) fn is_compressed(&self) -> bool {
         self.coding != Coding::Plain
     }
@@ -174,6 +184,7 @@ impl<R: Read> Decoder<R> {
                 Ok(0) => self.source_ended = true,
                 Ok(n) => {
                     self.raw.filled(n);
+                    self.fetched += n as u64;
                     return Ok(true);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -318,6 +329,7 @@ impl<R: Read> Decoder<R> {
             }
             self.raw.consume(read);
             self.plain.filled(written);
+            self.produced += written as u64;
             if ended {
                 self.open = false;
                 if self.coding == Coding::Gzip {
@@ -344,164 +356,4 @@ impl<R: Read> Decoder<R> {
         let right = right.and_then(|trailer| self.gzip.check(trailer));
         right.map_err(Fault::Damage)
     }
-
-    /// Lengthens the stretch by the next member, unless a record begins there.
-    pub(super) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
-        if self.coding == Coding::Plain || self.open || self.broken.is_some() {
-            return Ok(false);
-        }
-        let member = self.raw.position();
-        if self.probe(self.coding, formats)? != Probe::Other {
-            return Ok(false);
-        }
-        match (self.coding, gzip::header(self.raw.unread())) {
-            (Coding::Gzip, Header::Whole(length)) => {
-                self.raw.consume(length);
-                self.gzip.begin();
-            }
-            (Coding::Zstd, _) if self.zstd.begin().is_ok() => {}
-            _ => return Ok(false),
-        }
-        self.member = member;
-        self.open = true;
-        Ok(true)
-    }
-
-    /// Looks at what begins at the present place of the file.
-    fn probe(&mut self, coding: Coding, formats: Formats) -> io::Result<Probe> {
-        self.want(PROBE)?;
-        let bytes = self.raw.unread();
-        let bytes = bytes.get(..PROBE).unwrap_or(bytes);
-        let mut output = [0; PROBED];
-        let written = match coding {
-            Coding::Plain => None,
-            Coding::Gzip => match gzip::header(bytes) {
-                Header::Whole(length) => {
-                    self.scout.begin();
-                    let input = bytes.get(length..).unwrap_or_default();
-                    try_out(input, &mut output, |i, o| self.scout.step(i, o))
-                }
-                Header::Part | Header::Not => None,
-            },
-            Coding::Zstd if zstd::frame(bytes) == Frame::Data => {
-                let mut scout = self.zstd.scout();
-                let begun = scout.begin().ok();
-                begun.and_then(|()| try_out(bytes, &mut output, |i, o| scout.step(i, o)))
-            }
-            Coding::Zstd => None,
-        };
-        Ok(match written.and_then(|n| output.get(..n)) {
-            None => Probe::Nothing,
-            Some(bytes) if head::is_plausible(bytes, formats) => Probe::Record,
-            Some(_) => Probe::Other,
-        })
-    }
-
-    /// Whether the present place of the file is its end, or a member in which a record
-    /// begins.
-    pub(super) fn is_at_start(&mut self, formats: Formats) -> io::Result<bool> {
-        if self.raw.unread().is_empty() && !self.read()? {
-            return Ok(true);
-        }
-        let coding = self.seen.unwrap_or(self.coding);
-        Ok(self.probe(coding, formats)? == Probe::Record)
-    }
-
-    /// The first byte behind that of the member in which damage was found.
-    pub(super) fn behind_member(&self) -> u64 {
-        self.member + 1
-    }
-
-    /// Looks in the file for the next place where a record begins, from `from` on, and goes
-    /// there, or to the end.
-    pub(super) fn seek(&mut self, from: u64, formats: Formats) -> io::Result<()> {
-        /// What a place is recognised by, or less.
-        const OVERLAP: usize = 40;
-        // What a file begins with says how it is compressed, even if nothing of that can be
-        // decompressed: text that compression left as it is must not be taken for records.
-        let begins = self.is_compressed() && self.begin == 0;
-        let seen = self.seen.or(Some(self.coding).filter(|_| begins));
-        self.raw.rewind(from);
-        self.open = false;
-        loop {
-            self.raw.mark();
-            if let Some((at, coding)) = candidate(self.raw.unread(), seen, formats) {
-                self.raw.consume(at);
-                let is_record = match coding {
-                    Coding::Plain => self.is_head(formats)?,
-                    _ => self.probe(coding, formats)? == Probe::Record,
-                };
-                if is_record {
-                    return Ok(());
-                }
-                self.raw.consume(1);
-                continue;
-            }
-            let there = self.raw.unread().len();
-            if self.read()? {
-                self.raw.consume(there.saturating_sub(OVERLAP));
-            } else {
-                self.raw.consume(there);
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether a whole head stands at the present place of the file.
-    fn is_head(&mut self, formats: Formats) -> io::Result<bool> {
-        loop {
-            match head::parse(self.raw.unread(), formats) {
-                Parsed::Head(..) => return Ok(true),
-                Parsed::Not(_) => return Ok(false),
-                Parsed::Part => {
-                    if !self.read()? {
-                        return Ok(false);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What begins at a place of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Probe {
-    /// A member that begins with a record.
-    Record,
-    /// A member that begins otherwise.
-    Other,
-    /// Nothing that can be decompressed.
-    Nothing,
-}
-
-/// Decompresses the beginning of a member; `None` if it is none.
-fn try_out(
-    mut input: &[u8],
-    output: &mut [u8],
-    mut step: impl FnMut(&[u8], &mut [u8]) -> Result<Step, Why>,
-) -> Option<usize> {
-    let mut written = 0;
-    loop {
-        let step = step(input, output.get_mut(written..)?).ok()?;
-        input = input.get(step.read..)?;
-        written += step.written;
-        if step.ended || written == output.len() || (step.read, step.written) == (0, 0) {
-            return Some(written);
-        }
-    }
-}
-
-/// The first place where a record may begin, and how it would be compressed there.
-fn candidate(bytes: &[u8], seen: Option<Coding>, formats: Formats) -> Option<(usize, Coding)> {
-    let search = |coding: Coding| match coding {
-        Coding::Plain => head::find(bytes, 0, formats),
-        Coding::Gzip => memmem::find(bytes, &gzip::MAGIC),
-        Coding::Zstd => memmem::find(bytes, &zstd::MAGIC),
-    };
-    let all = [Coding::Gzip, Coding::Zstd, Coding::Plain];
-    let tried = all
-        .into_iter()
-        .filter(|c| seen.is_none_or(|seen| seen == *c));
-    let found = tried.filter_map(|coding| Some((search(coding)?, coding)));
-    found.min_by_key(|(at, _)| *at)
 }

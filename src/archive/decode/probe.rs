@@ -1,0 +1,179 @@
+//! Looks at what stands in a file without reading on: whether a record begins there, and
+//! where the next one does.
+
+use std::io::{self, Read};
+
+use memchr::memmem;
+
+use super::super::gap::Why;
+use super::super::gzip::{self, Header, Step};
+use super::super::head::{self, Formats, Parsed};
+use super::super::zstd::{self, Frame};
+use super::{Coding, Decoder};
+
+/// Compressed bytes that are looked at to see whether a record begins.
+const PROBE: usize = 16 << 10;
+/// Decompressed bytes that are looked at for the same.
+const PROBED: usize = 2 << 10;
+
+impl<R: Read> Decoder<R> {
+    /// Lengthens the stretch by the next member, unless a record begins there.
+    pub(in crate::archive) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
+        if self.coding == Coding::Plain || self.open || self.broken.is_some() {
+            return Ok(false);
+        }
+        let member = self.raw.position();
+        if self.probe(self.coding, formats)? != Probe::Other {
+            return Ok(false);
+        }
+        match (self.coding, gzip::header(self.raw.unread())) {
+            (Coding::Gzip, Header::Whole(length)) => {
+                self.raw.consume(length);
+                self.gzip.begin();
+            }
+            (Coding::Zstd, _) if self.zstd.begin().is_ok() => {}
+            _ => return Ok(false),
+        }
+        self.member = member;
+        self.open = true;
+        Ok(true)
+    }
+
+    /// Looks at what begins at the present place of the file.
+    fn probe(&mut self, coding: Coding, formats: Formats) -> io::Result<Probe> {
+        self.want(PROBE)?;
+        let bytes = self.raw.unread();
+        let bytes = bytes.get(..PROBE).unwrap_or(bytes);
+        let mut output = [0; PROBED];
+        let written = match coding {
+            Coding::Plain => None,
+            Coding::Gzip => match gzip::header(bytes) {
+                Header::Whole(length) => {
+                    self.scout.begin();
+                    let input = bytes.get(length..).unwrap_or_default();
+                    try_out(input, &mut output, |i, o| self.scout.step(i, o))
+                }
+                Header::Part | Header::Not => None,
+            },
+            Coding::Zstd if zstd::frame(bytes) == Frame::Data => {
+                let mut scout = self.zstd.scout();
+                let begun = scout.begin().ok();
+                begun.and_then(|()| try_out(bytes, &mut output, |i, o| scout.step(i, o)))
+            }
+            Coding::Zstd => None,
+        };
+        Ok(match written.and_then(|n| output.get(..n)) {
+            None => Probe::Nothing,
+            Some(bytes) if head::is_plausible(bytes, formats) => Probe::Record,
+            Some(_) => Probe::Other,
+        })
+    }
+
+    /// Whether the present place of the file is its end, or a member in which a record
+    /// begins.
+    pub(in crate::archive) fn is_at_start(&mut self, formats: Formats) -> io::Result<bool> {
+        if self.raw.unread().is_empty() && !self.read()? {
+            return Ok(true);
+        }
+        let coding = self.seen.unwrap_or(self.coding);
+        Ok(self.probe(coding, formats)? == Probe::Record)
+    }
+
+    /// The first byte behind that of the member in which damage was found.
+    pub(in crate::archive) fn behind_member(&self) -> u64 {
+        self.member + 1
+    }
+
+    /// Looks in the file for the next place where a record begins, from `from` on, and goes
+    /// there, or to the end.
+    pub(in crate::archive) fn seek(&mut self, from: u64, formats: Formats) -> io::Result<()> {
+        /// What a place is recognised by, or less.
+        const OVERLAP: usize = 40;
+        // What a file begins with says how it is compressed, even if nothing of that can be
+        // decompressed: text that compression left as it is must not be taken for records.
+        let begins = self.is_compressed() && self.begin == 0;
+        let seen = self.seen.or(Some(self.coding).filter(|_| begins));
+        self.raw.rewind(from);
+        self.open = false;
+        loop {
+            self.raw.mark();
+            if let Some((at, coding)) = candidate(self.raw.unread(), seen, formats) {
+                self.raw.consume(at);
+                let is_record = match coding {
+                    Coding::Plain => self.is_head(formats)?,
+                    _ => self.probe(coding, formats)? == Probe::Record,
+                };
+                if is_record {
+                    return Ok(());
+                }
+                self.raw.consume(1);
+                continue;
+            }
+            let there = self.raw.unread().len();
+            if self.read()? {
+                self.raw.consume(there.saturating_sub(OVERLAP));
+            } else {
+                self.raw.consume(there);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a whole head stands at the present place of the file.
+    fn is_head(&mut self, formats: Formats) -> io::Result<bool> {
+        loop {
+            match head::parse(self.raw.unread(), formats) {
+                Parsed::Head(..) => return Ok(true),
+                Parsed::Not(_) => return Ok(false),
+                Parsed::Part => {
+                    if !self.read()? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What begins at a place of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// A member that begins with a record.
+    Record,
+    /// A member that begins otherwise.
+    Other,
+    /// Nothing that can be decompressed.
+    Nothing,
+}
+
+/// Decompresses the beginning of a member; `None` if it is none.
+fn try_out(
+    mut input: &[u8],
+    output: &mut [u8],
+    mut step: impl FnMut(&[u8], &mut [u8]) -> Result<Step, Why>,
+) -> Option<usize> {
+    let mut written = 0;
+    loop {
+        let step = step(input, output.get_mut(written..)?).ok()?;
+        input = input.get(step.read..)?;
+        written += step.written;
+        if step.ended || written == output.len() || (step.read, step.written) == (0, 0) {
+            return Some(written);
+        }
+    }
+}
+
+/// The first place where a record may begin, and how it would be compressed there.
+fn candidate(bytes: &[u8], seen: Option<Coding>, formats: Formats) -> Option<(usize, Coding)> {
+    let search = |coding: Coding| match coding {
+        Coding::Plain => head::find(bytes, 0, formats),
+        Coding::Gzip => memmem::find(bytes, &gzip::MAGIC),
+        Coding::Zstd => memmem::find(bytes, &zstd::MAGIC),
+    };
+    let all = [Coding::Gzip, Coding::Zstd, Coding::Plain];
+    let tried = all
+        .into_iter()
+        .filter(|c| seen.is_none_or(|seen| seen == *c));
+    let found = tried.filter_map(|coding| Some((search(coding)?, coding)));
+    found.min_by_key(|(at, _)| *at)
+}
