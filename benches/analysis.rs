@@ -4,30 +4,36 @@
 //! ```sh
 //! cargo bench --bench analysis
 //! cargo bench --bench analysis -- FOLDER_OF_PAGES
+//! cargo bench --bench analysis -- FOLDER_OF_PAGES FOLDER_OF_A_MODEL
 //! ```
 //!
 //! With a folder up to 200 of its `*.html` files are read, evenly spread, and otherwise pages
 //! that are made up, shaped like those of an encyclopedia. A stage that cannot run by itself
-//! is what it adds to those before it: `links` and `images` to the text, and `ratings`, all
-//! that is scored, to the sentences, the model and the keywords of the document. `tree` is
-//! what text, links and images would cost together if the pages were read from a tree.
+//! is what it adds to those before it: `links` and `images` to the text, and `learning`, the
+//! judgement of the page and the clues of its links, to `score`, all that is scored without
+//! them. `tree` is what text, links and images would cost together if the pages were read
+//! from a tree. `language`, `sentences`, `model` and `keywords` are parts of the text and of
+//! the score, each by itself.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::page::{Extracted, Fetched, TermsHeaders, Validators};
+use spoor::language;
+use spoor::page::{Extracted, Fetched, Nearness, TermsHeaders, Validators};
 use spoor::topic::keywords::KeywordTable;
 use spoor::topic::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
-use spoor::topic::score::{Scorer, Weights};
+use spoor::topic::model::Model;
+use spoor::topic::score::topicality::Lump;
+use spoor::topic::score::{Contrast, CountTable, Judge, PageObserver, Scorer, Topicality, Weights};
 use spoor::web::extract::{self, Options};
 
 /// As the program does: a parse is for a third the allocator's work.
@@ -49,7 +55,8 @@ struct Page {
 }
 
 fn main() {
-    let folder = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let mut folders = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
+    let folder = folders.next();
     let mut htmls = Vec::new();
     match &folder {
         Some(folder) => {
@@ -64,7 +71,12 @@ fn main() {
     let pages: Vec<Page> = htmls.into_iter().map(page).collect();
     assert!(!pages.is_empty(), "no *.html in the folder");
     let bytes: usize = pages.iter().map(|p| p.html.len()).sum();
-    let (lm, table) = model();
+    let model = match folders.next() {
+        Some(folder) => of_folder(Path::new(&folder)),
+        None => made_up(),
+    };
+    let (lm, table) = (&model.lm, &model.keywords);
+    let observer = observer(&model, &pages);
     println!(
         "{} pages of {} KB, {} links and {} images each",
         pages.len(),
@@ -86,7 +98,7 @@ fn main() {
         ..Options::default()
     };
     let all = Options::default();
-    let rounds: Vec<[Duration; 10]> = (0..ROUNDS)
+    let rounds: Vec<[Duration; 12]> = (0..ROUNDS)
         .map(|_| {
             let of = |work: &dyn Fn(&Page)| {
                 let start = Instant::now();
@@ -112,42 +124,53 @@ fn main() {
                 black_box(lm::sentences(p.extracted.blocks.iter().map(|b| &**b)));
             });
             let modelled = of(&|p: &Page| {
-                black_box(perplexity::document(&*lm, &p.sentences));
+                black_box(perplexity::document(&**lm, &p.sentences));
             });
             let keywords = of(&|p: &Page| {
                 black_box(p.sentences.iter().map(|s| table.score(s)).sum::<f64>());
             });
+            let guessed = of(&|p: &Page| {
+                black_box(language::guess(p.extracted.blocks.iter().map(|b| &**b)));
+            });
             // A new scorer has rated nothing yet, as at the start of a crawl.
             let gamma = Weights::default().gamma_keyword;
-            let scorer = Scorer::new(lm.clone(), table.clone(), gamma);
-            let rated = of(&|p: &Page| {
-                black_box(scorer.score(&p.url, &p.extracted));
-            });
+            let scorer = || Scorer::new(lm.clone(), table.clone(), gamma);
+            let score = |scorer: Scorer| {
+                of(&|p: &Page| {
+                    black_box(scorer.score(&p.url, &p.extracted));
+                })
+            };
+            let rated = score(scorer());
+            let learning = score(scorer().observing(observer.clone()));
             [
                 parse,
                 tree,
+                guessed,
+                sentences,
+                modelled,
+                keywords,
                 decoded.saturating_sub(whole),
                 text,
                 links.saturating_sub(text),
                 whole.saturating_sub(links),
-                sentences,
-                modelled,
-                keywords,
-                rated.saturating_sub(sentences + modelled + keywords),
+                rated,
+                learning.saturating_sub(rated),
             ]
         })
         .collect();
     let names = [
         "parse",
         "tree",
+        "language",
+        "sentences",
+        "model",
+        "keywords",
         "decode",
         "text",
         "links",
         "images",
-        "sentences",
-        "model",
-        "keywords",
-        "ratings",
+        "score",
+        "learning",
     ];
     let medians: Vec<Duration> = (0..names.len())
         .map(|stage| {
@@ -156,7 +179,7 @@ fn main() {
             of_stage[ROUNDS / 2]
         })
         .collect();
-    let (parse, sum) = (medians[0], medians[2..].iter().sum::<Duration>());
+    let (parse, sum) = (medians[0], medians[6..].iter().sum::<Duration>());
     let row = |name: &str, time: Duration| {
         let millis = time.as_secs_f64() * 1e3;
         let share = time.as_secs_f64() / parse.as_secs_f64();
@@ -206,17 +229,68 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// What a page is scored with.
+struct Topic {
+    lm: Arc<dyn LanguageModel>,
+    keywords: KeywordTable,
+    contrast: (Arc<Contrast>, Topicality),
+}
+
+fn of_folder(folder: &Path) -> Topic {
+    let model = Model::load(folder).expect("a model");
+    Topic {
+        lm: model.lm,
+        keywords: model.keywords,
+        contrast: model.contrast.expect("a model with neutral text"),
+    }
+}
+
 /// A model of other text of the same kind, as a topic's is.
-fn model() -> (Arc<dyn LanguageModel>, KeywordTable) {
-    let blocks: Vec<String> = (1_000..1_060)
-        .flat_map(|n| page(made(n)).extracted.blocks)
-        .collect();
-    let corpus = lm::sentences(blocks.iter().map(|b| &**b));
+fn made_up() -> Topic {
+    let text = |numbers: std::ops::Range<u64>| {
+        let blocks: Vec<String> = numbers
+            .flat_map(|n| page(made(n)).extracted.blocks)
+            .collect();
+        lm::sentences(blocks.iter().map(|b| &**b))
+    };
+    let corpus = text(1_000..1_060);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lm.arpa");
     arpa::write(&lm::estimate(&corpus, 5).unwrap(), &path).unwrap();
     let table = (0..50).map(|n| (WORDS[n % WORDS.len()].to_owned() + "er", 1.0 + n as f64));
-    (Arc::new(KenLm::load(&path).unwrap()), table.collect())
+    let mut counts = CountTable::default();
+    counts.add_positive(&corpus);
+    counts.add_neutral(&text(2_000..2_060));
+    let topicality = Topicality {
+        neutral: Lump::of(&[-0.1, 0.0, 0.1, 0.2]),
+        ..Topicality::of_perplexities(1.0, 2.0)
+    };
+    Topic {
+        lm: Arc::new(KenLm::load(&path).unwrap()),
+        keywords: table.collect(),
+        contrast: (Arc::new(Contrast::new(&counts).unwrap()), topicality),
+    }
+}
+
+/// An observer as that of a learning crawl whose seeds are the five best of the pages.
+fn observer(topic: &Topic, pages: &[Page]) -> PageObserver {
+    let (contrast, topicality) = &topic.contrast;
+    let judge = Judge::new(Arc::clone(contrast), topicality).expect("a model with neutral text");
+    let judge = Arc::new(RwLock::new(judge));
+    let observer = PageObserver::new(Some(topic.contrast.clone()), 1.0, 2.0);
+    let observer = observer.asking(Some(Arc::clone(&judge)));
+    let stands = |page: &Page| match observer.judge(&page.sentences, 100.0).nearness {
+        Nearness::Above { deviations, .. } => deviations,
+        Nearness::Likely(_) => f64::MIN,
+    };
+    let mut best: Vec<&Page> = pages.iter().collect();
+    best.sort_by(|a, b| stands(b).total_cmp(&stands(a)));
+    for page in best.into_iter().take(5) {
+        let near = observer.judge(&page.sentences, 100.0).nearness;
+        let text: Vec<&str> = page.sentences.iter().map(Sentence::as_str).collect();
+        judge.write().unwrap().hear(&near.of_seed(&text.join("\n")));
+    }
+    observer
 }
 
 const WORDS: [&str; 40] = [

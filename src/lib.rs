@@ -52,7 +52,8 @@
 //! | `guide` | the guide for users: Markdown to plain text and manual pages | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | language identification | nothing |
-//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language |
+//! | `words` | running text to sentences of normalised tokens | nothing |
+//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
@@ -103,3 +104,4 @@ pub mod sanitize;
 mod tests;
 pub mod topic;
 pub mod web;
+pub mod words;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
 use crate::language::{Guess, Language};
+use crate::words::Tokens;
 
 pub use clues::{Clues, Part, Words};
 pub use fallback::Fallback;
@@ -248,6 +249,8 @@ pub struct Extracted {
     /// The text of all blocks of the page, in document order, separated by line ends.
     /// Every [`Span`] refers to this text.
     pub flow: String,
+    /// The words of all blocks, those of `blocks` chosen.
+    pub tokens: Tokens,
     /// The blocks not chosen, in document order. A link may be in one of them, so their
     /// numbers continue those of `blocks`.
     pub left_out: Vec<String>,
@@ -285,13 +288,6 @@ impl Extracted {
             self.left_out.get(number - kept)
         };
         block.map(String::as_str)
-    }
-
-    /// Whether `blocks` make up all of `flow`, so that results for one hold for both.
-    pub fn flow_is_blocks(&self) -> bool {
-        let with_ends = |text: &str| text.len() + 1;
-        let blocks: usize = self.blocks.iter().map(|block| with_ends(block)).sum();
-        self.left_out.is_empty() && blocks == with_ends(&self.flow)
     }
 }
 

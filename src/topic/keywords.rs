@@ -164,7 +164,7 @@ impl KeywordTable {
     ///
     /// [`KeywordError`] names the file and, if a line is wrong, its number: it lacks a
     /// column, the weight is not a number above 0, the token occurs twice, or it is not a
-    /// single token as [`crate::topic::lm::tokens`] produces them and could never match.
+    /// single token as [`crate::words`] produces them and could never match.
     pub fn load(path: &Path) -> Result<Self, KeywordError> {
         let text = fs::read_to_string(path).map_err(|source| KeywordError::Read {
             path: path.to_owned(),

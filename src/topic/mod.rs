@@ -2,7 +2,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `lm` | tokens, the Kneser-Ney estimator, ARPA files, KenLM (the only FFI), perplexity | nothing |
+//! | `lm` | the Kneser-Ney estimator, ARPA files, KenLM (the only FFI), perplexity | nothing |
 //! | `keywords` | the TF-IDF difference table and the keyword score | lm |
 //! | `neutral` | word frequencies of languages: the built-in tables | lm |
 //! | `score` | ratings of documents, links and images; online learning from links | keywords, lm |

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use rustc_hash::FxHashMap;
 
 use super::error::EstimateError;
-use super::tokens::Sentence;
+use crate::words::Sentence;
 
 /// In every vocabulary, but in no sentence.
 pub(super) const UNK: u32 = 0;

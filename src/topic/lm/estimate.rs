@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::corpus::{BOS, Corpus, Names};
 use super::error::EstimateError;
 use super::runs::{self, Marks, Run, Runs};
-use super::tokens::Sentence;
+use crate::words::Sentence;
 
 /// The orders that can be estimated; KenLM is built to score up to 6.
 pub const ORDERS: RangeInclusive<usize> = 2..=6;

@@ -4,6 +4,7 @@
 //! This is the only file that knows the binding to KenLM's C++, and that binding is the
 //! only foreign code that spoor itself calls.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use kenlm::{ArpaLoadComplain, Config, LoadMethod, Model, State, WordIndex};
 use rustc_hash::FxHashMap;
 
-use super::tokens::Sentence;
+use crate::words::Sentence;
 
 /// The log probability of one sentence.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,15 +29,30 @@ pub trait LanguageModel: Send + Sync {
     /// The longest n-gram it knows.
     fn order(&self) -> u8;
 
-    /// Scores a sentence from `<s>` to `</s>`, even one without tokens.
-    fn score(&self, sentence: &Sentence) -> SentenceScore;
+    /// The number of a token; all that the model does not know have the same.
+    fn word(&self, token: &str) -> u32;
+
+    /// Scores a sentence of words with these numbers from `<s>` to `</s>`, even one without
+    /// words.
+    fn score_words(&self, words: &[u32]) -> SentenceScore;
 
     /// log10 of the probability of an unknown word in a run of unknown words.
     fn unknown_log10(&self) -> f64;
 
-    /// Reads a text that contains many parts to score; `None` if the model has no faster
-    /// way than scoring each part by itself.
-    fn read<'m>(&'m self, _tokens: &mut dyn Iterator<Item = &str>) -> Option<Running<'m>> {
+    /// Scores a sentence as [`LanguageModel::score_words`] does.
+    fn score(&self, sentence: &Sentence) -> SentenceScore {
+        let words: Vec<u32> = sentence.tokens().map(|token| self.word(token)).collect();
+        self.score_words(&words)
+    }
+
+    /// Reads a text that contains many parts to score, of words with these numbers. `ends`
+    /// are places, as numbers of words and in order, at which parts are likely to end.
+    /// `None` if the model has no faster way than scoring each part by itself.
+    fn read<'m>(
+        &'m self,
+        _words: &'m [u32],
+        _ends: &mut dyn Iterator<Item = usize>,
+    ) -> Option<Running<'m>> {
         None
     }
 }
@@ -46,49 +62,78 @@ pub trait LanguageModel: Send + Sync {
 /// except for those at the part's beginning that have fewer words before them.
 pub struct Running<'m> {
     model: &'m KenLm,
-    words: Vec<WordIndex>,
+    words: &'m [WordIndex],
     /// The probability of each word given those before it.
     log10: Vec<f64>,
+    /// That of `</s>` after so many words; not a number where it is not known yet.
+    ends: RefCell<Vec<f64>>,
+    /// That of the first words after `<s>`, as many as the model's memory takes, by the
+    /// number of the first.
+    begins: RefCell<Vec<f64>>,
 }
 
-impl Running<'_> {
-    /// The score of a range of tokens, equal to that of a sentence of them.
-    pub fn score(&self, tokens: Range<usize>) -> SentenceScore {
-        let KenLm { model, begin, .. } = self.model;
-        let words = self.words.get(tokens.clone()).unwrap_or_default();
-        let memory = usize::from(model.order()).saturating_sub(1);
-        let (first, others) = words.split_at(memory.min(words.len()));
-        let mut from = model.null_context_state();
-        let mut to = model.null_context_state();
-        let mut log10 = 0.0;
-        for (place, word) in first.iter().enumerate() {
-            let context = if place == 0 { begin } else { &from };
-            log10 += self.model.step(context, *word, &mut to);
-            std::mem::swap(&mut from, &mut to);
-        }
-        if !others.is_empty() {
-            let known = self.log10.get(tokens).unwrap_or_default();
-            log10 = known
-                .iter()
-                .skip(first.len())
-                .fold(log10, |sum, log10| sum + log10);
-            // The words before the end, as far as the model's memory reaches.
-            from = model.null_context_state();
-            for word in words.iter().skip(words.len().saturating_sub(memory)) {
-                self.model.step(&from, *word, &mut to);
-                std::mem::swap(&mut from, &mut to);
+impl<'m> Running<'m> {
+    fn of(model: &'m KenLm, words: &'m [WordIndex], ends: &mut dyn Iterator<Item = usize>) -> Self {
+        let mut walk = Walk::of(model);
+        let mut next = ends.next();
+        let mut of_ends = vec![f64::NAN; words.len() + 1];
+        let mut log10 = Vec::with_capacity(words.len());
+        for (word, of_end) in words.iter().zip(of_ends.iter_mut().skip(1)) {
+            log10.push(walk.step(*word));
+            while next.is_some_and(|end| end <= log10.len()) {
+                if next == Some(log10.len()) && of_end.is_nan() {
+                    *of_end = walk.end();
+                }
+                next = ends.next();
             }
         }
-        let context = if words.is_empty() { begin } else { &from };
-        log10 += self
-            .model
-            .step(context, model.end_sentence_index(), &mut to);
-        let not_found = model.not_found_index();
-        SentenceScore {
+        Self {
+            model,
+            words,
             log10,
-            unknown: words.iter().filter(|word| **word == not_found).count(),
+            ends: RefCell::new(of_ends),
+            begins: RefCell::new(vec![f64::NAN; words.len()]),
         }
     }
+
+    /// The score of a range of tokens, equal to that of a sentence of them.
+    pub fn score(&self, tokens: Range<usize>) -> SentenceScore {
+        let words = self.words.get(tokens.clone()).unwrap_or_default();
+        let memory = usize::from(self.model.order()).saturating_sub(1);
+        if words.len() <= memory {
+            return self.model.score_words(words);
+        }
+        let begin = known(&self.begins, tokens.start, || {
+            let (first, _) = words.split_at(memory);
+            Walk::of_sentence(self.model).steps(first)
+        });
+        let end = known(&self.ends, tokens.end, || {
+            // Of the words before the end those that the model's memory takes.
+            let (_, last) = words.split_at(words.len() - memory);
+            let mut walk = Walk::of(self.model);
+            walk.steps(last);
+            walk.end()
+        });
+        let others = self.log10.get(tokens.start + memory..tokens.end);
+        let others = others.unwrap_or_default().iter();
+        SentenceScore {
+            log10: others.fold(begin, |sum, log10| sum + log10) + end,
+            unknown: self.model.unknown_among(words),
+        }
+    }
+}
+
+/// What is known at this place, worked out the first time.
+fn known(places: &RefCell<Vec<f64>>, place: usize, work_out: impl FnOnce() -> f64) -> f64 {
+    let found = places.borrow().get(place).copied();
+    if let Some(found) = found.filter(|found| !found.is_nan()) {
+        return found;
+    }
+    let found = work_out();
+    if let Some(place) = places.borrow_mut().get_mut(place) {
+        *place = found;
+    }
+    found
 }
 
 /// Why a model file cannot be used.
@@ -137,6 +182,8 @@ pub struct KenLm {
     /// The numbers of the most frequent words, which make up most of any text: a lookup in
     /// the binding costs an allocation and a cache miss.
     frequent: FxHashMap<Box<str>, WordIndex>,
+    /// Whether the model knows no other words.
+    frequent_is_all: bool,
 }
 
 /// How many words are kept in this table; it fits a processor's cache.
@@ -194,8 +241,10 @@ impl KenLm {
             why: reason(&error.to_string()),
         })?;
         let begin = model.begin_sentence_state();
+        let (frequent, frequent_is_all) = frequent(arpa, &model);
         let mut loaded = Self {
-            frequent: frequent(arpa, &model),
+            frequent,
+            frequent_is_all,
             model,
             path: arpa.to_owned(),
             begin,
@@ -224,26 +273,15 @@ impl KenLm {
     /// The probability of an unknown word after a whole context of unknown words.
     fn run_of_unknown(&self) -> f64 {
         let unknown = self.model.not_found_index();
-        let mut from = self.model.null_context_state();
-        let mut to = self.model.null_context_state();
-        let mut log10 = 0.0;
-        for _ in 0..self.model.order() {
-            log10 = self.step(&from, unknown, &mut to);
-            std::mem::swap(&mut from, &mut to);
-        }
-        log10
+        let mut walk = Walk::of(self);
+        let steps = (0..self.model.order()).map(|_| walk.step(unknown));
+        steps.last().unwrap_or_default()
     }
 
-    /// The number of a token; that of unknown words if the model does not know it.
-    fn word(&self, token: &str) -> WordIndex {
-        match self.frequent.get(token) {
-            Some(&word) => word,
-            // Only a NUL could be refused, and tokens contain none.
-            None => {
-                let word = self.model.index(token);
-                word.unwrap_or_else(|_| self.model.not_found_index())
-            }
-        }
+    /// How many of these words it does not know.
+    fn unknown_among(&self, words: &[WordIndex]) -> usize {
+        let not_found = self.model.not_found_index();
+        words.iter().filter(|word| **word == not_found).count()
     }
 
     fn step(&self, from: &State, word: WordIndex, to: &mut State) -> f64 {
@@ -260,43 +298,93 @@ impl LanguageModel for KenLm {
         self.model.order()
     }
 
-    fn score(&self, sentence: &Sentence) -> SentenceScore {
-        let not_found = self.model.not_found_index();
-        let mut from = self.model.null_context_state();
-        let mut to = self.model.null_context_state();
-        let mut log10 = 0.0;
-        let mut unknown = 0;
-        let end = self.model.end_sentence_index();
-        let words = sentence.tokens().map(|token| self.word(token));
-        let mut first = true;
-        for word in words.chain([end]) {
-            let context = if first { &self.begin } else { &from };
-            first = false;
-            unknown += usize::from(word == not_found);
-            log10 += self.step(context, word, &mut to);
-            std::mem::swap(&mut from, &mut to);
+    fn word(&self, token: &str) -> u32 {
+        match self.frequent.get(token) {
+            Some(&word) => word,
+            None if self.frequent_is_all => self.model.not_found_index(),
+            // Only a NUL could be refused, and tokens contain none.
+            None => {
+                let word = self.model.index(token);
+                word.unwrap_or_else(|_| self.model.not_found_index())
+            }
         }
-        SentenceScore { log10, unknown }
+    }
+
+    fn score_words(&self, words: &[u32]) -> SentenceScore {
+        let mut walk = Walk::of_sentence(self);
+        let log10 = walk.steps(words) + walk.end();
+        SentenceScore {
+            log10,
+            unknown: self.unknown_among(words),
+        }
     }
 
     fn unknown_log10(&self) -> f64 {
         self.unknown_log10
     }
 
-    fn read<'m>(&'m self, tokens: &mut dyn Iterator<Item = &str>) -> Option<Running<'m>> {
-        let words: Vec<WordIndex> = tokens.map(|token| self.word(token)).collect();
-        let mut from = self.model.null_context_state();
-        let mut to = self.model.null_context_state();
-        let log10 = words.iter().map(|word| {
-            let log10 = self.step(&from, *word, &mut to);
-            std::mem::swap(&mut from, &mut to);
-            log10
-        });
-        Some(Running {
-            log10: log10.collect(),
-            model: self,
-            words,
-        })
+    fn read<'m>(
+        &'m self,
+        words: &'m [u32],
+        ends: &mut dyn Iterator<Item = usize>,
+    ) -> Option<Running<'m>> {
+        Some(Running::of(self, words, ends))
+    }
+}
+
+/// A walk through the states of a model, word by word.
+struct Walk<'m> {
+    model: &'m KenLm,
+    /// Whether the next word is the first of a sentence.
+    begins: bool,
+    from: State,
+    to: State,
+}
+
+impl<'m> Walk<'m> {
+    /// A walk without anything before it.
+    fn of(model: &'m KenLm) -> Self {
+        Self {
+            model,
+            begins: false,
+            from: model.model.null_context_state(),
+            to: model.model.null_context_state(),
+        }
+    }
+
+    /// A walk from `<s>` on.
+    fn of_sentence(model: &'m KenLm) -> Self {
+        Self {
+            begins: true,
+            ..Self::of(model)
+        }
+    }
+
+    /// The probability of a word, which is then behind it.
+    fn step(&mut self, word: WordIndex) -> f64 {
+        let log10 = self.look(word);
+        self.begins = false;
+        std::mem::swap(&mut self.from, &mut self.to);
+        log10
+    }
+
+    /// The sum of those of several words.
+    fn steps(&mut self, words: &[WordIndex]) -> f64 {
+        words.iter().fold(0.0, |sum, word| sum + self.step(*word))
+    }
+
+    /// The probability of `</s>` here.
+    fn end(&mut self) -> f64 {
+        self.look(self.model.model.end_sentence_index())
+    }
+
+    fn look(&mut self, word: WordIndex) -> f64 {
+        let from = if self.begins {
+            &self.model.begin
+        } else {
+            &self.from
+        };
+        self.model.step(from, word, &mut self.to)
     }
 }
 
@@ -309,16 +397,18 @@ impl std::fmt::Debug for KenLm {
     }
 }
 
-/// The most probable words of an ARPA file and their numbers; empty for a binary file.
-fn frequent(path: &Path, model: &Model) -> FxHashMap<Box<str>, WordIndex> {
+/// The most probable words of an ARPA file and their numbers, and whether these are all
+/// words of the model; none for a binary file.
+fn frequent(path: &Path, model: &Model) -> (FxHashMap<Box<str>, WordIndex>, bool) {
     let mut words = unigrams(path).unwrap_or_default();
+    let is_all = (1..=FREQUENT).contains(&words.len());
     words.sort_unstable_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
     words.truncate(FREQUENT);
     let number = |(_, word): (f32, Box<str>)| {
         let number = model.index(&word).ok()?;
         Some((word, number))
     };
-    words.into_iter().filter_map(number).collect()
+    (words.into_iter().filter_map(number).collect(), is_all)
 }
 
 /// The words of an ARPA file that KenLM has already accepted, and their log10.

@@ -1,7 +1,6 @@
 //! The language model of a topic: estimated from its sentences, used to score others.
 //!
-//! Read [`tokens`] first: it turns running text into [`Sentence`]s, and nothing else in
-//! spoor may split or lower-case words. [`mod@estimate`] builds an interpolated modified
+//! The module [`words`](crate::words) turns running text into [`Sentence`]s. [`mod@estimate`] builds an interpolated modified
 //! Kneser-Ney model from sentences (`corpus` numbers their words, `runs` sorts and counts
 //! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a file and scores
 //! sentences with it, [`binary`] keeps beside it KenLM's binary form (`probing`), so that it
@@ -34,7 +33,6 @@
 
 pub mod arpa;
 pub mod binary;
-mod bounds;
 mod corpus;
 mod error;
 pub mod estimate;
@@ -42,12 +40,11 @@ pub mod kenlm;
 pub mod perplexity;
 mod probing;
 mod runs;
-pub mod tokens;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::words::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use error::EstimateError;
 pub use estimate::{Discount, Estimate, estimate};
 pub use kenlm::{KenLm, LanguageModel, ModelError, Running, SentenceScore};
-pub use tokens::{MIN_TOKENS, Sentence, Tokens, normalise, sentences};

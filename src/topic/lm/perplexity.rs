@@ -5,7 +5,7 @@
 use std::borrow::Borrow;
 
 use super::kenlm::{LanguageModel, SentenceScore};
-use super::tokens::{MIN_TOKENS, Sentence};
+use crate::words::{MIN_TOKENS, Sentence};
 
 /// `10^(-log10_sum / n)`, at most the largest finite number.
 ///

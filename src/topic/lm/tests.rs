@@ -212,9 +212,14 @@ fn same_by_binary(arpa: &Path) {
     for file in ["test.txt", "train.txt", "tiny.txt"] {
         for sentence in corpus(file) {
             assert_eq!(by_arpa.score(&sentence), by_binary.score(&sentence));
-            let words: Vec<&str> = sentence.tokens().collect();
-            let [one, other] =
-                [&by_arpa, &by_binary].map(|lm| lm.read(&mut words.iter().copied()).unwrap());
+            let models = [&by_arpa, &by_binary];
+            let [words, of_binary] = models.map(|lm| {
+                let words = sentence.tokens().map(|token| lm.word(token));
+                Vec::from_iter(words)
+            });
+            let one = by_arpa.read(&words, &mut [words.len()].into_iter());
+            let other = by_binary.read(&of_binary, &mut std::iter::empty());
+            let (one, other) = (one.unwrap(), other.unwrap());
             for start in 0..words.len() {
                 let part = start..words.len();
                 assert_eq!(one.score(part.clone()), other.score(part));

@@ -284,60 +284,54 @@ impl Contrast {
         }
     }
 
-    /// The contrasts of a document with this perplexity; `None` if it has no token.
+    /// What the words of a text tell, in their order.
+    pub(super) fn evidence<'a>(
+        &self,
+        words: impl Iterator<Item = &'a str>,
+        adopted: &Adopted,
+    ) -> Vec<Evidence> {
+        let fall = self.fall(adopted);
+        words.map(|word| self.tells(word, adopted, fall)).collect()
+    }
+
+    fn tells(&self, word: &str, adopted: &Adopted, fall: f64) -> Evidence {
+        let known = self.words.get(word);
+        let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
+        Evidence {
+            ratio: self.ratio_of(known, word, adopted, fall),
+            counting: known.map_or(0.0, |word| f64::from(word.counting)),
+            surprise: -share.ln(),
+        }
+    }
+
+    /// The contrasts of a document with this perplexity; `None` if it has no token. Words
+    /// are summed in the order in which they first occur.
     pub fn document(
         &self,
         sentences: &[Sentence],
         perplexity: f64,
         adopted: &Adopted,
     ) -> Option<Measured> {
-        let mut met: FxHashMap<&str, u32> = FxHashMap::default();
+        let mut met: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut times: Vec<(&str, u32)> = Vec::new();
         for token in sentences.iter().flat_map(Sentence::tokens) {
-            *met.entry(token).or_default() += 1;
+            let number = *met.entry(token).or_insert(times.len());
+            match times.get_mut(number) {
+                Some((_, times)) => *times += 1,
+                None => times.push((token, 1)),
+            }
         }
-        let words = met.iter().map(|(word, times)| (*word, *times));
-        let means = self.means(words, adopted)?;
-        let by_model = means.surprise - perplexity.max(1.0).ln();
-        Some(Measured {
-            counting: means.counting + by_model,
-            of_words: means.of_words,
-            by_model,
-        })
+        let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
+        let times = times.iter().map(|(_, times)| *times);
+        Measured::of(evidence.into_iter().zip(times), perplexity)
     }
 
     /// The contrast of the words of a text; `None` if it has none.
     pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<f64> {
-        let words = words.iter().filter(|(_, times)| **times > 0);
-        let means = self.means(words.map(|(word, times)| (word.as_str(), *times)), adopted);
-        means.map(|means| means.of_words)
-    }
-
-    fn means<'a>(
-        &self,
-        words: impl Iterator<Item = (&'a str, u32)>,
-        adopted: &Adopted,
-    ) -> Option<Means> {
         let fall = self.fall(adopted);
-        let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
-        let (mut surprise, mut tokens) = (0.0, 0.0);
-        for (token, times) in words {
-            let known = self.words.get(token);
-            let ratio = self.ratio_of(known, token, adopted, fall);
-            let counted = known.map_or(0.0, |word| f64::from(word.counting));
-            let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
-            // The weights of n occurrences add up to ln(1 + n).
-            let weight = f64::from(times).ln_1p();
-            of_words += weight * ratio.max(AGAINST);
-            counting += weight * counted.max(COUNTING_AGAINST);
-            weights += weight;
-            surprise -= f64::from(times) * share.ln();
-            tokens += f64::from(times);
-        }
-        (tokens > 0.0).then(|| Means {
-            of_words: of_words / weights,
-            counting: counting / weights,
-            surprise: surprise / tokens,
-        })
+        let words = words.iter().filter(|(_, times)| **times > 0);
+        let words = words.map(|(word, times)| (self.tells(word, adopted, fall), *times));
+        Means::of(words).map(|means| means.of_words)
     }
 
     /// The mean and the standard deviation of the word weights of neutral text, including
@@ -354,23 +348,32 @@ impl Contrast {
         (mean, (squares - mean * mean).max(0.0).sqrt())
     }
 
-    /// The mean and the highest ratio of the words of a short text, 0 if it has none;
-    /// unseen words are ignored.
-    pub fn words<'a>(
-        &self,
-        tokens: impl Iterator<Item = &'a str>,
-        adopted: &Adopted,
-    ) -> (f64, f64) {
-        let fall = self.fall(adopted);
-        let (mut sum, mut best, mut count) = (0.0, 0.0_f64, 0_u32);
-        for token in tokens {
-            count += 1;
-            let ratio = self.ratio_of(self.words.get(token), token, adopted, fall);
-            sum += ratio;
-            best = best.max(ratio);
-        }
-        (sum / f64::from(count.max(1)), best)
+    /// The ratio of a word, 0 if it is unseen.
+    pub(super) fn ratio_of_word(&self, word: &str, adopted: &Adopted) -> f64 {
+        self.ratio_of(self.words.get(word), word, adopted, self.fall(adopted))
     }
+}
+
+/// The mean and the highest ratio of the words of a short text, 0 if it has none.
+pub(super) fn mean_and_best(ratios: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (mut sum, mut best, mut count) = (0.0, 0.0_f64, 0_u32);
+    for ratio in ratios {
+        count += 1;
+        sum += ratio;
+        best = best.max(ratio);
+    }
+    (sum / f64::from(count.max(1)), best)
+}
+
+/// What one word tells about the topic, in nats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Evidence {
+    /// Its ratio including what was adopted; 0 if it is unseen.
+    pub(super) ratio: f64,
+    /// The ratio for counting pages; 0 if it is unseen.
+    counting: f64,
+    /// `-ln p(word | neutral)`.
+    surprise: f64,
 }
 
 /// The contrasts of one document, in nats.
@@ -388,12 +391,51 @@ pub struct Measured {
     pub by_model: f64,
 }
 
+impl Measured {
+    /// From what each distinct word of a document tells, with the number of its
+    /// occurrences; `None` if there is no word.
+    pub(super) fn of(
+        words: impl Iterator<Item = (Evidence, u32)>,
+        perplexity: f64,
+    ) -> Option<Self> {
+        let means = Means::of(words)?;
+        let by_model = means.surprise - perplexity.max(1.0).ln();
+        Some(Self {
+            counting: means.counting + by_model,
+            of_words: means.of_words,
+            by_model,
+        })
+    }
+}
+
 /// Means over the words of a text.
 struct Means {
     of_words: f64,
     counting: f64,
     /// The mean of `-ln p(word | neutral)` over its tokens.
     surprise: f64,
+}
+
+impl Means {
+    fn of(words: impl Iterator<Item = (Evidence, u32)>) -> Option<Self> {
+        let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
+        let (mut surprise, mut tokens) = (0.0, 0.0);
+        for (word, times) in words {
+            let times = f64::from(times);
+            // The weights of n occurrences add up to ln(1 + n).
+            let weight = times.ln_1p();
+            of_words += weight * word.ratio.max(AGAINST);
+            counting += weight * word.counting.max(COUNTING_AGAINST);
+            weights += weight;
+            surprise += times * word.surprise;
+            tokens += times;
+        }
+        (tokens > 0.0).then(|| Self {
+            of_words: of_words / weights,
+            counting: counting / weights,
+            surprise: surprise / tokens,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -434,12 +476,14 @@ mod tests {
     #[test]
     fn words_of_the_topic_speak_for_it_and_others_against() {
         let contrast = Contrast::new(&counts()).unwrap();
-        let of = |words: &str| contrast.words(words.split(' '), &Adopted::default());
+        let none = Adopted::default();
+        let ratio = |word: &str| contrast.ratio_of_word(word, &none);
+        let of = |words: &str| mean_and_best(words.split(' ').map(ratio));
         let mean = |words: &str| of(words).0;
         assert!(mean("cat") > 0.0 && mean("parliament") < 0.0);
         assert!(mean("cat") > mean("the"));
         assert_eq!(mean("zebra"), 0.0);
-        let none = contrast.words(std::iter::empty(), &Adopted::default());
+        let none = mean_and_best(std::iter::empty());
         assert_eq!(none, (0.0, 0.0));
         let (mean_of_both, best) = of("the cat");
         assert!(best > mean_of_both);

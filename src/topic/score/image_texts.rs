@@ -2,38 +2,34 @@
 //!
 //! They overlap: an image in a table cell has the row, the table and the section as
 //! parents, each of up to thousands of characters, and most of these are shared with the
-//! next image. So the page's text is tokenised and scored by the model once, and every
-//! part, including its sentences, is assembled from that. The result is bit for bit the
-//! rating of the part by itself.
+//! next image. So the page's text is scored by the model once, and every part, including
+//! its sentences, is assembled from that. The result is bit for bit the rating of the part
+//! by itself.
 
 use std::ops::Range;
-use std::rc::Rc;
 
 use crate::page::{Extracted, Span};
 use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity};
+use crate::topic::lm::{LanguageModel, Running, SentenceScore, perplexity};
 
 use super::measured::Measured;
+use super::page_words::PageWords;
 
 /// The text of a page that contains the words around its images.
 pub(super) struct PageText<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
-    text: Rc<Tokens>,
+    words: &'s PageWords<'s>,
     running: Running<'s>,
-    /// The keywords among the tokens, by number.
-    weights: Vec<(usize, f64)>,
 }
 
 impl<'s> PageText<'s> {
-    /// `None` if there is little to gain, or the model has no faster way. `of_blocks` are
-    /// the tokens of the page's blocks; the whole text is tokenised separately only if an
-    /// extractor left blocks out.
+    /// `None` if there is little to gain, or the model has no faster way.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
         keywords: &'s KeywordTable,
         page: &Extracted,
-        of_blocks: &Rc<Tokens>,
+        words: &'s PageWords<'s>,
     ) -> Option<Self> {
         let spans = page.images.iter().flat_map(|image| {
             let spans = &image.spans;
@@ -46,28 +42,21 @@ impl<'s> PageText<'s> {
         if sum < page.flow.len().max(1) {
             return None;
         }
-        let text = if page.flow_is_blocks() {
-            of_blocks.clone()
-        } else {
-            Rc::new(Tokens::of(page.flow.split('\n')))
-        };
-        let running = lm.read(&mut text.iter())?;
-        let weights = text.iter().enumerate();
-        let weights = weights.filter_map(|(i, token)| Some((i, keywords.weight(token)?)));
-        let weights = weights.collect();
+        let mut ends = words.counted().map(|(_, tokens)| tokens.end);
+        let running = lm.read(words.by_model(), &mut ends)?;
         Some(Self {
             lm,
             keywords,
-            text,
+            words,
             running,
-            weights,
         })
     }
 
     /// The measurements of a part of the text; `None` if its tokens differ from those of
     /// the whole, for example because it begins in the middle of a word.
     pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
-        let (start, end) = (self.text.at(span.start)?, self.text.at(span.end)?);
+        let text = self.words.tokens();
+        let (start, end) = (text.at(span.start)?, text.at(span.end)?);
         let tokens = end.saturating_sub(start);
         if tokens == 0 {
             return Some(Measured {
@@ -78,31 +67,14 @@ impl<'s> PageText<'s> {
         }
         Some(Measured {
             perplexity: perplexity::of_text(self.running.score(start..end), tokens),
-            keyword: self.keyword(start..end),
+            keyword: self.words.keyword(self.keywords, &(start..end)),
             tokens,
         })
     }
 
-    /// The score and the keyword score of each of these sentences; `None` if they are not
-    /// the ones that were read.
-    pub(super) fn sentences(&self, of_blocks: &Rc<Tokens>) -> Option<Vec<(SentenceScore, f64)>> {
-        if !Rc::ptr_eq(&self.text, of_blocks) {
-            return None;
-        }
-        let mut next = 0;
-        let scores = self.text.sentences.iter().map(|sentence| {
-            let tokens = next..next + sentence.len();
-            next = tokens.end;
-            (self.running.score(tokens.clone()), self.keyword(tokens))
-        });
-        Some(scores.collect())
-    }
-
-    fn keyword(&self, tokens: Range<usize>) -> f64 {
-        let from = self.weights.partition_point(|(i, _)| *i < tokens.start);
-        let weights = self.weights.iter().skip(from);
-        let weights = weights.take_while(|(i, _)| *i < tokens.end);
-        self.keywords.share(weights.map(|(_, weight)| *weight))
+    /// The score of a range of its tokens as one sentence.
+    pub(super) fn score(&self, tokens: Range<usize>) -> SentenceScore {
+        self.running.score(tokens)
     }
 }
 
@@ -114,6 +86,7 @@ mod tests {
     use crate::address::PageUrl;
     use crate::page::{ImageCandidate, Spans};
     use crate::topic::lm::{KenLm, Sentence, arpa, estimate, normalise};
+    use crate::words::Tokens;
     use proptest::prelude::*;
     use std::sync::LazyLock;
 
@@ -142,14 +115,24 @@ mod tests {
         };
         Extracted {
             blocks: flow.split('\n').map(str::to_owned).collect(),
+            tokens: Tokens::of(flow.split('\n')),
             flow: flow.to_owned(),
             images: vec![image],
             ..Extracted::default()
         }
     }
 
-    fn tokens(page: &Extracted) -> Rc<Tokens> {
-        Rc::new(Tokens::of(page.blocks.iter().map(String::as_str)))
+    fn words<'p>(page: &'p Extracted, keywords: &KeywordTable) -> PageWords<'p> {
+        PageWords::of(&page.tokens, &*LM, keywords)
+    }
+
+    /// The scores of all sentences, those that are too short as well.
+    fn sentences(page_text: &PageText<'_>, page: &Extracted) -> Vec<(SentenceScore, f64)> {
+        let of = |(_, tokens): (&Sentence, Range<usize>)| {
+            let keyword = page_text.words.keyword(page_text.keywords, &tokens);
+            (page_text.score(tokens), keyword)
+        };
+        page.tokens.sentences().map(of).collect()
     }
 
     fn alone(text: &str, keywords: &KeywordTable) -> Measured {
@@ -174,7 +157,7 @@ mod tests {
         let whole = 0..flow.len();
         let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
-        let read = tokens(&page);
+        let read = words(&page, &keywords);
         let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
         for span in spans {
             let text = &flow[span.clone()];
@@ -184,10 +167,9 @@ mod tests {
                 "{text}"
             );
         }
-        let sentences = crate::topic::lm::sentences(flow.lines());
-        let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-        assert_eq!(page_text.sentences(&read), Some(scores.collect()));
-        assert_eq!(page_text.sentences(&tokens(&page)), None, "other sentences");
+        let alone = crate::topic::lm::sentences(flow.lines());
+        let scores = alone.iter().map(|s| (LM.score(s), keywords.score(s)));
+        assert_eq!(sentences(&page_text, &page), Vec::from_iter(scores));
         assert_eq!(page_text.measure(&(5..31)), None, "begins within a word");
         assert_eq!(page_text.measure(&(0..1_000)), None);
     }
@@ -196,10 +178,13 @@ mod tests {
     fn parts_are_of_the_whole_text_where_an_extractor_chose_blocks_of_it() {
         let flow = "The cat is hunting\nin the field by night";
         let (mut page, keywords) = (page(flow, vec![0..flow.len(), 19..40]), keywords());
-        page.left_out = page.blocks.split_off(1);
-        let read = tokens(&page);
+        page.left_out = vec![page.blocks.remove(0)];
+        page.tokens.choose(&[false, true]);
+        let read = words(&page, &keywords);
         let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
-        assert_eq!(page_text.sentences(&read), None);
+        let chosen = normalise(&page.blocks[0]);
+        let expected = vec![(LM.score(&chosen), keywords.score(&chosen))];
+        assert_eq!(sentences(&page_text, &page), expected);
         for span in [0..flow.len(), 19..40] {
             let of = alone(&flow[span.clone()], &keywords);
             assert_eq!(page_text.measure(&span), Some(of));
@@ -209,7 +194,9 @@ mod tests {
     #[test]
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
-        let new = |page: &Extracted| PageText::new(&*LM, &keywords, page, &tokens(page)).is_some();
+        let new = |page: &Extracted| {
+            PageText::new(&*LM, &keywords, page, &words(page, &keywords)).is_some()
+        };
         let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
         assert!(!new(&page(flow, vec![0..7, 8..18])));
@@ -235,11 +222,11 @@ mod tests {
             let mut page = page(&flow, spans.clone());
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
-            let read = tokens(&page);
+            let read = words(&page, &keywords);
             let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
-            let sentences = crate::topic::lm::sentences(flow.split('\n'));
-            let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-            prop_assert_eq!(page_text.sentences(&read), Some(scores.collect()));
+            let by_themselves = crate::topic::lm::sentences(flow.split('\n'));
+            let scores = by_themselves.iter().map(|s| (LM.score(s), keywords.score(s)));
+            prop_assert_eq!(sentences(&page_text, &page), Vec::from_iter(scores));
             for span in spans.into_iter().chain([0..flow.len()]) {
                 let text = &flow[span.clone()];
                 if let Some(measured) = page_text.measure(&span) {

@@ -3,7 +3,8 @@
 //! [`rating`] has the formulas (Werner 2015, after Remus & Biemann 2016) as pure functions
 //! of numbers, [`boundaries`] maps scores to priority classes, [`calibration`] interprets
 //! the perplexities of one model, and [`scorer`] applies them to an extracted page with a
-//! language model and a keyword table, using `image_texts` for the words around images.
+//! language model and a keyword table, using `page_words` for the words of the page and
+//! `image_texts` for those around images.
 //! [`contrast`] compares the words of a document with the given texts, [`topicality`]
 //! turns that into a probability of being on topic, [`judge`] adapts it to the seeds and
 //! the pages of a crawl, [`observer`] extracts the features of links, and [`learner`]
@@ -23,6 +24,7 @@ pub mod judge;
 pub mod learner;
 mod measured;
 pub mod observer;
+mod page_words;
 pub mod rating;
 pub mod scorer;
 pub mod topicality;

@@ -7,8 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::contrast::{Adopted, Contrast};
+use super::contrast::{Adopted, Contrast, Evidence, Measured, mean_and_best};
 use super::judge::Judge;
+use super::page_words::PageWords;
 use super::topicality::Topicality;
 use crate::address::PageUrl;
 use crate::config::Clue;
@@ -95,12 +96,16 @@ impl PageObserver {
     /// Judges a document by its sentences and perplexity; a document without sentences is
     /// off topic.
     pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
+        let contrast = self.contrast.as_ref();
+        let adopted = self.adopted();
+        let measured = contrast.and_then(|c| c.document(sentences, perplexity, &adopted));
+        self.verdict(measured, sentences.is_empty(), perplexity)
+    }
+
+    fn verdict(&self, measured: Option<Measured>, is_empty: bool, perplexity: f64) -> Verdict {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none() || curve.few;
-        let words = self.contrast.as_ref();
-        let adopted = self.adopted();
-        let measured = words.and_then(|words| words.document(sentences, perplexity, &adopted));
-        let (on_topic, nearness) = match (words, measured) {
+        let (on_topic, nearness) = match (&self.contrast, measured) {
             (_, Some(measured)) => {
                 let nearness = self.read_judge(|judge| Nearness::Above {
                     deviations: judge.nearness(measured.of_words, measured.by_model),
@@ -111,7 +116,7 @@ impl PageObserver {
                 (curve.counted(measured.counting), nearness)
             }
             (Some(_), None) => (0.0, Nearness::Likely(0.0)),
-            (None, None) if sentences.is_empty() => (0.0, Nearness::Likely(0.0)),
+            (None, None) if is_empty => (0.0, Nearness::Likely(0.0)),
             (None, None) => {
                 let likely = curve.of(perplexity.max(1.0).ln());
                 (likely, Nearness::Likely(likely))
@@ -135,36 +140,85 @@ impl PageObserver {
         self.read_judge(Judge::adopted).unwrap_or_default()
     }
 
+    /// Looks at the words of a page.
+    pub(super) fn examine<'a>(&'a self, words: &'a PageWords<'a>) -> Examined<'a> {
+        let adopted = self.adopted();
+        let contrast = self.contrast.as_ref();
+        Examined {
+            observer: self,
+            evidence: contrast.map(|c| c.evidence(words.distinct(), &adopted)),
+            adopted,
+            words,
+        }
+    }
+}
+
+/// A page of which every word was looked at.
+pub(super) struct Examined<'a> {
+    observer: &'a PageObserver,
+    adopted: Arc<Adopted>,
+    words: &'a PageWords<'a>,
+    /// What each of its distinct words tells, by number; `None` without a contrast.
+    evidence: Option<Vec<Evidence>>,
+}
+
+impl Examined<'_> {
+    /// Judges the document as [`PageObserver::judge`] does.
+    pub(super) fn judge(&self, perplexity: f64) -> Verdict {
+        let measured = self.evidence.as_ref().and_then(|evidence| {
+            let times = self.words.times().into_iter();
+            let words = times.filter_map(|(n, times)| Some((*evidence.get(n)?, times)));
+            Measured::of(words, perplexity)
+        });
+        let is_empty = self.words.counted().next().is_none();
+        self.observer.verdict(measured, is_empty, perplexity)
+    }
+
     /// The clues of each link of a page, in order, except for how far the page itself is
-    /// on topic; empty if it examines pages only.
-    pub fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
-        if self.clues.is_none() {
+    /// on topic; empty if the observer judges pages only.
+    pub(super) fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
+        if self.observer.clues.is_none() {
             return Vec::new();
         }
         let mut seen = PageFeatures {
-            observer: self,
-            adopted: self.adopted(),
+            examined: self,
             page,
-            extracted,
             of_blocks: HashMap::new(),
             anchors: HashMap::new(),
         };
         extracted.links.iter().map(|link| seen.link(link)).collect()
     }
 
-    fn mean(&self, words: &Sentence, adopted: &Adopted) -> (f32, f32) {
-        let contrast = self.contrast.as_ref();
-        let (mean, best) = contrast.map_or((0.0, 0.0), |c| c.words(words.tokens(), adopted));
+    /// The mean and the best ratio of the words of a short text; most are on the page.
+    fn mean(&self, words: &Sentence) -> (f32, f32) {
+        let ratio = |token: &str| {
+            let on_page = self.words.number(token);
+            match (on_page, &self.evidence, &self.observer.contrast) {
+                (Some(number), Some(evidence), _) => Some(evidence.get(number)?.ratio),
+                (_, _, Some(contrast)) => Some(contrast.ratio_of_word(token, &self.adopted)),
+                (_, _, None) => None,
+            }
+        };
+        let (mean, best) = mean_and_best(words.tokens().filter_map(ratio));
         (mean as f32, best as f32)
+    }
+
+    /// The mean ratio of the words of a block.
+    fn block(&self, number: u32) -> f32 {
+        let Some(evidence) = &self.evidence else {
+            return 0.0;
+        };
+        let tokens = self.words.tokens().of_block(number as usize);
+        let ratios = self.words.numbers(tokens);
+        let ratios = ratios.filter_map(|number| Some(evidence.get(number)?.ratio));
+        mean_and_best(ratios).0 as f32
     }
 }
 
 /// The features of one page; texts that occur again are analysed once.
 struct PageFeatures<'a> {
-    observer: &'a PageObserver,
-    adopted: Arc<Adopted>,
+    examined: &'a Examined<'a>,
     page: &'a PageUrl,
-    extracted: &'a Extracted,
     of_blocks: HashMap<u32, f32>,
     /// Mean, best, and traits.
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
@@ -174,11 +228,12 @@ impl<'a> PageFeatures<'a> {
     fn link(&mut self, link: &'a Link) -> Clues {
         let address = words_of(&link.url);
         let (near, heading) = (self.block(link.place.block), self.block(link.place.heading));
-        let observer = self.observer;
+        let examined = self.examined;
+        let observer = examined.observer;
         let of_anchor = self.anchors.entry(&link.anchor);
         let (anchor, best, traits) = of_anchor.or_insert_with(|| {
             let words = normalise(&link.anchor);
-            let (mean, best) = observer.mean(&words, &self.adopted);
+            let (mean, best) = examined.mean(&words);
             (mean, best, traits_of(1, &words))
         });
         let (sees_words, mut traits) = if observer.sees(Clue::Words) {
@@ -215,7 +270,7 @@ impl<'a> PageFeatures<'a> {
                 Words {
                     anchor: *anchor,
                     best: *best,
-                    address: observer.mean(&address, &self.adopted).0,
+                    address: examined.mean(&address).0,
                     near,
                     heading,
                 }
@@ -228,17 +283,11 @@ impl<'a> PageFeatures<'a> {
     }
 
     fn block(&mut self, block: Option<u32>) -> f32 {
-        let observer = self.observer;
-        let found = block.and_then(|number| Some((number, self.extracted.block(number)?)));
-        let Some((number, text)) = found else {
+        let Some(number) = block else {
             return 0.0;
         };
-        *self.of_blocks.entry(number).or_insert_with(|| {
-            let Some(contrast) = &observer.contrast else {
-                return 0.0;
-            };
-            contrast.words(normalise(text).tokens(), &self.adopted).0 as f32
-        })
+        let of_block = self.of_blocks.entry(number);
+        *of_block.or_insert_with(|| self.examined.block(number))
     }
 }
 
@@ -249,9 +298,15 @@ fn words_of(url: &PageUrl) -> Sentence {
         Some((name, ending)) if (1..=5).contains(&ending.len()) && !ending.contains('/') => name,
         _ => path,
     };
-    let text = [path, url.query().unwrap_or_default()].join(" ");
-    let text = percent_decode_str(&text).decode_utf8_lossy();
-    normalise(&text.replace(['_', '-', '/', '.', '+', '=', '&'], " "))
+    let whole;
+    let text = match url.query() {
+        Some(query) => {
+            whole = [path, query].join(" ");
+            &whole
+        }
+        None => path,
+    };
+    normalise(&percent_decode_str(text).decode_utf8_lossy())
 }
 
 /// The first segment of a path with further segments.
@@ -274,7 +329,30 @@ fn number(kind: u64, what: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::page::LinkPosition;
+    use crate::topic::keywords::KeywordTable;
+    use crate::topic::lm::{LanguageModel, SentenceScore};
     use crate::topic::score::CountTable;
+    use crate::words::Tokens;
+
+    struct NoModel;
+
+    impl LanguageModel for NoModel {
+        fn order(&self) -> u8 {
+            1
+        }
+        fn word(&self, _: &str) -> u32 {
+            0
+        }
+        fn score_words(&self, words: &[u32]) -> SentenceScore {
+            SentenceScore {
+                log10: -1.0,
+                unknown: words.len(),
+            }
+        }
+        fn unknown_log10(&self) -> f64 {
+            -1.0
+        }
+    }
 
     fn observer() -> PageObserver {
         let mut counts = CountTable::default();
@@ -315,8 +393,10 @@ mod tests {
 
     #[test]
     fn links_are_seen_with_their_words_and_their_place() {
+        let blocks = ["Cat sleeps", "the law of the land"];
         let extracted = Extracted {
-            blocks: vec!["Cat sleeps".into(), "the law of the land".into()],
+            blocks: blocks.map(str::to_owned).into(),
+            tokens: Tokens::of(blocks),
             links: vec![
                 link(
                     "http://a.example/cats/the_cat.html",
@@ -328,7 +408,10 @@ mod tests {
             ],
             ..Extracted::default()
         };
-        let clues = observer().clues(&url("http://a.example/"), &extracted);
+        let (observer, keywords) = (observer(), KeywordTable::default());
+        let words = PageWords::of(&extracted.tokens, &NoModel, &keywords);
+        let examined = observer.examine(&words);
+        let clues = examined.clues(&url("http://a.example/"), &extracted);
         let [cat, law, other] = &clues[..] else {
             panic!()
         };
@@ -375,6 +458,15 @@ mod tests {
 
     proptest::proptest! {
         #![proptest_config(crate::tests::usual())]
+
+        /// So they need not be replaced by spaces first.
+        #[test]
+        fn signs_of_addresses_separate_words(
+            text in "([a-zA-Z0-9]|[_./+=&-]|[é猫カΣहि\u{301}\u{AD}\u{200D}\u{5D4}\u{1F1E6}]|\\PC){0,30}",
+        ) {
+            let spaced = text.replace(['_', '-', '/', '.', '+', '=', '&'], " ");
+            proptest::prop_assert_eq!(normalise(&text), normalise(&spaced));
+        }
 
         /// So a block's words need not be cut into sentences first.
         #[test]

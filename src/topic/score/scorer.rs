@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::iter::repeat;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::cache::RatingCache;
 use super::image_texts::PageText;
 use super::measured::{Measured, Rated};
 use super::observer::PageObserver;
+use super::page_words::PageWords;
 use super::rating::weighted;
 use crate::address::PageUrl;
 use crate::page::{
@@ -16,9 +16,8 @@ use crate::page::{
     Observed, Scored, ScoredImage, ScoredLink, Span, TextScore,
 };
 use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{
-    LanguageModel, MIN_TOKENS, Sentence, SentenceScore, Tokens, normalise, perplexity, sentences,
-};
+use crate::topic::lm::{LanguageModel, normalise, perplexity};
+use crate::words::Tokens;
 
 /// Rates documents, links and images for one topic. Cheap to clone, and shared by any
 /// number of threads.
@@ -94,20 +93,18 @@ impl Scorer {
     /// All links are kept, including those marked `nofollow`, and the page's directives
     /// are ignored: the caller decides about both.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
-        let text = Rc::new(Tokens::of(extracted.blocks.iter().map(String::as_str)));
-        let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &text);
-        let known = page_text
-            .as_ref()
-            .and_then(|page_text| page_text.sentences(&text));
-        let (document, sentences) = self.rate_document(&text.sentences, known);
+        let words = PageWords::of(&extracted.tokens, &*self.lm, &self.keywords);
+        let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &words);
+        let document = self.rate_page(&words, page_text.as_ref());
         let observed = self.observer.as_ref().map(|observer| {
-            let verdict = observer.judge(&sentences, document.perplexity);
+            let seen = observer.examine(&words);
+            let verdict = seen.judge(document.perplexity);
             Observed {
                 on_topic: verdict.on_topic,
                 guessed: verdict.guessed,
                 nearness: verdict.nearness,
                 contrast: verdict.contrast,
-                clues: observer.clues(page_url, extracted),
+                clues: seen.clues(page_url, extracted),
             }
         });
         let mut texts = Texts::new(self, page_text);
@@ -133,14 +130,15 @@ impl Scorer {
             links,
             images: images.collect(),
             observed,
-            sentences: lines(&sentences),
+            sentences: lines(&words),
         }
     }
 
     /// Rates a document by its text blocks.
     pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
-        self.rate_document(&sentences(blocks.iter().map(AsRef::as_ref)), None)
-            .0
+        let tokens = Tokens::of(blocks.iter().map(AsRef::as_ref));
+        let words = PageWords::of(&tokens, &*self.lm, &self.keywords);
+        self.rate_page(&words, None)
     }
 
     /// Rates a text as one sequence, however short: an anchor, an alt text.
@@ -174,42 +172,29 @@ impl Scorer {
         }
     }
 
-    /// The rating of a document with these sentences, whose scores may be `known`, and the
-    /// sentences that it is based on.
-    fn rate_document(
-        &self,
-        sentences: &[Sentence],
-        known: Option<Vec<(SentenceScore, f64)>>,
-    ) -> (DocumentScore, Vec<Sentence>) {
-        let counts = |sentence: &Sentence| sentence.len() >= MIN_TOKENS;
-        let counted = sentences.iter().filter(|s| counts(s));
-        let scores: Vec<(SentenceScore, f64)> = match known {
-            Some(scores) => {
-                let scores = scores.into_iter().zip(sentences);
-                scores
-                    .filter(|(_, s)| counts(s))
-                    .map(|(score, _)| score)
-                    .collect()
-            }
-            None => {
-                let score = |s: &Sentence| (self.lm.score(s), self.keywords.score(s));
-                counted.clone().map(score).collect()
-            }
-        };
-        let sentences: Vec<Sentence> = counted.cloned().collect();
-        let lengths = sentences.iter().map(Sentence::len);
-        let of_model = lengths.zip(scores.iter().map(|(score, _)| *score));
-        let rated = perplexity::of_sentences(&*self.lm, of_model);
+    /// The rating of the document with these words, by `text` where it was read as a whole.
+    fn rate_page(&self, words: &PageWords<'_>, text: Option<&PageText<'_>>) -> DocumentScore {
         // The keyword score is a sum over tokens, so that of the document is the sum over
         // its sentences. Starts from +0, because `sum` of nothing is -0.
-        let keyword = scores.iter().fold(0.0, |sum, (_, keyword)| sum + keyword);
-        let document = DocumentScore {
+        let mut keyword = 0.0;
+        let scores = words.counted().map(|(sentence, tokens)| {
+            keyword += words.keyword(&self.keywords, &tokens);
+            let score = match text {
+                Some(text) => text.score(tokens),
+                None => {
+                    let words = words.by_model().get(tokens);
+                    self.lm.score_words(words.unwrap_or_default())
+                }
+            };
+            (sentence.len(), score)
+        });
+        let rated = perplexity::of_sentences(&*self.lm, scores);
+        DocumentScore {
             perplexity: rated.perplexity,
             keyword,
             sentences: u32::try_from(rated.sentences).unwrap_or(u32::MAX),
             tokens: u32::try_from(rated.tokens).unwrap_or(u32::MAX),
-        };
-        (document, sentences)
+        }
     }
 
     fn context<'page>(
@@ -279,12 +264,13 @@ impl Scorer {
     }
 }
 
-/// Sentences as one text, one per line.
-fn lines(sentences: &[Sentence]) -> String {
-    let bytes = sentences.iter().map(|s| s.as_str().len() + 1).sum();
+/// The sentences that count as one text, one per line.
+fn lines(words: &PageWords<'_>) -> String {
+    let sentences = || words.counted().map(|(sentence, _)| sentence.as_str());
+    let bytes = sentences().map(|sentence| sentence.len() + 1).sum();
     let mut text = String::with_capacity(bytes);
-    for sentence in sentences {
-        text.push_str(sentence.as_str());
+    for sentence in sentences() {
+        text.push_str(sentence);
         text.push('\n');
     }
     text
@@ -333,7 +319,7 @@ mod tests {
 
     use super::*;
     use crate::page::{Embedding, Found, ImageTexts, Link};
-    use crate::topic::lm::{KenLm, SentenceScore, arpa, estimate};
+    use crate::topic::lm::{KenLm, Sentence, SentenceScore, arpa, estimate};
 
     /// A real model that counts how often it is asked.
     struct Counting {
@@ -345,9 +331,12 @@ mod tests {
         fn order(&self) -> u8 {
             self.lm.order()
         }
-        fn score(&self, sentence: &Sentence) -> SentenceScore {
+        fn word(&self, token: &str) -> u32 {
+            self.lm.word(token)
+        }
+        fn score_words(&self, words: &[u32]) -> SentenceScore {
             self.asked.fetch_add(1, Ordering::Relaxed);
-            self.lm.score(sentence)
+            self.lm.score_words(words)
         }
         fn unknown_log10(&self) -> f64 {
             self.lm.unknown_log10()
@@ -405,14 +394,16 @@ mod tests {
     }
 
     fn page() -> Extracted {
+        let blocks = [
+            "One poorly understood element of cat hunting behavior is this. Too short.",
+            "Too short as well",
+            "The field mouse was freed from its enemy, 99 times.",
+        ];
         Extracted {
             title: Some("Cats".into()),
             language: Some("en".into()),
-            blocks: vec![
-                "One poorly understood element of cat hunting behavior is this. Too short.".into(),
-                "Too short as well".into(),
-                "The field mouse was freed from its enemy, 99 times.".into(),
-            ],
+            blocks: blocks.map(str::to_owned).into(),
+            tokens: Tokens::of(blocks),
             links: vec![
                 link("a", "cat hunting behavior"),
                 link("b", "Home"),

@@ -6,10 +6,10 @@
 
 use std::collections::HashSet;
 
-use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page::{BlockPrint, Prints};
+use crate::words::{Block, Tokens};
 
 /// The fewest words of a page for a simhash: of a few words most belong to the site, on
 /// every page.
@@ -19,139 +19,30 @@ const SHINGLE: usize = 3;
 /// The most blocks that are kept.
 const MAX_BLOCKS: usize = 1_000;
 
-/// The fingerprints of a page with these blocks of text, and the number of words of each.
-pub(super) fn fingerprints(blocks: &[String]) -> (Prints, Vec<u32>) {
+/// The fingerprints of a page with these tokens, and the number of words of each block.
+pub(super) fn fingerprints(tokens: &Tokens) -> (Prints, Vec<u32>) {
     let mut simhash = Simhash::default();
-    let mut counts = Vec::with_capacity(blocks.len());
+    let mut counts = Vec::with_capacity(tokens.blocks().len());
     let mut prints = Vec::new();
     let mut seen = HashSet::new();
-    let mut all_words = 0;
-    let (mut text, mut starts) = (String::new(), Vec::new());
-    for block in blocks {
-        normal(block, &mut text, &mut starts);
-        let words = starts.len();
-        let count = u32::try_from(words).unwrap_or(u32::MAX);
+    for block in tokens.blocks() {
+        let count = u32::try_from(block.len()).unwrap_or(u32::MAX);
         counts.push(count);
-        if words == 0 {
+        if block.is_empty() {
             continue;
         }
-        all_words += words;
-        simhash.add_block(text.as_bytes(), &starts);
+        simhash.add_block(block);
         // Either half would do.
-        let hash = (xxh3_64(text.as_bytes()) >> 32) as u32;
+        let hash = (xxh3_64(block.text().as_bytes()) >> 32) as u32;
         if prints.len() < MAX_BLOCKS && seen.insert(hash) {
             prints.push(BlockPrint { hash, words: count });
         }
     }
     let prints = Prints {
-        simhash: (all_words >= MIN_WORDS).then(|| simhash.finish()),
+        simhash: (tokens.len() >= MIN_WORDS).then(|| simhash.finish()),
         blocks: prints,
     };
     (prints, counts)
-}
-
-/// Sets `text` to the words of a block, each followed by a space, and `starts` to where
-/// each begins. Digits are left out, and words that consist of digits with them.
-fn normal(block: &str, text: &mut String, starts: &mut Vec<usize>) {
-    text.clear();
-    starts.clear();
-    for word in words(block) {
-        let start = text.len();
-        if !word.is_ascii() {
-            let letters = word.chars().filter(|c| !c.is_numeric());
-            text.extend(letters.flat_map(char::to_lowercase));
-        } else if word.bytes().any(|b| b.is_ascii_digit()) {
-            text.extend(word.split(|c: char| c.is_ascii_digit()));
-        } else {
-            text.push_str(word);
-        }
-        if text.len() > start {
-            starts.push(start);
-            text.push(' ');
-        }
-    }
-    text.make_ascii_lowercase();
-}
-
-/// The words of UAX #29. For ASCII the rules are short, and `unicode-segmentation` has a
-/// fast path for them; a space before another ASCII character ends a word in any text, so
-/// the long rules apply only around other characters.
-fn words(block: &str) -> impl Iterator<Item = &str> {
-    let mut rest = block;
-    let is_end = |pair: &[u8]| matches!(pair, [b' ', next] if next.is_ascii() && *next != b' ');
-    let parts = std::iter::from_fn(move || {
-        let bytes = rest.as_bytes();
-        let other = if bytes.is_ascii() {
-            None
-        } else {
-            bytes.iter().position(|b| !b.is_ascii())
-        };
-        let end = other.map(|at| {
-            let (ascii, other) = bytes.split_at(at);
-            let before = ascii.windows(2).rposition(is_end);
-            let behind = || other.windows(2).position(is_end).map(|n| at + n);
-            before.map(|n| n + 1).or_else(behind)
-        });
-        let (part, after) = rest.split_at(end.flatten().unwrap_or(rest.len()));
-        rest = after;
-        Some(part).filter(|part| !part.is_empty())
-    });
-    parts.flat_map(|part| {
-        let is_ascii = part.is_ascii();
-        let (ascii, other) = if is_ascii { (part, "") } else { ("", part) };
-        AsciiWords { rest: ascii }.chain(other.unicode_words())
-    })
-}
-
-/// The words of ASCII text: letters, digits and underscores, and signs between them that
-/// belong to words such as `can't` and to numbers such as `1,000.5`.
-struct AsciiWords<'t> {
-    rest: &'t str,
-}
-
-impl<'t> Iterator for AsciiWords<'t> {
-    type Item = &'t str;
-
-    fn next(&mut self) -> Option<&'t str> {
-        loop {
-            let bytes = self.rest.as_bytes();
-            let start = bytes.iter().position(|b| is_word(*b))?;
-            let mut at = start + 1;
-            let mut has_letter_or_digit = bytes.get(start) != Some(&b'_');
-            while let Some(byte) = bytes.get(at) {
-                if is_word(*byte) {
-                    has_letter_or_digit |= *byte != b'_';
-                    at += 1;
-                    continue;
-                }
-                match (bytes.get(at - 1), bytes.get(at + 1)) {
-                    (Some(before), Some(after)) if joins(*before, *byte, *after) => at += 2,
-                    _ => break,
-                }
-            }
-            let word = self.rest.get(start..at).unwrap_or_default();
-            self.rest = self.rest.get(at..).unwrap_or_default();
-            if has_letter_or_digit {
-                return Some(word);
-            }
-        }
-    }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-/// Whether a sign belongs to the word around it (rules WB6, WB7, WB11 and WB12).
-fn joins(before: u8, sign: u8, after: u8) -> bool {
-    let letters = before.is_ascii_alphabetic() && after.is_ascii_alphabetic();
-    let digits = before.is_ascii_digit() && after.is_ascii_digit();
-    match sign {
-        b'.' | b'\'' => letters || digits,
-        b':' => letters,
-        b',' | b';' => digits,
-        _ => false,
-    }
 }
 
 /// For each of 64 bits, how many features have it set.
@@ -188,13 +79,12 @@ fn sum_of(a: u64, b: u64, c: u64) -> (u64, u64) {
 
 impl Simhash {
     /// Adds the shingles of a block, or the whole block if it is shorter.
-    fn add_block(&mut self, text: &[u8], starts: &[usize]) {
-        let last = starts.len().saturating_sub(SHINGLE);
+    fn add_block(&mut self, block: Block<'_>) {
+        let last = block.len().saturating_sub(SHINGLE);
         let mut eight = [0; 8];
         let mut kept = 0;
-        for (i, start) in starts.iter().take(last + 1).enumerate() {
-            let end = starts.get(i + SHINGLE).copied().unwrap_or(text.len());
-            let hash = xxh3_64(text.get(*start..end).unwrap_or_default());
+        for first in 0..=last {
+            let hash = xxh3_64(block.run(first, SHINGLE).as_bytes());
             if let Some(slot) = eight.get_mut(kept) {
                 *slot = hash;
             }
@@ -269,7 +159,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn prints(blocks: &[String]) -> Prints {
-        let (prints, words) = super::fingerprints(blocks);
+        let tokens = Tokens::of(blocks.iter().map(String::as_str));
+        let (prints, words) = super::fingerprints(&tokens);
         assert_eq!(words.len(), blocks.len());
         prints
     }
@@ -327,11 +218,6 @@ mod tests {
 
     proptest! {
         #![proptest_config(crate::tests::usual())]
-
-        #[test]
-        fn words_are_those_of_unicode(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._,'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
-            prop_assert!(words(&text).eq(text.unicode_words()));
-        }
 
         #[test]
         fn a_simhash_is_what_most_features_have(seed: u64, count in 0_u64..1_000) {

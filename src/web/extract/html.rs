@@ -5,6 +5,7 @@ use scraper::{Html, Node};
 
 use crate::address::PageUrl;
 use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms, TextShare};
+use crate::words::Tokens;
 
 use super::Options;
 use super::attributes::Attributes;
@@ -354,6 +355,7 @@ impl<'a> Collector<'a> {
             main: None,
             blocks,
             left_out: Vec::new(),
+            tokens: Tokens::default(),
             text: TextShare::default(),
             links: self.links.finish(&flow),
             flow,

@@ -12,7 +12,7 @@
 //!    `directives`). An image's address comes from one of its `sources` or from `json_ld`,
 //!    the words around it from the `neighbours` found by the walk, and `alt_text` tells
 //!    whether its alt text was written for it. `path` describes the position of a link on
-//!    its page, and `fingerprint` summarises the text for recognising it. `metadata`
+//!    its page, and `fingerprint` summarises its words for recognising it. `metadata`
 //!    collects the page's dates, authors and title.
 //! 4. `selection` keeps the blocks chosen by the job's extractor: `article` marks them
 //!    during the walk, `density` judges them by their position. An article costs 3.3 ms on

@@ -2,6 +2,7 @@
 
 use crate::language::{self, Guess};
 use crate::page::{Extracted, Extractor, MainText, TextShare};
+use crate::words::Tokens;
 
 use super::density;
 use super::fingerprint::fingerprints;
@@ -24,7 +25,8 @@ pub(super) fn text(
     extractor: Extractor,
     documents: Option<Extractor>,
 ) {
-    let (prints, words) = fingerprints(&page.blocks);
+    page.tokens = Tokens::of(page.blocks.iter().map(String::as_str));
+    let (prints, words) = fingerprints(&page.tokens);
     page.prints = prints;
     let (chosen, share) = choice(page, layout, &words, extractor);
     page.main = documents.map(|wanted| {
@@ -110,6 +112,7 @@ fn part(page: &mut Extracted, kept: &[bool]) {
         link.place.block = moved(link.place.block);
         link.place.heading = moved(link.place.heading);
     }
+    page.tokens.choose(kept);
     let blocks = std::mem::take(&mut page.blocks).into_iter().zip(kept);
     let (chosen, other): (Vec<_>, Vec<_>) = blocks.partition(|(_, kept)| **kept);
     let texts = |blocks: Vec<(String, &bool)>| blocks.into_iter().map(|(text, _)| text).collect();

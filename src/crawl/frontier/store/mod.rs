@@ -7,7 +7,9 @@
 //! folder use a store crate.
 
 mod fjall;
+mod gather;
 mod guard;
+mod journal;
 mod memory;
 mod sled;
 
@@ -15,6 +17,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub use self::fjall::FjallStore;
+use self::gather::Gathered;
 use self::guard::{Held, guarded, unguarded};
 pub use self::guard::{is_guarded, is_of_backend};
 #[doc(hidden)]
@@ -209,7 +212,7 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
         });
     }
     Ok(match kind {
-        config::StoreKind::Sled => Box::new(SledStore::open(folder)?),
+        config::StoreKind::Sled => Box::new(Gathered::over(SledStore::open(folder)?, folder)?),
         config::StoreKind::Fjall => Box::new(FjallStore::open(folder)?),
     })
 }
@@ -255,6 +258,11 @@ impl Batch {
             .range(prefix.to_vec()..)
             .take_while(move |(key, _)| key.starts_with(prefix))
             .map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+
+    /// All writes in the order of their keys.
+    fn writes(&self) -> impl Iterator<Item = (&Vec<u8>, &Option<Vec<u8>>)> {
+        self.writes.iter()
     }
 
     /// The writes in the order of their keys.

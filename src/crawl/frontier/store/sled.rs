@@ -3,8 +3,8 @@
 //! sled panics on damaged files instead of returning an error, so every call runs behind
 //! `catch_unwind` and a panic becomes a [`StoreError`]. Its guarantees were measured:
 //! atomic and ordered across SIGKILL, with at most the last half second of batches
-//! missing (its background flush); not safe across a power cut, and its file never
-//! shrinks.
+//! missing (its background flush), which the journal of `gather` restores; not safe across
+//! a power cut, and its file never shrinks.
 //!
 //! # Memory
 //!
@@ -28,8 +28,7 @@ use super::{
     Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
 };
 
-/// Interval of sled's background log writes, in milliseconds: the work that a SIGKILL can
-/// cost.
+/// Interval of sled's background log writes, in milliseconds.
 const FLUSH_EVERY_MS: u64 = 500;
 
 /// sled's page cache, in bytes as stored; in memory the pages take several times as much:

@@ -294,6 +294,11 @@ fn a_store_that_applies_slices_does_what_a_map_does() {
     does_what_a_map_does(|path| Ok(Box::new(SledStore::open_in_slices(path, 2)?)));
 }
 
+#[test]
+fn a_store_that_gathers_does_what_a_map_does() {
+    does_what_a_map_does(|path| Ok(Box::new(Gathered::over(SledStore::open(path)?, path)?)));
+}
+
 fn does_what_a_map_does(open: impl Fn(&Path) -> Result<Box<dyn Store>, StoreError>) {
     let key = || proptest::collection::vec(0..4_u8, 0..4);
     let full = proptest::collection::vec(0..4_u8, 1..4);

@@ -19,7 +19,7 @@ use crate::address::PageUrl;
 use crate::config::StrategyKind;
 use crate::page::{Bucket, Fetched, Obeyed, Task, TaskKind, TermsHeaders};
 use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{LanguageModel, Sentence, SentenceScore};
+use crate::topic::lm::{LanguageModel, SentenceScore};
 use crate::topic::score::Scorer;
 use crate::topic::strategy::{self, Learned};
 use crate::web::extract;
@@ -32,9 +32,13 @@ impl LanguageModel for Cats {
         5
     }
 
-    fn score(&self, sentence: &Sentence) -> SentenceScore {
-        let unknown = sentence.tokens().filter(|t| *t != "cat").count();
-        let known = sentence.len() + 1 - unknown;
+    fn word(&self, token: &str) -> u32 {
+        u32::from(token == "cat")
+    }
+
+    fn score_words(&self, words: &[u32]) -> SentenceScore {
+        let unknown = words.iter().filter(|word| **word == 0).count();
+        let known = words.len() + 1 - unknown;
         SentenceScore {
             log10: -(known as f64) - 6.0 * unknown as f64,
             unknown,

@@ -1,27 +1,13 @@
-//! Tokens: running text becomes normalised [`Sentence`]s.
-//!
-//! Sentences and words are split by Unicode UAX #29. Only letters and their combining
-//! marks are kept of a word, in lower case:
-//!
-//! - digits and invisible characters (soft hyphen, joiners, variation selectors) are
-//!   removed without separating: `mp3` is `mp`, `99` is no token at all;
-//! - every other character, including the apostrophe, separates tokens: `don't` is `don
-//!   t`, `l'homme` is `l homme`, `cat's` is `cat s` and so contains the keyword `cat`.
-//!   KenLM's reference corpora use the same form;
-//! - scripts without spaces are split as UAX #29 does: one token per Han, Hiragana or Thai
-//!   character, while runs of Katakana and Hangul stay whole;
-//! - no Unicode normalisation form is applied, because web pages are in NFC.
-//!
-//! Training, documents, anchors, alt texts and keyword tables all use this module.
+//! Sentences: normalised sequences of tokens, and how text is written as such.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::bounds::sentence_bounds;
+use super::letters::{Class, class, is_mark};
 
 /// The fewest tokens that a sentence needs to serve as training text and count towards a
 /// document's perplexity (Remus & Biemann 2016).
@@ -92,18 +78,29 @@ impl From<Sentence> for String {
     }
 }
 
-/// Writes the tokens of sentences one after the other.
+/// Writes the tokens of sentences one after the other, a space between two of them.
 #[derive(Debug, Default)]
-struct Writer {
-    text: String,
+pub(super) struct Writer {
+    pub(super) text: String,
     /// Where the current sentence begins.
     start: usize,
     /// Its number of tokens so far.
     tokens: usize,
     /// The position in the text being read.
     at: usize,
-    /// Where in the texts each token of all sentences is, if requested.
-    places: Option<Vec<Range<usize>>>,
+    /// Each token of all sentences, if requested.
+    pub(super) places: Option<Vec<Place>>,
+}
+
+/// Where a token stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its first byte in the written text.
+    pub(super) written: u32,
+    /// Its first byte in the text that was read.
+    pub(super) from: u32,
+    /// The end of its last character there.
+    pub(super) to: u32,
 }
 
 impl Writer {
@@ -134,23 +131,30 @@ impl Writer {
     /// Appends the tokens of an ASCII text that begins and ends with a word.
     fn push_ascii(&mut self, text: &str) {
         self.text.reserve(text.len() + 1);
-        let mut within = false;
-        let mut end = 0;
-        for (n, byte) in text.bytes().enumerate() {
-            if byte.is_ascii_alphabetic() {
-                if !within {
-                    within = true;
-                    self.begin_token(self.at + n);
+        let bytes = text.as_bytes();
+        let start = self.text.len();
+        let mut next = 0;
+        while let Some(n) = bytes.iter().skip(next).position(u8::is_ascii_alphabetic) {
+            let first = next + n;
+            self.begin_token(self.at + first);
+            next = first;
+            let mut end = first;
+            loop {
+                let letters = run(bytes, next, u8::is_ascii_alphabetic);
+                if letters > 0 {
+                    end = next + letters;
+                    self.text.push_str(text.get(next..end).unwrap_or_default());
                 }
-                self.text.push(char::from(byte.to_ascii_lowercase()));
-                end = n + 1;
-            } else if within && !byte.is_ascii_digit() {
-                within = false;
-                self.extend_token(self.at + end);
+                let digits = run(bytes, next + letters, u8::is_ascii_digit);
+                next += letters + digits;
+                if digits == 0 {
+                    break;
+                }
             }
-        }
-        if within {
             self.extend_token(self.at + end);
+        }
+        if let Some(written) = self.text.get_mut(start..) {
+            written.make_ascii_lowercase();
         }
         self.at += text.len();
     }
@@ -196,19 +200,27 @@ impl Writer {
 
     /// Begins another token, which is at `from` in the text.
     fn begin_token(&mut self, from: usize) {
-        if self.tokens > 0 {
+        if !self.text.is_empty() {
             self.text.push(' ');
+        }
+        if self.tokens == 0 {
+            self.start = self.text.len();
         }
         self.tokens += 1;
         if let Some(places) = &mut self.places {
-            places.push(from..from);
+            let (written, from) = (small(self.text.len()), small(from));
+            places.push(Place {
+                written,
+                from,
+                to: from,
+            });
         }
     }
 
     /// Extends the current token to `to`.
     fn extend_token(&mut self, to: usize) {
         if let Some(last) = self.places.as_mut().and_then(|places| places.last_mut()) {
-            last.end = to;
+            last.to = small(to);
         }
     }
 
@@ -223,72 +235,43 @@ impl Writer {
     }
 
     /// Ends the current sentence; returns its range and number of tokens.
-    fn end_sentence(&mut self) -> (Range<usize>, usize) {
-        let of = (self.start..self.text.len(), self.tokens);
-        (self.start, self.tokens) = (self.text.len(), 0);
+    fn end_sentence(&mut self) -> Cut {
+        let of = Cut {
+            text: self.start..self.text.len(),
+            tokens: std::mem::take(&mut self.tokens),
+        };
+        self.start = self.text.len();
         of
     }
 }
 
-/// A text split into sentences, with the positions of their tokens.
-#[derive(Debug, Default)]
-pub struct Tokens {
-    /// Its sentences, in order.
-    pub sentences: Vec<Sentence>,
-    /// The range of each token of all sentences in the blocks, which are joined by line
-    /// ends.
-    places: Vec<Range<usize>>,
-    /// Where the last block ends.
-    end: usize,
-    /// Whether the tokens are those that each block has by itself.
-    whole: bool,
+/// A sentence in the text that was written.
+pub(super) struct Cut {
+    text: Range<usize>,
+    pub(super) tokens: usize,
 }
 
-impl Tokens {
-    /// Splits blocks as [`sentences`] does.
-    pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut writer = Writer {
-            places: Some(Vec::new()),
-            ..Writer::default()
-        };
-        let (mut whole, mut bytes) = (true, 0);
-        let blocks = blocks.into_iter();
-        let blocks = blocks.inspect(|block| bytes += block.len() + 1);
-        let sentences = cut(&mut writer, blocks, |piece| {
-            // Characters that do not separate tokens were treated as part of a ruled line.
-            whole &= piece.is_ascii();
-        });
-        Self {
-            sentences,
-            places: writer.places.unwrap_or_default(),
-            end: bytes.saturating_sub(1),
-            whole,
+impl Cut {
+    /// The sentence, of this written text.
+    pub(super) fn sentence(self, buffer: &Arc<str>) -> Sentence {
+        Sentence {
+            buffer: buffer.clone(),
+            start: self.text.start,
+            end: self.text.end,
+            tokens: self.tokens,
         }
     }
+}
 
-    /// How many tokens it has.
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
+fn small(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
 
-    /// True where it has no token.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
-    /// The tokens in order.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.sentences.iter().flat_map(Sentence::tokens)
-    }
-
-    /// The number of the first token after the byte `at` of the blocks. `None` if `at` is
-    /// within a token, so that text split there has different tokens, or beyond the end.
-    pub fn at(&self, at: usize) -> Option<usize> {
-        let number = self.places.partition_point(|place| place.start < at);
-        let before = number.checked_sub(1).and_then(|n| self.places.get(n));
-        let cuts = before.is_some_and(|place| at < place.end);
-        (self.whole && !cuts && at <= self.end).then_some(number)
-    }
+/// How many consecutive bytes from `from` on match `such`.
+fn run(bytes: &[u8], from: usize, such: fn(&u8) -> bool) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    let end = rest.iter().position(|byte| !such(byte));
+    end.unwrap_or(rest.len())
 }
 
 /// Splits each block into sentences and normalises them, in order. Sentences without
@@ -298,43 +281,42 @@ impl Tokens {
 /// rule SB4), so blocks must have their white space folded. A run of 32 characters without
 /// letter or digit, such as a ruled line, ends one too.
 pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence> {
-    cut(&mut Writer::default(), blocks, |_| {})
-}
-
-/// The sentences of blocks; `on_ruled` receives every piece that ends with a ruled line.
-fn cut<'a>(
-    writer: &mut Writer,
-    blocks: impl IntoIterator<Item = &'a str>,
-    mut on_ruled: impl FnMut(&str),
-) -> Vec<Sentence> {
-    let mut cut = Vec::new();
+    let mut writer = Writer::default();
+    let mut cuts = Vec::new();
     let mut at = 0;
     for block in blocks {
-        let (mut rest, end) = (block, at + block.len());
-        while let Some((piece, after)) = next_piece(rest) {
-            if piece.len() < rest.len() {
-                on_ruled(piece);
-            }
-            writer.at = end - rest.len();
-            for sentence in sentence_bounds(piece) {
-                writer.push(sentence);
-                let sentence = writer.end_sentence();
-                if sentence.1 > 0 {
-                    cut.push(sentence);
-                }
-            }
-            rest = after;
-        }
-        at = end + 1;
+        cut(&mut writer, block, at, &mut cuts, |_| {});
+        at += block.len() + 1;
     }
     let buffer: Arc<str> = std::mem::take(&mut writer.text).into();
-    let sentence = |(place, tokens): (Range<usize>, usize)| Sentence {
-        buffer: buffer.clone(),
-        start: place.start,
-        end: place.end,
-        tokens,
-    };
-    cut.into_iter().map(sentence).collect()
+    let cuts = cuts.into_iter();
+    cuts.map(|cut| cut.sentence(&buffer)).collect()
+}
+
+/// Writes the sentences of a block that begins `at` this byte of a text; `on_ruled`
+/// receives every piece that ends with a ruled line.
+pub(super) fn cut(
+    writer: &mut Writer,
+    block: &str,
+    at: usize,
+    cuts: &mut Vec<Cut>,
+    mut on_ruled: impl FnMut(&str),
+) {
+    let mut rest = block;
+    while let Some((piece, after)) = next_piece(rest) {
+        if piece.len() < rest.len() {
+            on_ruled(piece);
+        }
+        writer.at = at + block.len() - rest.len();
+        for sentence in sentence_bounds(piece) {
+            writer.push(sentence);
+            let sentence = writer.end_sentence();
+            if sentence.tokens > 0 {
+                cuts.push(sentence);
+            }
+        }
+        rest = after;
+    }
 }
 
 /// Normalises a whole text as one sequence, even if it contains several sentences: an
@@ -342,13 +324,8 @@ fn cut<'a>(
 pub fn normalise(text: &str) -> Sentence {
     let mut writer = Writer::default();
     writer.push(text);
-    let (place, tokens) = writer.end_sentence();
-    Sentence {
-        buffer: writer.text.into(),
-        start: place.start,
-        end: place.end,
-        tokens,
-    }
+    let cut = writer.end_sentence();
+    cut.sentence(&writer.text.into())
 }
 
 /// See [`sentences`].
@@ -358,6 +335,12 @@ const RULE: usize = 32;
 /// must not reach the segmentation: its look-ahead (rules SB8 to SB11) takes quadratic
 /// time for a full stop before a long run of brackets, quotes or spaces.
 fn next_piece(block: &str) -> Option<(&str, &str)> {
+    if block.is_ascii() {
+        let found = ascii_rule(block.as_bytes());
+        let (piece, after) = block.split_at(found.unwrap_or(block.len()));
+        let after = after.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        return (!block.is_empty()).then_some((piece, after));
+    }
     let mut row = 0;
     for (at, c) in block.char_indices() {
         row = if c.is_alphanumeric() { 0 } else { row + 1 };
@@ -372,62 +355,17 @@ fn next_piece(block: &str) -> Option<(&str, &str)> {
     (!block.is_empty()).then_some((block, ""))
 }
 
-enum Class {
-    Letter,
-    Mark,
-    Digit,
-    Invisible,
-    Separator,
-}
-
-fn class(c: char) -> Class {
-    if c.is_ascii() {
-        return match c {
-            'a'..='z' | 'A'..='Z' => Class::Letter,
-            '0'..='9' => Class::Digit,
-            _ => Class::Separator,
-        };
-    }
-    if c.is_numeric() {
-        Class::Digit
-    } else if c.is_alphabetic() {
-        match c {
-            // Symbols that are Alphabetic: letters in circles and squares, the info sign.
-            'ℹ' | 'Ⓐ'..='ⓩ' | '\u{1F130}'..='\u{1F189}' => Class::Separator,
-            _ => Class::Letter,
+/// Where the ruled line of an ASCII text is complete: of most stretches of such a length
+/// only the last characters are looked at.
+fn ascii_rule(bytes: &[u8]) -> Option<usize> {
+    let mut start = 0;
+    loop {
+        let stretch = bytes.get(start..start + RULE)?;
+        match stretch.iter().rposition(u8::is_ascii_alphanumeric) {
+            Some(last) => start += last + 1,
+            None => return Some(start + RULE),
         }
-    } else if matches(&INVISIBLE, c) {
-        Class::Invisible
-    } else if is_mark(c) {
-        Class::Mark
-    } else {
-        Class::Separator
     }
-}
-
-/// Vowel signs are Alphabetic marks, so [`class`] treats them as letters; viramas and
-/// accents are not Alphabetic.
-fn is_mark(c: char) -> bool {
-    !c.is_ascii() && matches(&MARK, c)
-}
-
-#[expect(
-    clippy::expect_used,
-    reason = "a constant pattern, checked by the tests"
-)]
-static MARK: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^[\p{Mn}\p{Mc}]$").expect("the pattern is valid"));
-
-#[expect(
-    clippy::expect_used,
-    reason = "a constant pattern, checked by the tests"
-)]
-static INVISIBLE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\p{Default_Ignorable_Code_Point}$").expect("the pattern is valid")
-});
-
-fn matches(pattern: &Regex, c: char) -> bool {
-    pattern.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
 #[cfg(test)]
@@ -449,8 +387,7 @@ mod tests {
     #[test]
     fn the_sentence_of_the_thesis() {
         let thesis: serde_json::Value =
-            serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
-                .unwrap();
+            serde_json::from_str(include_str!("../../tests/fixtures/thesis/thesis.json")).unwrap();
         for case in thesis["sentence_normalisation"].as_array().unwrap() {
             let document = scraper::Html::parse_fragment(case["html"].as_str().unwrap());
             let text: String = document.root_element().text().collect();
@@ -517,26 +454,6 @@ mod tests {
         assert_eq!(kept(&[short]), ["a b c d e f g h i j"]);
     }
 
-    #[test]
-    fn tokens_know_where_they_stand() {
-        let blocks = ["Mp3s, naïve x.", "日本"];
-        let tokens = Tokens::of(blocks);
-        assert!(tokens.iter().eq(["mps", "naïve", "x", "日", "本"]));
-        let [within, comma, sun, end] = [1, 4, 16, 22];
-        assert_eq!(tokens.at(0), Some(0));
-        assert_eq!(tokens.at(within), None);
-        assert_eq!(tokens.at(comma), Some(1));
-        assert_eq!(tokens.at(sun), Some(3));
-        assert_eq!(tokens.at(end), Some(tokens.len()));
-        assert_eq!(tokens.at(end + 1), None);
-        // Marks that are taken for a ruled line part what is one token by itself.
-        let marks = format!("a{}b", "\u{301}".repeat(40));
-        assert_eq!(Tokens::of([&*marks]).at(0), None);
-        let ruled = format!("a {} b", "-".repeat(40));
-        assert_eq!(Tokens::of([&*ruled]).at(0), Some(0));
-        assert!(Tokens::of([]).is_empty());
-    }
-
     /// Unguarded, each of these takes an hour or more.
     #[test]
     fn no_text_takes_quadratic_time() {
@@ -578,7 +495,7 @@ mod tests {
             for word in text.split_word_bounds() {
                 by_words.push_word(word);
             }
-            let (_, tokens) = by_words.end_sentence();
+            let tokens = by_words.end_sentence().tokens;
             let sentence = normalise(&text);
             prop_assert_eq!((sentence.as_str(), sentence.len()), (&*by_words.text, tokens));
         }
@@ -589,6 +506,16 @@ mod tests {
             let cut = sentences([text.as_str()]);
             let joined: Vec<&str> = cut.iter().flat_map(Sentence::tokens).collect();
             prop_assert!(whole.tokens().eq(joined));
+        }
+
+        #[test]
+        fn ruled_lines_of_ascii_are_those_of_any_text(text in "([ -]{20,40}|[a-c1]{1,3}){0,8}") {
+            let mut row = 0;
+            let slow = text.bytes().position(|b| {
+                row = if b.is_ascii_alphanumeric() { 0 } else { row + 1 };
+                row == RULE
+            });
+            prop_assert_eq!(ascii_rule(text.as_bytes()), slow.map(|at| at + 1));
         }
     }
 }

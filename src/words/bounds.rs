@@ -5,6 +5,7 @@
 //! surrounding characters are ASCII. Otherwise, and in scripts with their own terminators,
 //! `unicode-segmentation` decides. The tests compare both.
 
+use memchr::{memchr2, memchr3};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The sentences of a text: the same slices as `split_sentence_bounds` gives.
@@ -38,7 +39,7 @@ fn first_end(text: &str) -> Option<usize> {
     let mut from = 0;
     loop {
         let stop = |b: &u8| matches!(b, b'.' | b'?' | b'!' | b'\n' | b'\r');
-        let Some(at) = bytes.iter().skip(from).position(stop).map(|n| from + n) else {
+        let Some(at) = first_stop(bytes, from) else {
             return Some(bytes.len());
         };
         let behind = at + 1;
@@ -86,6 +87,16 @@ fn first_end(text: &str) -> Option<usize> {
         }
         from = spaced;
     }
+}
+
+/// Where the first full stop, question or exclamation mark, or line end from `from` on is.
+fn first_stop(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let mark = memchr3(b'.', b'?', b'!', rest);
+    // Line ends are rare, as blocks have none.
+    let before = rest.get(..mark.unwrap_or(rest.len())).unwrap_or_default();
+    let found = memchr2(b'\n', b'\r', before).or(mark);
+    found.map(|n| from + n)
 }
 
 /// How many consecutive bytes from `from` on match `such`.

@@ -1,0 +1,230 @@
+//! The words of a page, each distinct one looked up once.
+//!
+//! A page has three to five times as many tokens as distinct words. Every token is looked
+//! up by its letters once, in a table of this page that fits a processor's cache; the
+//! number found there leads to all that is known of the word.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::topic::keywords::KeywordTable;
+use crate::topic::lm::{LanguageModel, MIN_TOKENS, Sentence};
+use crate::words::Tokens;
+
+/// The tokens of a page as numbers.
+pub(super) struct PageWords<'p> {
+    tokens: &'p Tokens,
+    /// The distinct words in the order in which they first occur.
+    words: Vec<&'p str>,
+    numbers: FxHashMap<&'p str, u32>,
+    /// The number of each token's word.
+    of_tokens: Vec<u32>,
+    /// The language model's number of each token.
+    by_model: Vec<u32>,
+    /// The keywords among the tokens, by number.
+    weights: Vec<(usize, f64)>,
+}
+
+impl<'p> PageWords<'p> {
+    /// Looks up the words of a page.
+    pub(super) fn of(tokens: &'p Tokens, lm: &dyn LanguageModel, keywords: &KeywordTable) -> Self {
+        let mut words = Vec::new();
+        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+        numbers.reserve(tokens.len() / 3);
+        let mut known: Vec<(u32, f64)> = Vec::new();
+        let mut of_tokens = Vec::with_capacity(tokens.len());
+        let mut by_model = Vec::with_capacity(tokens.len());
+        let mut weights = Vec::new();
+        for (place, token) in tokens.iter().enumerate() {
+            let number = *numbers.entry(token).or_insert_with(|| {
+                words.push(token);
+                known.push((lm.word(token), keywords.weight(token).unwrap_or_default()));
+                // A page has less than 2^32 bytes.
+                (words.len() - 1) as u32
+            });
+            let (of_model, weight) = known.get(number as usize).copied().unwrap_or_default();
+            of_tokens.push(number);
+            by_model.push(of_model);
+            if weight > 0.0 {
+                weights.push((place, weight));
+            }
+        }
+        Self {
+            tokens,
+            words,
+            numbers,
+            of_tokens,
+            by_model,
+            weights,
+        }
+    }
+
+    /// The tokens.
+    pub(super) fn tokens(&self) -> &'p Tokens {
+        self.tokens
+    }
+
+    /// The sentences that count for the document, each with the numbers of its tokens.
+    pub(super) fn counted(&self) -> impl Iterator<Item = (&'p Sentence, Range<usize>)> {
+        let sentences = self.tokens.sentences();
+        sentences.filter(|(sentence, _)| sentence.len() >= MIN_TOKENS)
+    }
+
+    /// The language model's numbers of all tokens.
+    pub(super) fn by_model(&self) -> &[u32] {
+        &self.by_model
+    }
+
+    /// The keyword score of a range of tokens.
+    pub(super) fn keyword(&self, keywords: &KeywordTable, tokens: &Range<usize>) -> f64 {
+        let from = self.weights.partition_point(|(i, _)| *i < tokens.start);
+        let weights = self.weights.iter().skip(from);
+        let weights = weights.take_while(|(i, _)| *i < tokens.end);
+        keywords.share(weights.map(|(_, weight)| *weight))
+    }
+
+    /// The distinct words, in the order of their numbers.
+    pub(super) fn distinct(&self) -> impl Iterator<Item = &'p str> {
+        self.words.iter().copied()
+    }
+
+    /// The number of a word, if it is on the page.
+    pub(super) fn number(&self, word: &str) -> Option<usize> {
+        self.numbers.get(word).map(|number| *number as usize)
+    }
+
+    /// The numbers of the words in a range of tokens.
+    pub(super) fn numbers(&self, tokens: Range<usize>) -> impl Iterator<Item = usize> {
+        let numbers = self.of_tokens.get(tokens).unwrap_or_default();
+        numbers.iter().map(|number| *number as usize)
+    }
+
+    /// The number of each word in the sentences that count, in the order in which they
+    /// first occur there, and how often it occurs.
+    pub(super) fn times(&self) -> Vec<(usize, u32)> {
+        let mut times = vec![0_u32; self.words.len()];
+        let mut order = Vec::with_capacity(self.words.len());
+        for number in self.counted().flat_map(|(_, tokens)| self.numbers(tokens)) {
+            if let Some(times) = times.get_mut(number) {
+                if *times == 0 {
+                    order.push(number);
+                }
+                *times += 1;
+            }
+        }
+        let of = |number: usize| times.get(number).copied().unwrap_or_default();
+        order
+            .into_iter()
+            .map(|number| (number, of(number)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, LazyLock};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::PageUrl;
+    use crate::page::{Extracted, Link};
+    use crate::topic::lm::{KenLm, arpa, estimate, normalise, perplexity, sentences};
+    use crate::topic::score::contrast::{Adopted, mean_and_best};
+    use crate::topic::score::{Contrast, CountTable, PageObserver, Scorer, Topicality};
+
+    static LM: LazyLock<Arc<KenLm>> = LazyLock::new(|| {
+        let text = include_str!("../../../tests/fixtures/lm/tiny.txt");
+        let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lm.arpa");
+        arpa::write(&estimate(&corpus, 4).unwrap(), &path).unwrap();
+        Arc::new(KenLm::load(&path).unwrap())
+    });
+
+    fn keywords() -> KeywordTable {
+        [("cat", 3.1), ("hunting", 1.7), ("猫", 0.3), ("हि", 0.9)]
+            .map(|(token, weight)| (token.to_owned(), weight))
+            .into_iter()
+            .collect()
+    }
+
+    fn contrast() -> Arc<Contrast> {
+        let mut counts = CountTable::default();
+        counts.add_positive(&[normalise("the cat is hunting a mouse 猫 猫 हि")]);
+        counts.add_neutral(&[normalise("the field of the law is mouse Σας の")]);
+        Arc::new(Contrast::new(&counts).unwrap())
+    }
+
+    #[test]
+    fn words_have_numbers_in_the_order_in_which_they_occur() {
+        let tokens = Tokens::of(["Menu cat", "The cat is on the mat. The end"]);
+        let words = PageWords::of(&tokens, &**LM, &keywords());
+        assert!(
+            words
+                .distinct()
+                .eq(["menu", "cat", "the", "is", "on", "mat", "end"])
+        );
+        assert_eq!((words.number("mat"), words.number("dog")), (Some(5), None));
+        assert!(words.numbers(2..6).eq([2, 1, 3, 4]));
+        assert_eq!(words.times(), [(2, 2), (1, 1), (3, 1), (4, 1), (5, 1)]);
+        assert_eq!(words.counted().count(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(crate::tests::usual())]
+
+        /// Every score by the numbers of words is that by their letters, to the last bit.
+        #[test]
+        fn numbers_and_letters_give_equal_scores(
+            blocks in proptest::collection::vec(
+                "(the |cat |is |hunting|field |of |mouse[.,] |猫|の|हि |Σας |[a-zé]{1,3}[ .'1-]|\\PC){0,30}", 0..5),
+            anchor in "(the |cat |unseen |猫|हि |[a-z]{1,3} ){0,4}",
+        ) {
+            let (keywords, contrast) = (keywords(), contrast());
+            let observer = PageObserver::new(
+                Some((contrast.clone(), Topicality::of_perplexities(10.0, 90.0))), 10.0, 90.0);
+            let scorer = Scorer::new(LM.clone(), keywords.clone(), 1.0).observing(observer.clone());
+            let page_url = PageUrl::parse("http://a.test/").unwrap();
+            let page = Extracted {
+                tokens: Tokens::of(blocks.iter().map(String::as_str)),
+                links: vec![Link {
+                    url: PageUrl::parse("http://a.test/b").unwrap(),
+                    anchor: anchor.clone(),
+                    nofollow: false,
+                    place: crate::page::LinkPosition { block: Some(0), ..Default::default() },
+                }],
+                blocks: blocks.clone(),
+                ..Extracted::default()
+            };
+            let scored = scorer.score(&page_url, &page);
+
+            let mut by_letters = sentences(blocks.iter().map(String::as_str));
+            by_letters.retain(|sentence| sentence.len() >= MIN_TOKENS);
+            let rated = perplexity::document(&**LM, &by_letters);
+            prop_assert_eq!(scored.document.perplexity, rated.perplexity);
+            prop_assert_eq!(scored.document.tokens as usize, rated.tokens);
+            let keyword = by_letters.iter().fold(0.0, |sum, s| sum + keywords.score(s));
+            prop_assert_eq!(scored.document.keyword, keyword);
+
+            let verdict = observer.judge(&by_letters, rated.perplexity);
+            let observed = scored.observed.unwrap();
+            prop_assert_eq!(observed.on_topic, verdict.on_topic);
+            prop_assert_eq!(observed.contrast, verdict.contrast);
+            prop_assert_eq!(observed.nearness, verdict.nearness);
+
+            let none = Adopted::default();
+            let of = |text: &str| {
+                let words = normalise(text);
+                mean_and_best(words.tokens().map(|word| contrast.ratio_of_word(word, &none)))
+            };
+            let clues = observed.clues.first().unwrap().words;
+            let (mean, best) = of(&anchor);
+            prop_assert_eq!((clues.anchor, clues.best), (mean as f32, best as f32));
+            if let Some(block) = blocks.first().filter(|block| block.is_ascii()) {
+                prop_assert_eq!(clues.near, of(block).0 as f32);
+            }
+        }
+    }
+}
