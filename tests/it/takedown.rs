@@ -289,6 +289,53 @@ fn no_byte_of_a_host_is_left_in_any_file() {
 }
 
 #[test]
+fn the_archive_is_rewritten_without_the_records_of_a_host() {
+    let (job, _wire) = crawled("[archive]\nenabled = true\n");
+    let mark = "zephyrs waltzed beside the harbour wall";
+    let archive = |found: &BTreeSet<String>| found.iter().any(|f| f.starts_with("archive/"));
+    let check = || {
+        let folder = job.folder().join("archive");
+        let out = Ran::of(spoor(&["archive", "check", "--json"]).arg(folder)).good();
+        let found: Value = serde_json::from_str(&out).unwrap();
+        found["files"][0]["records"].clone()
+    };
+    assert!(archive(&files_with(&job, mark)));
+    let before = check();
+    let told = run(&job, "takedown", &["--host", "b.test"]).good();
+    assert!(told.contains(" of archive/00000.warc.gz"), "{told}");
+    assert!(!archive(&files_with(&job, mark)));
+    assert!(!archive(&files_with(
+        &job,
+        "WARC-Target-URI: http://b.test/"
+    )));
+    assert_ne!(check(), before);
+    // The rows of the others still say where their records are.
+    job.run();
+    check();
+    for row in job
+        .log()
+        .iter()
+        .filter(|row| row["url"] == "http://a.test/")
+    {
+        let place = &row["archive"];
+        let path = job
+            .folder()
+            .join("archive")
+            .join(place["file"].as_str().unwrap());
+        let bytes = std::fs::read(path).unwrap();
+        let from = usize::try_from(place["from"].as_u64().unwrap()).unwrap();
+        let mut head = [0; 400];
+        let mut record = flate2::read::GzDecoder::new(&bytes[from..]);
+        std::io::Read::read_exact(&mut record, &mut head).unwrap();
+        let head = String::from_utf8_lossy(&head);
+        assert!(
+            head.contains("WARC-Target-URI: http://a.test/\r\n"),
+            "{head}"
+        );
+    }
+}
+
+#[test]
 fn a_host_goes_with_its_words_and_is_not_asked_for_anything() {
     let (job, wire) = crawled("");
     let json = run(&job, "takedown", &["--host", "b.test", "--json"]).good();

@@ -1,6 +1,7 @@
 //! The handler of a real crawl: writes the outputs, lets the frontier commit, and keeps the
 //! limits of the job.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,8 +132,12 @@ impl<'a> Crawl<'a> {
             outputs, progress, ..
         } = self;
         let mut logged = None;
+        let places = OnceCell::new();
         let write = |settled: &Settled| {
-            let row = log_row::of_host_file(&completion, &time, settled);
+            let mut own = Places::default();
+            archive(outputs, &completion, &mut own, None, now)?;
+            let mut row = log_row::of_host_file(&completion, &time, settled);
+            row.archive = places.get_or_init(|| own).archive.as_ref();
             log(outputs, &row, &completion)?;
             logged = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())

@@ -272,6 +272,12 @@ fn answer(f: &mut Frontier, task: &Task, now: u64) {
                     stamp: vec![6, 7, 8],
                     note: image.then(|| "images/2026-01-02/i.org/kept.png".to_owned()),
                     first_of: image.then(|| "0123456789abcdef".repeat(4)),
+                    body: image.then(|| {
+                        (
+                            [7; 20],
+                            "2026-01-02T03:04:05Z http://i.org/kept.png".to_owned(),
+                        )
+                    }),
                 })
             })
             .unwrap();
