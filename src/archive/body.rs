@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
 use super::gap::Damaged;
 
@@ -14,6 +14,8 @@ use super::gap::Damaged;
 const MAX_LINE: u64 = 4 << 10;
 /// Bytes by which a coding is recognised.
 const BEGIN: usize = 32;
+/// The first bytes of a member of gzip.
+const GZIP: [u8; 2] = [0x1F, 0x8B];
 /// The most codings of one body.
 const MAX_CODINGS: usize = 4;
 
@@ -106,8 +108,8 @@ fn uncoded<'s>(stream: Box<dyn BufRead + 's>, coding: &str) -> io::Result<Box<dy
     let (begin, stream) = begin(stream)?;
     let coding = coding.to_ascii_lowercase();
     let plain: Box<dyn Read + 's> = match coding.as_str() {
-        "gzip" | "x-gzip" if begin.starts_with(&[0x1F, 0x8B]) => {
-            Box::new(MultiGzDecoder::new(stream))
+        "gzip" | "x-gzip" if begin.starts_with(&GZIP) => {
+            Box::new(Members(Some(GzDecoder::new(stream))))
         }
         "deflate" if is_zlib(&begin) => Box::new(ZlibDecoder::new(stream)),
         // Some servers leave the wrapping out (RFC 9110 section 8.4.1.2, note).
@@ -117,13 +119,45 @@ fn uncoded<'s>(stream: Box<dyn BufRead + 's>, coding: &str) -> io::Result<Box<dy
         }
         "zstd" if begin.starts_with(&super::zstd::MAGIC) => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(stream)?;
-            // What RFC 8878 section 3.1.1.1.2 recommends, and RFC 9659 demands.
-            decoder.window_log_max(23)?;
+            // As much as the client accepts: 128 MiB.
+            decoder.window_log_max(27)?;
             Box::new(decoder)
         }
         _ => return Ok(stream),
     };
     Ok(Box::new(BufReader::new(plain)))
+}
+
+/// Members of gzip, one after the other. What follows them and is none is left out, as
+/// `gzip` itself does.
+struct Members<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let read = member.read(to)?;
+            if read > 0 || to.is_empty() {
+                return Ok(read);
+            }
+            let mut rest = self.0.take().map(GzDecoder::into_inner);
+            let begin = rest.as_mut().map(BufRead::fill_buf).transpose()?;
+            if begin.is_some_and(|begin| begin.starts_with(&GZIP)) {
+                self.0 = rest.map(GzDecoder::new);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Whether a body begins as its coding does, as far as that can be told.
+pub(super) fn begins_as(body: &[u8], coding: &str) -> bool {
+    match coding {
+        _ if body.is_empty() => true,
+        "gzip" | "x-gzip" => body.starts_with(&GZIP),
+        "zstd" => body.starts_with(&super::zstd::MAGIC),
+        "br" | "deflate" => !is_text(body.get(..BEGIN).unwrap_or(body)),
+        _ => true,
+    }
 }
 
 /// Whether these bytes begin as RFC 1950 section 2.2 says.

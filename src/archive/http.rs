@@ -161,6 +161,13 @@ pub fn decoded(
     cap: usize,
     is_cut: bool,
 ) -> io::Result<(Bytes, bool)> {
+    if let Some(coding) = codings
+        .last()
+        .filter(|coding| !body::begins_as(body, coding))
+    {
+        let why = format!("it does not begin as {coding} does");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
     let read = body::read(&mut &*body, false, codings, cap);
     let read = read.map_err(|error| match error {
         BodyError::Block(error) | BodyError::Coding(error) => error,

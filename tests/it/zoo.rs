@@ -22,8 +22,8 @@ const AT_ONCE: &str = "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0";
 /// The longest line of the log, whatever a server says.
 const LINE: usize = 16 << 10;
 
-/// A job that crawls a zoo.
-fn job(running: &zoo::Running) -> Job {
+/// A job that crawls a zoo; `more` are further sections.
+fn job(running: &zoo::Running, more: &str) -> Job {
     let job = Job::at(running.addr, &JobText::default());
     let ca = job.file().with_file_name("ca.pem");
     std::fs::write(&ca, &running.authority).unwrap();
@@ -31,7 +31,7 @@ fn job(running: &zoo::Running) -> Job {
     let folder = job.folder();
     let text = format!(
         "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
-         [model]\nname = \"{model}\"\nfolder = {models:?}\n{}",
+         [model]\nname = \"{model}\"\nfolder = {models:?}\n{}\n{more}",
         folder.parent().unwrap(),
         running.job(Some(&ca)),
     );
@@ -72,6 +72,23 @@ fn judge<'a>(case: &Case, log: &'a [Value]) -> (Option<&'a Value>, Vec<String>) 
 
 #[test]
 fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
+    crawl_zoo("");
+}
+
+/// Cases that end otherwise where all is archived: their bodies are compressed nothing that
+/// never ends. They are read to a limit before their coding is removed, and their bytes are
+/// counted as they came.
+const READ_FIRST: [&str; 2] = ["bomb-members", "bomb-nothing"];
+
+/// Bodies come in their content codings then, which a worker removes.
+#[test]
+fn the_zoo_is_crawled_alike_where_all_is_archived() {
+    let job = crawl_zoo("[archive]\nenabled = true\n");
+    let folder = job.folder().join("archive");
+    Ran::of(spoor(&["archive", "check"]).arg(folder)).good();
+}
+
+fn crawl_zoo(more: &str) -> Job {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -80,7 +97,7 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let cases = zoo::cases();
     let running = runtime.block_on(zoo::spawn(cases.clone(), any)).unwrap();
-    let job = job(&running);
+    let job = job(&running, more);
     let began = Instant::now();
     let mut command = job.crawl();
     command.env("_RJEM_MALLOC_CONF", AT_ONCE);
@@ -105,6 +122,13 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
                 row["bytes"],
                 row["ms"]
             );
+        }
+        if !more.is_empty() && READ_FIRST.contains(&case.name) {
+            assert!(
+                row.is_some_and(|row| row["outcome"] == "dropped"),
+                "{row:?}"
+            );
+            continue;
         }
         for defect in defects {
             let row = row.map(Value::to_string).unwrap_or_default();
@@ -157,6 +181,7 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
     for url in ["http://honest.test/", "http://honest.test/next"] {
         assert!(endings.contains(&format!("page done {url}")), "{url}");
     }
+    job
 }
 
 #[test]
