@@ -31,8 +31,16 @@ pub struct Browser {
 
 impl Browser {
     pub async fn open() -> Self {
-        let mut driver = Live::start(Command::new(DRIVER).arg("--port=0"));
-        let port = driver.line_with("started successfully on port ");
+        // It takes a port that is free for IPv6 and ends where another test has it for IPv4.
+        let mut tries = 0;
+        let (driver, port) = loop {
+            let mut driver = Live::start(Command::new(DRIVER).arg("--port=0"));
+            match driver.try_line_with("started successfully on port ") {
+                Ok(port) => break (driver, port),
+                Err(why) if tries == 5 => panic!("{why}"),
+                Err(_) => tries += 1,
+            }
+        };
         let port: u16 = port.trim_end_matches('.').parse().unwrap();
         let profile = tempfile::tempdir().unwrap();
         let options = json!({"args": [

@@ -216,6 +216,12 @@ impl Live {
 
     /// What follows `mark` in the first line that has it.
     pub fn line_with(&mut self, mark: &str) -> String {
+        let line = self.try_line_with(mark);
+        line.unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// The same, or why there is no such line.
+    pub fn try_line_with(&mut self, mark: &str) -> Result<String, String> {
         let mut patience = Patience::with(self.id());
         loop {
             let last = self.read.iter().rposition(|b| *b == b'\n');
@@ -223,18 +229,19 @@ impl Live {
             let text = String::from_utf8(self.read[..whole].to_vec()).unwrap();
             let found = text.lines().find_map(|line| line.split_once(mark));
             if let Some((_, rest)) = found {
-                return rest.to_owned();
+                return Ok(rest.to_owned());
             }
             match patience.next(&self.out) {
                 Ok(part) => self.read.extend(part),
-                Err(error) => panic!(
-                    "no line on standard output ({error}), but {:?}, and on the other {:?}",
-                    String::from_utf8_lossy(&self.read),
-                    self.err
-                        .try_iter()
-                        .map(|p| String::from_utf8_lossy(&p).into_owned())
-                        .collect::<String>()
-                ),
+                Err(error) => {
+                    let other = self.err.try_iter();
+                    let other = other.map(|p| String::from_utf8_lossy(&p).into_owned());
+                    return Err(format!(
+                        "no line on standard output ({error}), but {:?}, and on the other {:?}",
+                        String::from_utf8_lossy(&self.read),
+                        other.collect::<String>()
+                    ));
+                }
             }
         }
     }
