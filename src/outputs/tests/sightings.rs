@@ -83,7 +83,7 @@ fn every_reader_sees_what_a_killed_crawl_noted_and_opening_folds_it() {
     let all: Vec<String> = (0..45).map(page).collect();
     assert_eq!(seen(job.path(), &file), all, "while it runs");
     drop(o);
-    assert!(journals(job.path()) > 0, "not all is folded yet");
+    // Usually not all is folded yet; that depends on when the thread gets its turn.
     assert_eq!(seen(job.path(), &file), all, "when it was killed");
     let texts = Sidecar::load(job.path(), &file).unwrap().contexts()[3]
         .texts
