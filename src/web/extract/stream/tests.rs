@@ -122,7 +122,9 @@ proptest! {
     #[test]
     fn any_page_is_read_as_from_a_tree(html in soup(), nesting in 5usize..30, nodes in 5usize..60) {
         let limits = Options { max_nesting: nesting, max_nodes: nodes, ..Options::default() };
-        for options in [options(), limits] {
+        // The search for an article takes most of the time.
+        let whole = if nodes % 4 == 0 { options() } else { Options::default() };
+        for options in [whole, limits] {
             let [tree, stream] = both(&html, &options);
             // The tree within a template is not measured exactly, as no tree is built.
             if stream.is_ok() && (tree.is_ok() || !html.contains("<template")) {
