@@ -11,11 +11,11 @@
 //! but a chunked one is stored joined: its `transfer-encoding` is renamed to
 //! `x-orig-transfer-encoding`.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::IpAddr;
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use sha1::{Digest, Sha1};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -98,8 +98,12 @@ impl Packed {
         if wire.truncated {
             field(&mut response, "WARC-Truncated", "length");
         }
-        let level = if wire.is_compressed { 0 } else { LEVEL };
-        packed.response = member(response, &[&wire.response, &wire.body], level);
+        let packing = if wire.is_compressed {
+            Packing::Stored
+        } else {
+            Packing::Deflated
+        };
+        packed.response = member(response, &[&wire.response, &wire.body], packing);
         let mut request = packed.begin("request", "application/http; msgtype=request");
         packed.concurrent(&mut request);
         field(
@@ -107,7 +111,7 @@ impl Packed {
             "WARC-Block-Digest",
             &sha1(&Sha1::digest(&wire.request)),
         );
-        packed.request = member(request, &[&wire.request], LEVEL);
+        packed.request = member(request, &[&wire.request], Packing::Deflated);
         packed
     }
 
@@ -162,7 +166,7 @@ impl Packed {
             "WARC-Block-Digest",
             &sha1(&Sha1::digest(&self.head)),
         );
-        member(head, &[&self.head], LEVEL)
+        member(head, &[&self.head], Packing::Deflated)
     }
 
     fn metadata(&self, fields: &[(&str, String)]) -> Vec<u8> {
@@ -173,7 +177,7 @@ impl Packed {
         let mut head = self.begin("metadata", "application/warc-fields");
         self.concurrent(&mut head);
         field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
-        member(head, &[block.as_bytes()], LEVEL)
+        member(head, &[block.as_bytes()], Packing::Deflated)
     }
 
     /// The head of a record of this kind up to the fields that only it has.
@@ -224,7 +228,7 @@ pub fn warcinfo(file: &str, date: u64, fields: &[(&str, String)]) -> Vec<u8> {
     let mut head = begin("warcinfo", &date, &id, "application/warc-fields");
     field(&mut head, "WARC-Filename", file);
     field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
-    member(head, &[block.as_bytes()], LEVEL)
+    member(head, &[block.as_bytes()], Packing::Deflated)
 }
 
 fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
@@ -244,23 +248,76 @@ fn field(head: &mut String, name: &str, value: &str) {
     head.push_str("\r\n");
 }
 
+thread_local! {
+    /// Making one costs as much as compressing a short record.
+    static DEFLATE: RefCell<Compress> =
+        RefCell::new(Compress::new(Compression::new(LEVEL), false));
+}
+
+/// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
+const STORED: usize = 0xFFFF;
+
 /// A record as a member of gzip (RFC 1952). It contains no time, so equal records give equal
 /// bytes.
-fn member(mut head: String, block: &[&[u8]], level: u32) -> Vec<u8> {
+fn member(mut head: String, block: &[&[u8]], packing: Packing) -> Vec<u8> {
     let length: usize = block.iter().map(|part| part.len()).sum();
     field(&mut head, "Content-Length", &length.to_string());
     head.push_str("\r\n");
-    let room = if level == 0 { length } else { length / 3 };
-    let mut encoder = GzBuilder::new().mtime(0).write(
-        Vec::with_capacity(head.len() + room + 64),
-        Compression::new(level),
-    );
-    let parts = [head.as_bytes()].into_iter().chain(block.iter().copied());
-    for part in parts.chain([&b"\r\n\r\n"[..]]) {
-        // Compressing in memory does not fail.
-        encoder.write_all(part).ok();
+    let mut record = Vec::with_capacity(head.len() + length + 4);
+    record.extend_from_slice(head.as_bytes());
+    block.iter().for_each(|part| record.extend_from_slice(part));
+    record.extend_from_slice(b"\r\n\r\n");
+    let room = match packing {
+        Packing::Stored => record.len() + record.len() / 1_000,
+        Packing::Deflated => record.len() / 3,
+    };
+    let mut member = Vec::with_capacity(room + 64);
+    // Deflate, no flags, no time, no further hints, an unknown system.
+    member.extend_from_slice(&[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]);
+    match packing {
+        Packing::Stored => store(&record, &mut member),
+        Packing::Deflated => deflate(&record, &mut member),
     }
-    encoder.finish().unwrap_or_default()
+    let mut crc = Crc::new();
+    crc.update(&record);
+    member.extend_from_slice(&crc.sum().to_le_bytes());
+    member.extend_from_slice(&crc.amount().to_le_bytes());
+    member
+}
+
+fn store(record: &[u8], to: &mut Vec<u8>) {
+    let mut blocks = record.chunks(STORED).peekable();
+    while let Some(block) = blocks.next() {
+        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
+        to.push(u8::from(blocks.peek().is_none()));
+        to.extend_from_slice(&length.to_le_bytes());
+        to.extend_from_slice(&(!length).to_le_bytes());
+        to.extend_from_slice(block);
+    }
+}
+
+fn deflate(record: &[u8], to: &mut Vec<u8>) {
+    DEFLATE.with_borrow_mut(|deflate| {
+        deflate.reset();
+        loop {
+            let read = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
+            let rest = record.get(read..).unwrap_or_default();
+            to.reserve(rest.len() / 3 + 1_024);
+            // Compressing in memory does not fail.
+            match deflate.compress_vec(rest, to, FlushCompress::Finish) {
+                Ok(Status::Ok | Status::BufError) => {}
+                Ok(Status::StreamEnd) | Err(_) => return,
+            }
+        }
+    });
+}
+
+/// How a record is put into its member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    /// As it is, because its contents are compressed already.
+    Stored,
+    Deflated,
 }
 
 /// An id that only these texts give: a UUID of version 8 (RFC 9562 section 5.8).
@@ -295,5 +352,90 @@ fn seconds(millis: u64) -> String {
     match precise.get(..19) {
         Some(seconds) => format!("{seconds}Z"),
         None => precise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use bytes::Bytes;
+    use flate2::read::MultiGzDecoder;
+
+    use super::*;
+
+    fn wire(body: &[u8], is_compressed: bool) -> Wire {
+        Wire {
+            asked: 1_767_323_045_678,
+            ip: Some([192, 0, 2, 1].into()),
+            protocol: "http/1.1",
+            status: 200,
+            request: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            response: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
+            body: Bytes::copy_from_slice(body),
+            truncated: false,
+            codings: Vec::new(),
+            is_compressed,
+            cap: 1 << 20,
+        }
+    }
+
+    fn unpacked(members: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        MultiGzDecoder::new(members)
+            .read_to_end(&mut plain)
+            .unwrap();
+        plain
+    }
+
+    #[test]
+    fn bodies_of_any_length_come_back_however_they_are_packed() {
+        for length in [0, 1, 600, 65_000, 65_535, 65_536, 131_070, 300_000] {
+            let mut n = 0_u32;
+            let body: Vec<u8> = std::iter::repeat_with(|| {
+                n = n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (n >> 24) as u8
+            })
+            .take(length)
+            .collect();
+            for is_compressed in [false, true] {
+                let packed = Packed::of("http://a.test/", &wire(&body, is_compressed));
+                let plain = unpacked(&packed.members(None, &[]));
+                let at = plain
+                    .windows(9)
+                    .position(|w| w == b"\r\n\r\nHTTP/")
+                    .unwrap();
+                let from = at + 4 + wire(&[], false).response.len();
+                assert_eq!(&plain[from..from + length], body, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_adds_no_lines_of_its_own() {
+        let packed = Packed::of("http://a.test/", &wire(b"x", false));
+        let plain = unpacked(&packed.members(None, &[("via", "a\r\nWARC-Type: b".to_owned())]));
+        let text = String::from_utf8(plain).unwrap();
+        assert!(text.contains("via: a  WARC-Type: b\r\n"), "{text}");
+    }
+
+    #[test]
+    fn a_known_body_is_referred_to() {
+        let packed = Packed::of("http://a.test/two", &wire(&[b'x'; 900], false));
+        assert!(packed.key().is_some());
+        let first = Original {
+            uri: "http://a.test/one".to_owned(),
+            date: "2026-01-02T03:04:05Z".to_owned(),
+        };
+        assert_eq!(Original::of_text(&first.to_text()).as_ref(), Some(&first));
+        let text = String::from_utf8(unpacked(&packed.members(Some(&first), &[]))).unwrap();
+        for line in [
+            "WARC-Type: revisit\r\n",
+            "WARC-Refers-To-Target-URI: http://a.test/one\r\n",
+            "WARC-Refers-To-Date: 2026-01-02T03:04:05Z\r\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("xxxx"));
     }
 }
