@@ -89,11 +89,7 @@ impl Packed {
             response: Vec::new(),
             request: Vec::new(),
         };
-        let mut block = Sha1::new();
-        block.update(&wire.response);
-        block.update(&wire.body);
         let mut response = packed.begin("response", "application/http; msgtype=response");
-        field(&mut response, "WARC-Block-Digest", &sha1(&block.finalize()));
         field(&mut response, "WARC-Payload-Digest", &packed.digest());
         if wire.truncated {
             field(&mut response, "WARC-Truncated", "length");
@@ -106,11 +102,6 @@ impl Packed {
         packed.response = member(response, &[&wire.response, &wire.body], packing);
         let mut request = packed.begin("request", "application/http; msgtype=request");
         packed.concurrent(&mut request);
-        field(
-            &mut request,
-            "WARC-Block-Digest",
-            &sha1(&Sha1::digest(&wire.request)),
-        );
         packed.request = member(request, &[&wire.request], Packing::Deflated);
         packed
     }
@@ -139,8 +130,7 @@ impl Packed {
     /// and values, if there are any.
     pub fn members(&self, earlier: Option<&Original>, metadata: &[(&str, String)]) -> Vec<u8> {
         let mut members = match (earlier, self.status) {
-            (Some(earlier), _) => self.revisit(SAME_PAYLOAD, Some(earlier)),
-            (None, 304) => self.revisit(NOT_MODIFIED, None),
+            (Some(_), _) | (None, 304) => self.revisit(earlier),
             (None, _) => self.response.clone(),
         };
         members.extend_from_slice(&self.request);
@@ -150,33 +140,29 @@ impl Packed {
         members
     }
 
-    fn revisit(&self, profile: &str, earlier: Option<&Original>) -> Vec<u8> {
+    /// The record that stands for the response: `earlier` has the same body, or the server
+    /// says that nothing has changed.
+    fn revisit(&self, earlier: Option<&Original>) -> Vec<u8> {
         let mut head = self.begin("revisit", "application/http; msgtype=response");
-        field(&mut head, "WARC-Profile", profile);
         match earlier {
             Some(earlier) => {
+                field(&mut head, "WARC-Profile", SAME_PAYLOAD);
                 field(&mut head, "WARC-Refers-To-Target-URI", &earlier.uri);
                 field(&mut head, "WARC-Refers-To-Date", &earlier.date);
                 field(&mut head, "WARC-Payload-Digest", &self.digest());
             }
-            None => field(&mut head, "WARC-Refers-To-Target-URI", &self.uri),
+            None => {
+                field(&mut head, "WARC-Profile", NOT_MODIFIED);
+                field(&mut head, "WARC-Refers-To-Target-URI", &self.uri);
+            }
         }
-        field(
-            &mut head,
-            "WARC-Block-Digest",
-            &sha1(&Sha1::digest(&self.head)),
-        );
         member(head, &[&self.head], Packing::Deflated)
     }
 
     fn metadata(&self, fields: &[(&str, String)]) -> Vec<u8> {
-        let mut block = String::new();
-        for (name, value) in fields {
-            field(&mut block, name, value);
-        }
+        let block = lines(fields);
         let mut head = self.begin("metadata", "application/warc-fields");
         self.concurrent(&mut head);
-        field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
         member(head, &[block.as_bytes()], Packing::Deflated)
     }
 
@@ -193,13 +179,9 @@ impl Packed {
         head
     }
 
+    /// Names the response, or the revisit that stands for it and has the same id.
     fn concurrent(&self, head: &mut String) {
-        let kind = if self.status == 304 {
-            "revisit"
-        } else {
-            "response"
-        };
-        field(head, "WARC-Concurrent-To", &self.id(kind));
+        field(head, "WARC-Concurrent-To", &self.id("response"));
     }
 
     /// The id of its record of this kind. A revisit that stands for a response has that of
@@ -219,15 +201,11 @@ const MIN_REVISITED: usize = 512;
 /// The first record of a file: how its contents came about. `file` is the file's name,
 /// `date` in milliseconds since 1970.
 pub fn warcinfo(file: &str, date: u64, fields: &[(&str, String)]) -> Vec<u8> {
-    let mut block = String::new();
-    for (name, value) in fields {
-        field(&mut block, name, value);
-    }
+    let block = lines(fields);
     let date = seconds(date);
     let id = id(&["warcinfo", file, &date, &block]);
     let mut head = begin("warcinfo", &date, &id, "application/warc-fields");
     field(&mut head, "WARC-Filename", file);
-    field(&mut head, "WARC-Block-Digest", &sha1(&Sha1::digest(&block)));
     member(head, &[block.as_bytes()], Packing::Deflated)
 }
 
@@ -238,6 +216,15 @@ fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
     field(&mut head, "WARC-Date", date);
     field(&mut head, "Content-Type", content_type);
     head
+}
+
+/// A block of `application/warc-fields`.
+fn lines(fields: &[(&str, String)]) -> String {
+    let mut block = String::new();
+    for (name, value) in fields {
+        field(&mut block, name, value);
+    }
+    block
 }
 
 /// Adds a line to a head. A value has no line ends, or it could add lines of its own.
@@ -257,10 +244,13 @@ thread_local! {
 /// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
 const STORED: usize = 0xFFFF;
 
-/// A record as a member of gzip (RFC 1952). It contains no time, so equal records give equal
-/// bytes.
+/// A record, with the digest and the length of its block, as a member of gzip (RFC 1952). The
+/// member contains no time, so equal records give equal bytes.
 fn member(mut head: String, block: &[&[u8]], packing: Packing) -> Vec<u8> {
     let length: usize = block.iter().map(|part| part.len()).sum();
+    let mut digest = Sha1::new();
+    block.iter().for_each(|part| digest.update(part));
+    field(&mut head, "WARC-Block-Digest", &sha1(&digest.finalize()));
     field(&mut head, "Content-Length", &length.to_string());
     head.push_str("\r\n");
     let mut record = Vec::with_capacity(head.len() + length + 4);
