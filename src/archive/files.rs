@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fs::IoError;
 
-/// The names of archives end with one of these.
+/// The names of archives end with one of these, and while they grow also in `.open`.
 const ENDINGS: [&str; 6] = [
     ".warc",
     ".warc.gz",
@@ -18,6 +18,7 @@ const ENDINGS: [&str; 6] = [
 pub fn is_named(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
+    let name = name.strip_suffix(".open").unwrap_or(&name);
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 

@@ -16,7 +16,8 @@
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
 //! | `revisit` | which record has the contents of a revisit | gap, record |
 //! | `files` | which files are archives, by their names | nothing |
-//! | `writer` | exchanges to records | digest |
+//! | `compression` | records to members of gzip or frames of zstd | zstd |
+//! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
@@ -28,6 +29,7 @@
 
 mod body;
 pub mod check;
+mod compression;
 mod decode;
 pub mod digest;
 pub mod files;

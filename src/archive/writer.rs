@@ -1,5 +1,5 @@
-//! Records of WARC 1.1 (ISO 28500:2017), each a gzip member of its own, so that a file cut
-//! between two members is whole.
+//! Records of WARC 1.1 (ISO 28500:2017), each compressed by itself, so that a file cut
+//! between two records is whole.
 //!
 //! An exchange with a server becomes a `response` and a `request`. Where the archive has the
 //! same body already, a `revisit` stands for the response. What the crawl knows of the page
@@ -11,20 +11,16 @@
 //! but a chunked one is stored joined: its `transfer-encoding` is renamed to
 //! `x-orig-transfer-encoding`.
 
-use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use sha1::{Digest, Sha1};
 use xxhash_rust::xxh3::xxh3_128;
 
+pub use super::compression::{Compression, Dictionary, DictionaryError};
 use super::digest::base32;
 use crate::clock::timestamp;
 use crate::page::Wire;
-
-/// Level of compression for what is not compressed already.
-const LEVEL: u32 = 1;
 
 /// The profile of a revisit whose body is stored with another record (section 6.7.2).
 const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
@@ -47,6 +43,7 @@ pub struct Packed {
     length: usize,
     response: Vec<u8>,
     request: Vec<u8>,
+    by: Compression,
 }
 
 /// Where a body was stored first.
@@ -76,7 +73,7 @@ impl Original {
 
 impl Packed {
     /// Packs the exchange with the server of `uri`.
-    pub fn of(uri: &str, wire: &Wire) -> Self {
+    pub fn of(uri: &str, wire: &Wire, by: &Compression) -> Self {
         let mut packed = Self {
             uri: uri.to_owned(),
             date: seconds(wire.asked),
@@ -88,21 +85,18 @@ impl Packed {
             length: wire.body.len(),
             response: Vec::new(),
             request: Vec::new(),
+            by: by.clone(),
         };
         let mut response = packed.begin("response", "application/http; msgtype=response");
         field(&mut response, "WARC-Payload-Digest", &packed.digest());
         if wire.truncated {
             field(&mut response, "WARC-Truncated", "length");
         }
-        let packing = if wire.is_compressed {
-            Packing::Stored
-        } else {
-            Packing::Deflated
-        };
-        packed.response = member(response, &[&wire.response, &wire.body], packing);
+        let block: [&[u8]; 2] = [&wire.response, &wire.body];
+        packed.response = packed.record(response, &block, wire.is_compressed);
         let mut request = packed.begin("request", "application/http; msgtype=request");
         packed.concurrent(&mut request);
-        packed.request = member(request, &[&wire.request], Packing::Deflated);
+        packed.request = packed.record(request, &[&wire.request], false);
         packed
     }
 
@@ -156,14 +150,14 @@ impl Packed {
                 field(&mut head, "WARC-Refers-To-Target-URI", &self.uri);
             }
         }
-        member(head, &[&self.head], Packing::Deflated)
+        self.record(head, &[&self.head], false)
     }
 
     fn metadata(&self, fields: &[(&str, String)]) -> Vec<u8> {
         let block = lines(fields);
         let mut head = self.begin("metadata", "application/warc-fields");
         self.concurrent(&mut head);
-        member(head, &[block.as_bytes()], Packing::Deflated)
+        self.record(head, &[block.as_bytes()], false)
     }
 
     /// The head of a record of this kind up to the fields that only it has.
@@ -177,6 +171,10 @@ impl Packed {
             field(&mut head, "WARC-Protocol", self.protocol);
         }
         head
+    }
+
+    fn record(&self, head: String, block: &[&[u8]], is_compressed: bool) -> Vec<u8> {
+        packed(head, block, &self.by, is_compressed)
     }
 
     /// Names the response, or the revisit that stands for it and has the same id.
@@ -200,13 +198,15 @@ const MIN_REVISITED: usize = 512;
 
 /// The first record of a file: how its contents came about. `file` is the file's name,
 /// `date` in milliseconds since 1970.
-pub fn warcinfo(file: &str, date: u64, fields: &[(&str, String)]) -> Vec<u8> {
+pub fn beginning(file: &str, date: u64, fields: &[(&str, String)], by: &Compression) -> Vec<u8> {
     let block = lines(fields);
     let date = seconds(date);
     let id = id(&["warcinfo", file, &date, &block]);
     let mut head = begin("warcinfo", &date, &id, "application/warc-fields");
     field(&mut head, "WARC-Filename", file);
-    member(head, &[block.as_bytes()], Packing::Deflated)
+    let mut beginning = by.beginning();
+    beginning.extend(packed(head, &[block.as_bytes()], by, false));
+    beginning
 }
 
 fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
@@ -235,18 +235,8 @@ fn field(head: &mut String, name: &str, value: &str) {
     head.push_str("\r\n");
 }
 
-thread_local! {
-    /// Making one costs as much as compressing a short record.
-    static DEFLATE: RefCell<Compress> =
-        RefCell::new(Compress::new(Compression::new(LEVEL), false));
-}
-
-/// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
-const STORED: usize = 0xFFFF;
-
-/// A record, with the digest and the length of its block, as a member of gzip (RFC 1952). The
-/// member contains no time, so equal records give equal bytes.
-fn member(mut head: String, block: &[&[u8]], packing: Packing) -> Vec<u8> {
+/// A record, with the digest and the length of its block.
+fn packed(mut head: String, block: &[&[u8]], by: &Compression, is_compressed: bool) -> Vec<u8> {
     let length: usize = block.iter().map(|part| part.len()).sum();
     let mut digest = Sha1::new();
     block.iter().for_each(|part| digest.update(part));
@@ -257,57 +247,7 @@ fn member(mut head: String, block: &[&[u8]], packing: Packing) -> Vec<u8> {
     record.extend_from_slice(head.as_bytes());
     block.iter().for_each(|part| record.extend_from_slice(part));
     record.extend_from_slice(b"\r\n\r\n");
-    let room = match packing {
-        Packing::Stored => record.len() + record.len() / 1_000,
-        Packing::Deflated => record.len() / 3,
-    };
-    let mut member = Vec::with_capacity(room + 64);
-    // Deflate, no flags, no time, no further hints, an unknown system.
-    member.extend_from_slice(&[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]);
-    match packing {
-        Packing::Stored => store(&record, &mut member),
-        Packing::Deflated => deflate(&record, &mut member),
-    }
-    let mut crc = Crc::new();
-    crc.update(&record);
-    member.extend_from_slice(&crc.sum().to_le_bytes());
-    member.extend_from_slice(&crc.amount().to_le_bytes());
-    member
-}
-
-fn store(record: &[u8], to: &mut Vec<u8>) {
-    let mut blocks = record.chunks(STORED).peekable();
-    while let Some(block) = blocks.next() {
-        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
-        to.push(u8::from(blocks.peek().is_none()));
-        to.extend_from_slice(&length.to_le_bytes());
-        to.extend_from_slice(&(!length).to_le_bytes());
-        to.extend_from_slice(block);
-    }
-}
-
-fn deflate(record: &[u8], to: &mut Vec<u8>) {
-    DEFLATE.with_borrow_mut(|deflate| {
-        deflate.reset();
-        loop {
-            let read = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
-            let rest = record.get(read..).unwrap_or_default();
-            to.reserve(rest.len() / 3 + 1_024);
-            // Compressing in memory does not fail.
-            match deflate.compress_vec(rest, to, FlushCompress::Finish) {
-                Ok(Status::Ok | Status::BufError) => {}
-                Ok(Status::StreamEnd) | Err(_) => return,
-            }
-        }
-    });
-}
-
-/// How a record is put into its member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
-    /// As it is, because its contents are compressed already.
-    Stored,
-    Deflated,
+    by.packed(&record, is_compressed)
 }
 
 /// An id that only these texts give: a UUID of version 8 (RFC 9562 section 5.8).
@@ -389,7 +329,11 @@ mod tests {
             .take(length)
             .collect();
             for is_compressed in [false, true] {
-                let packed = Packed::of("http://a.test/", &wire(&body, is_compressed));
+                let packed = Packed::of(
+                    "http://a.test/",
+                    &wire(&body, is_compressed),
+                    &Compression::Gzip,
+                );
                 let plain = unpacked(&packed.members(None, &[]));
                 let at = plain
                     .windows(9)
@@ -403,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_value_adds_no_lines_of_its_own() {
-        let packed = Packed::of("http://a.test/", &wire(b"x", false));
+        let packed = Packed::of("http://a.test/", &wire(b"x", false), &Compression::Gzip);
         let plain = unpacked(&packed.members(None, &[("via", "a\r\nWARC-Type: b".to_owned())]));
         let text = String::from_utf8(plain).unwrap();
         assert!(text.contains("via: a  WARC-Type: b\r\n"), "{text}");
@@ -411,7 +355,11 @@ mod tests {
 
     #[test]
     fn a_known_body_is_referred_to() {
-        let packed = Packed::of("http://a.test/two", &wire(&[b'x'; 900], false));
+        let packed = Packed::of(
+            "http://a.test/two",
+            &wire(&[b'x'; 900], false),
+            &Compression::Gzip,
+        );
         assert!(packed.key().is_some());
         let first = Original {
             uri: "http://a.test/one".to_owned(),

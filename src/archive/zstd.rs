@@ -9,7 +9,7 @@ use super::gzip::Step;
 /// What a frame of data begins with.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// The skippable frame that holds the dictionary.
-const DICTIONARY: u32 = 0x184D_2A5D;
+pub(super) const DICTIONARY: u32 = 0x184D_2A5D;
 /// The largest dictionary in bytes, as stored and decompressed. Those of web archives have
 /// about one megabyte.
 pub(super) const MAX_DICTIONARY: usize = 16 << 20;

@@ -454,6 +454,16 @@ choice! {
 }
 
 choice! {
+    /// The compression of an archive.
+    pub enum ArchiveCompression = "a compression" {
+        /// gzip, which every program for archives reads.
+        Gzip = "gzip",
+        /// zstd: smaller, and cheaper to write and to read, but few programs read it yet.
+        Zstd = "zstd",
+    }
+}
+
+choice! {
     /// The least importance of events that are logged.
     pub enum LogLevel = "a level" {
         /// Nothing is logged.

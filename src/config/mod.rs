@@ -48,8 +48,9 @@ use toml::de::DeTable;
 pub use errors::{ConfigError, ConfigErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
-    Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
-    Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
+    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
+    StrategyKind,
 };
 pub use listen::Listen;
 pub use neutral::Neutral;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
-    Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
+    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
+    StrategyKind,
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
@@ -409,11 +410,16 @@ section! {
 section! {
     /// The archive of what was sent and received.
     pub struct Archive = "archive" {
-        /// Whether every exchange with a server is written to archive/*.warc.gz (WARC 1.1,
+        /// Whether every exchange with a server is written to archive/*.warc.* (WARC 1.1,
         /// ISO 28500): requests, responses with their bodies as received, and what the
         /// crawl knows of each page. Pages and images whose terms of use forbid keeping
         /// them are left out, as elsewhere.
         enabled: bool = false;
+        /// How records are compressed.
+        compression: ArchiveCompression = ArchiveCompression::Gzip;
+        /// A dictionary for zstd, as `zstd --train` makes it from pages of such sites. It is
+        /// stored at the beginning of each file. The crawl needs it, readers do not.
+        dictionary: Option<PathBuf> = None;
     }
 }
 

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::config::Config;
+use crate::archive::writer::{Compression, Dictionary, DictionaryError};
+use crate::config::{Archive, ArchiveCompression, Config};
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Counts, Frontier, Policy};
 use crate::fs::IoError;
@@ -55,6 +56,9 @@ pub enum OpenError {
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The dictionary of the archive cannot be used.
+    #[error("archive.dictionary: {0}")]
+    Dictionary(#[from] DictionaryError),
     /// The list of takedowns is missing, although a receipt proves that there was one.
     #[error(
         "{}: the file is missing, but {receipt} shows that it listed what must not be fetched \
@@ -149,7 +153,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     }
     let mut outputs = Outputs::open(&folder, frontier.stamp())?;
     outputs.rotate_at(config.logs.rotate.bytes());
-    outputs.about(about(config));
+    outputs.about(about(config)?);
     if !has_stamp {
         // The frontier is new, or was repaired without the record that holds the stamp.
         // The data that the stamp counts must be on disk first, because the system may
@@ -270,7 +274,7 @@ fn told(error: StoreError, job: &Path) -> OpenError {
 
 /// What the `warcinfo` record of each file of the archive says; the names of fields are those
 /// of ISO 28500 section 6.2.
-fn about(config: &Config) -> About {
+fn about(config: &Config) -> Result<About, DictionaryError> {
     let text = config.to_toml();
     let digest = Sha256::digest(text.as_bytes());
     let mut fields = vec![
@@ -288,7 +292,26 @@ fn about(config: &Config) -> About {
     if let Ok(contact) = config.contact() {
         fields.push(("operator", contact.as_str().to_owned()));
     }
-    About { fields }
+    Ok(About {
+        job: config.job.name.to_string(),
+        fields,
+        compression: compression(&config.archive)?,
+    })
+}
+
+/// How the job's archive is compressed.
+///
+/// # Errors
+///
+/// [`DictionaryError`] names the file.
+pub fn compression(archive: &Archive) -> Result<Compression, DictionaryError> {
+    Ok(match archive.compression {
+        ArchiveCompression::Gzip => Compression::Gzip,
+        ArchiveCompression::Zstd => {
+            let path = archive.dictionary.as_deref();
+            Compression::Zstd(path.map(Dictionary::open).transpose()?)
+        }
+    })
 }
 
 #[cfg(test)]

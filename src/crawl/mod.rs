@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `frontier` | add, lease, finish: queues, clocks of hosts, what is known of addresses; the only user of a store crate | topic::strategy, web::robots, web::scope |
 //! | `pipeline` | the journey of a page: lease, fetch, extract, score, write, commit | frontier, archive, outputs, topic::score, topic::strategy, web::extract, web::fetch, web::sitemap |
-//! | `checkpoint` | opens a job where its last commit left it | frontier, outputs, topic::strategy, web::scope |
+//! | `checkpoint` | opens a job where its last commit left it | archive::writer, frontier, outputs, topic::strategy, web::scope |
 //! | `train` | texts, or the best pages of a crawl, to a model | frontier, pipeline, outputs, topic, web::extract, web::fetch, web::scope |
 //!
 //! Processes, signals, the API and later uses of the results are unknown here.

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use crate::address::PageUrl;
 use crate::config::{Config, ConfigError, ConfigErrors, NO_CONTACT, Source};
+use crate::crawl::checkpoint;
 use crate::daemon::control::{AccessError, Token};
 use crate::topic::model::Model;
 use crate::web::fetch;
@@ -62,6 +63,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
         texts(config, &mut errors);
     }
     authorities(config, &mut errors);
+    dictionary(config, &mut errors);
     if let Err(error) = Token::of(&config.control) {
         errors.push(access(config, &error));
     }
@@ -191,6 +193,12 @@ fn authorities(config: &Config, errors: &mut Vec<ConfigError>) {
         && let Err(error) = fetch::check_authorities(path)
     {
         errors.push(config.origin.error("network.extra_ca", error.to_string()));
+    }
+}
+
+fn dictionary(config: &Config, errors: &mut Vec<ConfigError>) {
+    if let Err(error) = checkpoint::compression(&config.archive) {
+        errors.push(config.origin.error("archive.dictionary", error.to_string()));
     }
 }
 

@@ -115,39 +115,6 @@ pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The number after those of all existing files.
-pub(super) fn next_segment(folder: &Path, suffix: &str) -> Result<u32, OutputError> {
-    let last = segments(folder, suffix)?.into_iter().max();
-    Ok(last.map_or(0, |n| n.saturating_add(1)))
-}
-
-/// Name of the file with this number.
-pub(super) fn segment_name(number: u32, suffix: &str) -> String {
-    format!("{number:05}{suffix}")
-}
-
-/// The number of such a file by its name. Foreign files have other names, such as
-/// `7.txt.gz` or `+7.txt.gz`.
-pub(super) fn segment_number(name: &str, suffix: &str) -> Option<u32> {
-    let number = name.strip_suffix(suffix)?.parse().ok()?;
-    (name == segment_name(number, suffix)).then_some(number)
-}
-
-/// Removes files that are unknown to the frontier.
-pub(super) fn remove_segments_from(
-    folder: &Path,
-    suffix: &str,
-    first: u32,
-) -> Result<(), OutputError> {
-    for number in segments(folder, suffix)? {
-        if number >= first {
-            let path = folder.join(segment_name(number, suffix));
-            std::fs::remove_file(&path).map_err(IoError::at(&path, "removing"))?;
-        }
-    }
-    Ok(())
-}
-
 fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
     let mut file = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
     let mut last = [0];
@@ -155,15 +122,4 @@ fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
         .and_then(|_| file.read_exact(&mut last))
         .map_err(IoError::at(path, "reading"))?;
     Ok(last.first().copied())
-}
-
-/// The numbers of such files in a folder, in no order.
-pub(super) fn segments(folder: &Path, suffix: &str) -> Result<Vec<u32>, OutputError> {
-    let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
-        let entry = entry.map_err(IoError::at(folder, "listing"))?;
-        let name = entry.file_name();
-        numbers.extend(name.to_str().and_then(|name| segment_number(name, suffix)));
-    }
-    Ok(numbers)
 }

@@ -6,10 +6,16 @@ use std::path::Path;
 use super::OutputError;
 use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken, copy_without};
-use crate::archive::writer::warcinfo;
+use super::segments::{Label, Naming};
+use crate::archive::writer::{Compression, beginning};
+use crate::clock::timestamp;
 
 /// The size in bytes at which a file is complete, as archives commonly use it.
 const FILE_BYTES: u64 = if cfg!(test) { 2048 } else { 1_000_000_000 };
+
+/// The suffixes of its files, by their compression.
+const GZIP: &str = ".warc.gz";
+const ZSTD: &str = ".warc.zst";
 
 /// The records of each task are a piece: its response, its request, its metadata.
 pub(super) struct Archive;
@@ -22,7 +28,7 @@ impl Output for Archive {
     fn form(&self) -> Form {
         Form::Pieces {
             folder: "archive",
-            suffix: ".warc.gz",
+            naming: Naming::Dated(&[GZIP, ZSTD]),
         }
     }
 
@@ -47,16 +53,39 @@ impl Output for Archive {
     }
 }
 
-/// What is said of the crawl at the beginning of each file.
+/// What is said of the crawl in the names and at the beginning of the files.
 #[derive(Debug, Clone, Default)]
 pub struct About {
+    /// The name of the job.
+    pub job: String,
     /// Names and values of the `warcinfo` record.
     pub fields: Vec<(&'static str, String)>,
+    /// How records are compressed.
+    pub compression: Compression,
 }
 
 impl About {
-    /// The record that begins the file of this name.
-    pub(super) fn record(&self, file: &str, now: u64) -> Vec<u8> {
-        warcinfo(file, now, &self.fields)
+    /// What a file is named after that is begun at `now`, in milliseconds since 1970.
+    pub(super) fn label(&self, now: u64) -> Label {
+        let date: String = timestamp(now)
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
+        Label {
+            of: self.job.clone(),
+            date: date
+                .get(..14)
+                .and_then(|date| date.parse().ok())
+                .unwrap_or_default(),
+            suffix: match self.compression {
+                Compression::Gzip => GZIP,
+                Compression::Zstd { .. } => ZSTD,
+            },
+        }
+    }
+
+    /// What begins the file of this name.
+    pub(super) fn beginning(&self, file: &str, now: u64) -> Vec<u8> {
+        beginning(file, now, &self.fields, &self.compression)
     }
 }

@@ -13,9 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::append::{segment_name, segment_number, segments};
 use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken};
+use super::segments::Naming;
 use super::{OutputError, TextPlace};
 use crate::fs::IoError;
 use crate::fs::beneath;
@@ -33,7 +33,7 @@ impl Output for DocumentLines {
     fn form(&self) -> Form {
         Form::Pieces {
             folder: DOCUMENTS,
-            suffix: SUFFIX,
+            naming: NAMING,
         }
     }
 
@@ -96,7 +96,7 @@ impl Output for DocumentLines {
 pub const DOCUMENTS: &str = "documents";
 
 /// The suffix of its files.
-const SUFFIX: &str = ".jsonl.zst";
+const NAMING: Naming = Naming::Numbered(".jsonl.zst");
 
 /// The longest line that is read, in bytes. A page's text has at most 2 MiB, and JSON
 /// needs at most six bytes for one.
@@ -263,24 +263,18 @@ impl Document {
 /// [`OutputError::Io`] if the folder cannot be listed.
 pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
     let folder = folder.join(DOCUMENTS);
-    let mut numbers = if folder.is_dir() {
-        segments(&folder, SUFFIX)?
+    let segments = if folder.is_dir() {
+        NAMING.list(&folder)?
     } else {
         Vec::new()
     };
-    numbers.sort_unstable();
-    let paths = numbers.into_iter().map(|n| folder.join(name(n)));
+    let paths = segments.iter().map(|segment| folder.join(&segment.name));
     let files: VecDeque<PathBuf> = paths.collect();
     Ok(Documents {
         files,
         open: None,
         lines: VecDeque::new(),
     })
-}
-
-/// Name of the file of documents with that number.
-fn name(number: u32) -> String {
-    segment_name(number, SUFFIX)
 }
 
 /// The document at a position.
@@ -291,7 +285,7 @@ fn name(number: u32) -> String {
 pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputError> {
     let path = folder.join(DOCUMENTS).join(&place.file);
     // The log may have been tampered with, and must not lead out of the folder.
-    if segment_number(&place.file, SUFFIX).is_none() {
+    if NAMING.parse(&place.file).is_none() {
         let why = "not the name of a file of documents".to_owned();
         return Err(damaged(&path, place.from, why));
     }
@@ -476,6 +470,11 @@ impl BufRead for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outputs::segments::Label;
+
+    fn name(number: u32) -> String {
+        NAMING.begin(number, &Label::default()).name
+    }
 
     fn document(n: usize) -> Document {
         let text = format!("Lamp no. {n}, lit at 6:15 p.m.\n\n\"Fog,\" she said.");

@@ -15,7 +15,7 @@
 //! The outputs make no decisions: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `output` (the list of growing outputs), `append` (append-only
-//! files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
+//! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
 //! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
 //! and documents), `rows` and `rotate` (reading and writing tables of several files),
 //! `undo`, `remove`, `samples` (locking samples for reading or removal), `texts` (the
@@ -35,6 +35,7 @@ mod rotate;
 mod rows;
 mod samples;
 mod schema;
+mod segments;
 mod sidecar;
 mod sightings;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PackedSentences, PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
+use crate::archive::writer::Compression;
 use crate::fs::IoError;
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
@@ -287,14 +289,19 @@ impl Outputs {
         output: &'static dyn Output,
         bytes: &[u8],
     ) -> Result<TextPlace, OutputError> {
-        let open = match self.open.entry(output.name()) {
-            btree_map::Entry::Occupied(open) => open.into_mut(),
-            btree_map::Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
-        };
-        if let Some(name) = open.rotate(self.rotate)? {
+        let limit = self.rotate;
+        let open = self.opened(output)?;
+        if let Some(name) = open.rotate(limit)? {
             self.packer.add(&self.folder, name);
         }
-        open.append(bytes)
+        self.opened(output)?.append(bytes)
+    }
+
+    fn opened(&mut self, output: &'static dyn Output) -> Result<&mut Open, OutputError> {
+        Ok(match self.open.entry(output.name()) {
+            btree_map::Entry::Occupied(open) => open.into_mut(),
+            btree_map::Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
+        })
     }
 
     /// Records a finished task in the outputs: a line in `logs/crawl.jsonl`.
@@ -333,10 +340,12 @@ impl Outputs {
     ///
     /// [`OutputError::Io`].
     pub fn exchange(&mut self, records: &[u8], now: u64) -> Result<TextPlace, OutputError> {
-        let open = self.open.get(archive::Archive.name());
-        if let Some(file) = open.and_then(Open::next_file) {
-            let record = self.about.record(&file, now);
-            self.append(&archive::Archive, &record)?;
+        let label = self.about.label(now);
+        let archive = self.opened(&archive::Archive)?;
+        if archive.is_full() {
+            let name = archive.begin(&label)?;
+            let beginning = self.about.beginning(&name, now);
+            self.append(&archive::Archive, &beginning)?;
         }
         self.append(&archive::Archive, records)
     }
@@ -344,6 +353,11 @@ impl Outputs {
     /// Sets what is said of the crawl in its archive.
     pub fn about(&mut self, about: About) {
         self.about = about;
+    }
+
+    /// How the records of the archive are to be compressed.
+    pub fn compression(&self) -> Compression {
+        self.about.compression.clone()
     }
 
     /// Appends a document to `documents/*.jsonl.zst`, and returns its position.
@@ -558,6 +572,19 @@ impl Outputs {
         self.sightings.settle_all()
     }
 
+    /// Completes the files that have `.open` in their names while they grow, at the end of a
+    /// crawl. Later pieces begin new ones.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError::Io`] names the file.
+    pub fn complete(&mut self) -> Result<(), OutputError> {
+        for open in self.open.values_mut() {
+            open.complete()?;
+        }
+        Ok(())
+    }
+
     /// Returns when everything written so far, including images, would survive a power
     /// loss. It must be called before the store is flushed, or the store could contain
     /// tasks whose outputs are lost.
@@ -610,6 +637,7 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
         ("images", 0),
         ("sentences", 0),
         (DOCUMENTS, 0),
+        ("archive", 0),
         ("annotations", 0),
         ("exports", 0),
         ("report", 1),

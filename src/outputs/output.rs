@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::append::{Appender, next_segment, remove_segments_from, segment_name};
+use super::append::Appender;
 use super::pieces::{Rewritten, Taken, copy_without};
+use super::segments::{Label, Naming, Segment};
 use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
 use crate::fs::IoError;
 use crate::fs::beneath;
@@ -86,8 +87,8 @@ pub(super) enum Form {
     Pieces {
         /// The folder below the job's folder.
         folder: &'static str,
-        /// The suffix of the files.
-        suffix: &'static str,
+        /// The names of the files.
+        naming: Naming,
     },
 }
 
@@ -140,8 +141,12 @@ pub(super) struct Open {
     /// The job's folder.
     folder: PathBuf,
     segment: u32,
-    /// The current file; none before the first piece.
+    /// The current file; none before the first piece, and where it is complete.
     file: Option<Appender>,
+    /// The current file of pieces, if there is one.
+    current: Option<Segment>,
+    /// Its length if it is complete, else 0.
+    complete: u64,
 }
 
 impl Open {
@@ -158,6 +163,8 @@ impl Open {
             folder: folder.to_owned(),
             segment: 0,
             file: None,
+            current: None,
+            complete: 0,
         };
         match output.form() {
             Form::Lines(name) => {
@@ -189,7 +196,7 @@ impl Open {
             }
             Form::Pieces {
                 folder: name,
-                suffix,
+                naming,
             } => {
                 let below = folder.join(name);
                 if output.is_optional() && !below.is_dir() {
@@ -199,28 +206,62 @@ impl Open {
                     return Ok(open);
                 }
                 make_folder(folder, name)?;
-                let Some(position) = position else {
-                    open.segment = next_segment(&below, suffix)?;
-                    return Ok(open);
-                };
-                open.segment = position.segment;
-                let begun = position.length > 0;
-                let unknown = position.segment.saturating_add(u32::from(begun));
-                remove_segments_from(&below, suffix, unknown)?;
-                if begun {
-                    let path = below.join(segment_name(position.segment, suffix));
-                    open.file = Some(Appender::open(path, Some(position.length))?);
+                match position {
+                    None => {
+                        for segment in naming.list(&below)? {
+                            segment.complete(&below)?;
+                        }
+                        open.segment = naming.next(&below)?;
+                    }
+                    Some(position) => open.resume(&below, naming, position)?,
                 }
             }
         }
         Ok(open)
     }
 
+    /// Cuts off the pieces beyond `position`.
+    fn resume(
+        &mut self,
+        below: &Path,
+        naming: Naming,
+        position: Position,
+    ) -> Result<(), OutputError> {
+        let Position { segment, length } = position;
+        self.segment = segment;
+        let begun = length > 0;
+        naming.remove_from(below, segment.saturating_add(u32::from(begun)))?;
+        if !begun {
+            return Ok(());
+        }
+        let found = naming.find(below, segment)?;
+        if found.is_none() && matches!(naming, Naming::Dated(_)) {
+            tracing::warn!(
+                "{}: file {segment} was moved away; the crawl continues with a new one",
+                below.display()
+            );
+            self.complete = length;
+            return Ok(());
+        }
+        let current = found.unwrap_or_else(|| naming.begin(segment, &Label::default()));
+        let path = below.join(current.present());
+        let file = Appender::open(path, Some(length))?;
+        if let Naming::Dated(_) = naming {
+            // Its beginning tells how it is compressed, and this job may do so otherwise.
+            self.complete = length;
+            current.complete(below)?;
+        } else {
+            self.file = Some(file);
+            self.current = Some(current);
+        }
+        Ok(())
+    }
+
     /// Its present end.
     pub fn position(&self) -> Position {
         Position {
             segment: self.segment,
-            length: self.file.as_ref().map_or(0, Appender::length),
+            length: self.file.as_ref().map_or(self.complete, Appender::length),
         }
     }
 
@@ -270,42 +311,73 @@ impl Open {
         Ok(true)
     }
 
-    /// The name of the file of pieces that the next piece begins; `None` if it goes into
-    /// the current one.
-    pub fn next_file(&self) -> Option<String> {
-        let Form::Pieces { suffix, .. } = self.output.form() else {
-            return None;
-        };
+    /// Whether the next piece needs a new file.
+    pub fn is_full(&self) -> bool {
         match &self.file {
-            Some(file) if file.length() < self.output.piece_limit() => None,
-            Some(_) => Some(segment_name(self.segment.saturating_add(1), suffix)),
-            None => Some(segment_name(self.segment, suffix)),
+            Some(file) => file.length() >= self.output.piece_limit(),
+            None => true,
         }
+    }
+
+    /// Completes the current file of pieces and begins another. Returns the name of the new
+    /// one.
+    pub fn begin(&mut self, label: &Label) -> Result<String, OutputError> {
+        let Form::Pieces { folder, naming } = self.output.form() else {
+            return Ok(String::new());
+        };
+        if self.position().length > 0 {
+            self.complete()?;
+            self.complete = 0;
+            self.segment = self.segment.saturating_add(1);
+        }
+        make_folder(&self.folder, folder)?;
+        let segment = naming.begin(self.segment, label);
+        let path = self.folder.join(folder).join(segment.present());
+        self.file = Some(Appender::open(path, Some(0))?);
+        let name = segment.name.clone();
+        self.current = Some(segment);
+        Ok(name)
+    }
+
+    /// Completes the current file of pieces: it gets its final name and does not grow any
+    /// more. Returns its path below the job's folder if this changed it.
+    pub fn complete(&mut self) -> Result<Option<String>, OutputError> {
+        let Form::Pieces { folder, .. } = self.output.form() else {
+            return Ok(None);
+        };
+        let (Some(file), Some(current)) = (&self.file, &self.current) else {
+            return Ok(None);
+        };
+        if !current.is_open {
+            return Ok(None);
+        }
+        file.sync()?;
+        self.complete = file.length();
+        let current = current.complete(&self.folder.join(folder))?;
+        self.file = None;
+        self.current = None;
+        Ok(Some(format!("{folder}/{}", current.name)))
     }
 
     /// Appends lines or a piece, and returns the position.
     pub fn append(&mut self, bytes: &[u8]) -> Result<TextPlace, OutputError> {
-        let (path, name) = match self.output.form() {
-            Form::Lines(name) => (self.folder.join(name), name.to_owned()),
-            Form::Pieces { folder, suffix } => {
-                if self
-                    .file
-                    .as_ref()
-                    .is_some_and(|file| file.length() >= self.output.piece_limit())
-                {
-                    self.file = None;
-                    self.segment = self.segment.saturating_add(1);
-                }
-                let name = segment_name(self.segment, suffix);
-                (self.folder.join(folder).join(&name), name)
-            }
+        // A dated file is begun by who knows its label.
+        let naming = match self.output.form() {
+            Form::Lines(_) => None,
+            Form::Pieces { naming, .. } => Some(naming),
         };
+        if matches!(naming, Some(Naming::Numbered(_))) && self.is_full() {
+            self.begin(&Label::default())?;
+        }
+        let name = match self.output.form() {
+            Form::Lines(name) => name,
+            Form::Pieces { .. } => self.current.as_ref().map_or("", |current| &current.name),
+        };
+        let name = name.to_owned();
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                if let Form::Pieces { folder, .. } = self.output.form() {
-                    make_folder(&self.folder, folder)?;
-                }
+                let path = self.folder.join(&name);
                 self.file.insert(Appender::open(path, Some(0))?)
             }
         };
@@ -336,17 +408,16 @@ pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, O
         }
         Form::Pieces {
             folder: name,
-            suffix,
+            naming,
         } => {
             let below = folder.join(name);
-            let mut numbers = if below.is_dir() {
-                super::append::segments(&below, suffix)?
+            let segments = if below.is_dir() {
+                naming.list(&below)?
             } else {
                 Vec::new()
             };
-            numbers.sort_unstable();
-            let path = |n| format!("{name}/{}", segment_name(n, suffix));
-            Ok(numbers.into_iter().map(path).collect())
+            let path = |segment: Segment| format!("{name}/{}", segment.present());
+            Ok(segments.into_iter().map(path).collect())
         }
     }
 }

@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::append::{segment_name, segment_number};
 use super::list::OUTPUTS;
 use super::output::{self, Form, Output, Stamp, remove_leftovers};
 use super::pieces::{Rewritten, Taken};
+use super::segments::OPEN;
 use super::{
     OutputError, Sidecar, Table, TextPlace, image_path, log, part_of, rotate, rows, sidecar,
     sightings, sync_folder, write_whole,
@@ -122,13 +122,20 @@ impl Rewriting {
         for output in OUTPUTS {
             let mut position = stamp.of(output);
             let name = match output.form() {
-                Form::Lines(name) => name.to_owned(),
+                Form::Lines(name) => Some(name.to_owned()),
                 Form::Pieces {
                     folder: name,
-                    suffix,
-                } => format!("{name}/{}", segment_name(position.segment, suffix)),
+                    naming,
+                } => files
+                    .keys()
+                    .find(|path| {
+                        let file = path.strip_prefix(name).and_then(|p| p.strip_prefix('/'));
+                        let segment = file.and_then(|file| naming.parse(file));
+                        segment.is_some_and(|segment| segment.number == position.segment)
+                    })
+                    .cloned(),
             };
-            if let Some(length) = files.get(&name) {
+            if let Some(length) = name.and_then(|name| files.get(&name)) {
                 position.length = *length;
             }
             stamp.outputs.insert(output.name().to_owned(), position);
@@ -255,7 +262,9 @@ fn rewrite_all(
             continue;
         };
         for name in output::files(output, folder)? {
-            let claim = claims.get(&name);
+            // The log has the final names.
+            let own = name.strip_suffix(OPEN).unwrap_or(&name);
+            let claim = claims.get(own);
             let taken = Taken {
                 pieces: claim.map_or(&none, |claim| &claim.going),
                 staying: claim.map_or(0, |claim| claim.staying),
@@ -275,7 +284,7 @@ fn rewrite_all(
                 files.insert(name.clone(), length);
             }
             if done.is_changed() {
-                edited.insert(name, done);
+                edited.insert(own.to_owned(), done);
             }
         }
     }
@@ -526,10 +535,10 @@ impl Write for Beside {
 fn is_output_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
         Form::Lines(own) => name == own || rows::is_rotated(name, own),
-        Form::Pieces { folder, suffix } => name
+        Form::Pieces { folder, naming } => name
             .strip_prefix(folder)
             .and_then(|rest| rest.strip_prefix('/'))
-            .is_some_and(|file| segment_number(file, suffix).is_some()),
+            .is_some_and(|file| naming.parse(file).is_some()),
     })
 }
 

@@ -640,6 +640,7 @@ fn what_an_edited_table_names_outside_of_the_job_is_left_alone() {
     assert_eq!(std::fs::read(outside).unwrap(), b"precious");
 }
 
+mod archives;
 mod copies;
 mod pipes;
 mod rotation;

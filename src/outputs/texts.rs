@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::output::{Form, Output};
 use super::rows::{self, Table};
+use super::segments::Naming;
 use super::{OutputError, append};
 use crate::address::PageUrl;
 use crate::fs::IoError;
@@ -36,7 +37,7 @@ impl Output for Sentences {
     fn form(&self) -> Form {
         Form::Pieces {
             folder: FOLDER,
-            suffix: SUFFIX,
+            naming: Naming::Numbered(SUFFIX),
         }
     }
 }
@@ -206,7 +207,7 @@ pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, Out
 /// The log may have been tampered with, and must not lead out of the folder.
 fn path_of(folder: &Path, name: &str) -> Result<PathBuf, OutputError> {
     let path = folder.join(FOLDER).join(name);
-    match append::segment_number(name, SUFFIX) {
+    match Naming::Numbered(SUFFIX).parse(name) {
         Some(_) => Ok(path),
         None => Err(IoError::at(&path, "reading")(std::io::Error::new(
             ErrorKind::InvalidData,

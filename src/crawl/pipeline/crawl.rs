@@ -14,6 +14,7 @@ use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, archive, write};
 use crate::address::PageUrl;
+use crate::archive::writer::Compression;
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
@@ -243,6 +244,10 @@ impl Handler for Crawl<'_> {
         Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
     }
 
+    fn compression(&self) -> Compression {
+        self.outputs.compression()
+    }
+
     fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, CrawlError> {
         if let Some(limit) = self.hard_limit(frontier) {
             self.reached = Some(limit);
@@ -319,7 +324,8 @@ impl Handler for Crawl<'_> {
 
     fn end(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
         self.outputs.fold()?;
-        self.checkpoint(frontier)
+        self.checkpoint(frontier)?;
+        Ok(self.outputs.complete()?)
     }
 
     fn incomplete(&mut self) -> Option<Completion<Product>> {

@@ -55,6 +55,7 @@ pub fn drive<H: Handler>(
         fetcher: fetcher.clone(),
         pool: Arc::new(Semaphore::new(cores)),
         processor: handler.processor(),
+        compression: handler.compression(),
         concurrency: Concurrency::new(cores),
         inbox: Inbox {
             completions: sender,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::completion::Completion;
 use super::options::Limits;
+use crate::archive::writer::Compression;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::store::StoreError;
 use crate::page::{Fetched, Outcome, Task};
@@ -43,6 +44,11 @@ pub trait Handler {
 
     /// The CPU work on a body, which runs on a thread of its own.
     fn processor(&self) -> Processor<Self::Product>;
+
+    /// How exchanges are compressed for the archive.
+    fn compression(&self) -> Compression {
+        Compression::default()
+    }
 
     /// What may be leased now.
     ///

@@ -16,7 +16,7 @@ use super::concurrency::Concurrency;
 use super::handler::Processor;
 use super::steer::Signal;
 use crate::archive::http::decoded;
-use crate::archive::writer::Packed;
+use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind, Wire};
 use crate::web::fetch::{Answer, Exchanged, FetchError, Fetcher, HeldBytes, Received};
@@ -28,6 +28,7 @@ pub(super) struct Launcher<P> {
     /// Has a permit for each core.
     pub pool: Arc<Semaphore>,
     pub processor: Processor<P>,
+    pub compression: Compression,
     pub concurrency: Concurrency,
     pub inbox: Inbox<P>,
 }
@@ -40,6 +41,7 @@ impl<P: Send + 'static> Launcher<P> {
             fetcher: self.fetcher.clone(),
             pool: Arc::clone(&self.pool),
             processor: Arc::clone(&self.processor),
+            compression: self.compression.clone(),
             concurrency: self.concurrency.clone(),
         };
         let inbox = self.inbox.clone();
@@ -81,6 +83,7 @@ struct Journey<P> {
     fetcher: Fetcher,
     pool: Arc<Semaphore>,
     processor: Processor<P>,
+    compression: Compression,
     concurrency: Concurrency,
 }
 
@@ -124,6 +127,7 @@ impl<P: Send + 'static> Journey<P> {
         if !matches!(answer, Ok(Answer::Body { .. })) {
             self.concurrency.processed(Duration::ZERO);
         }
+        let compression = self.compression.clone();
         let completion = match answer {
             Err(error) => Completion::of_error(task, &error),
             Ok(Answer::Redirect {
@@ -155,7 +159,7 @@ impl<P: Send + 'static> Journey<P> {
             }
         };
         let url = completion.task.url.as_str();
-        let exchange = wire.map(|wire| Box::new(Packed::of(url, &wire)));
+        let exchange = wire.map(|wire| Box::new(Packed::of(url, &wire, &compression)));
         Completion {
             waited,
             exchange: exchange.or(completion.exchange),
@@ -195,6 +199,7 @@ impl<P: Send + 'static> Journey<P> {
         let permit = Arc::clone(&self.pool).acquire_owned().await;
         let Self {
             processor,
+            compression,
             concurrency,
             ..
         } = self;
@@ -204,7 +209,8 @@ impl<P: Send + 'static> Journey<P> {
             let _within = span.entered();
             let began = Instant::now();
             let exchange = wire.as_deref();
-            let exchange = exchange.map(|wire| Box::new(Packed::of(task.url.as_str(), wire)));
+            let packed = |wire| Packed::of(task.url.as_str(), wire, &compression);
+            let exchange = exchange.map(|wire| Box::new(packed(wire)));
             let body = plain(&task, fetched, wire.as_deref());
             let result = body.map(|fetched| {
                 let bytes = fetched.body.len() as u64;

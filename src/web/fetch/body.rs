@@ -213,7 +213,10 @@ pub(super) async fn read(
     rates: &Rates,
     mut held: HeldBytes,
 ) -> Result<Body, FetchError> {
-    let mut body = Vec::new();
+    // A declared length may be wrong. What is reserved and not written takes no memory.
+    let declared = response.content_length().map(usize::try_from);
+    let declared = declared.and_then(Result::ok).unwrap_or_default();
+    let mut body = Vec::with_capacity(declared.min(cap).min(SMALL));
     let mut truncated = false;
     let begun = watch.elapsed();
     loop {

@@ -1,0 +1,175 @@
+//! How the records of an archive are compressed.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use flate2::{Compress, Crc, FlushCompress, Status};
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
+
+use super::zstd::{DICTIONARY, MAX_DICTIONARY};
+use crate::fs::IoError;
+
+/// Level of gzip for what is not compressed already.
+const GZIP_LEVEL: u32 = 1;
+/// Level of zstd: the usual one.
+const ZSTD_LEVEL: i32 = 3;
+
+/// How records are compressed, each by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As members of gzip, which every program reads.
+    #[default]
+    Gzip,
+    /// As frames of zstd (RFC 8878), which are smaller and cost less, but which few programs
+    /// read yet.
+    Zstd(Option<Dictionary>),
+}
+
+/// What many records have in common, so that frames of zstd need not contain it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dictionary(Arc<[u8]>);
+
+/// Why a file is not taken as a dictionary.
+#[derive(Debug, thiserror::Error)]
+pub enum DictionaryError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// It is something else, or too long.
+    #[error(
+        "{}: not a dictionary of zstd of at most 16 MB; make one from pages with `zstd --train`",
+        .0.display()
+    )]
+    Other(std::path::PathBuf),
+}
+
+impl Dictionary {
+    /// Reads a dictionary as `zstd --train` makes it (RFC 8878 section 5).
+    ///
+    /// # Errors
+    ///
+    /// [`DictionaryError`] names the file.
+    pub fn open(path: &Path) -> Result<Self, DictionaryError> {
+        let other = || DictionaryError::Other(path.to_owned());
+        let length = path.metadata().map_err(IoError::at(path, "opening"))?.len();
+        if length > MAX_DICTIONARY as u64 {
+            return Err(other());
+        }
+        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let loads = bytes.starts_with(&TRAINED) && Compressor::with_dictionary(1, &bytes).is_ok();
+        if loads {
+            Ok(Self(bytes.into()))
+        } else {
+            Err(other())
+        }
+    }
+}
+
+/// What a trained dictionary begins with.
+const TRAINED: [u8; 4] = [0x37, 0xA4, 0x30, 0xEC];
+
+/// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
+const STORED: usize = 0xFFFF;
+
+thread_local! {
+    /// One for each thread: a new one costs as much as a short record.
+    static DEFLATE: RefCell<Compress> =
+        RefCell::new(Compress::new(flate2::Compression::new(GZIP_LEVEL), false));
+    /// The dictionary of this thread's records, and what compresses by it.
+    static ZSTD: RefCell<Option<(Option<Dictionary>, Compressor<'static>)>> =
+        const { RefCell::new(None) };
+}
+
+impl Compression {
+    /// What a file begins with, before its first record: the dictionary (IIPC, "WARC file
+    /// compression using Zstandard", section 4).
+    pub(super) fn beginning(&self) -> Vec<u8> {
+        let Self::Zstd(Some(Dictionary(bytes))) = self else {
+            return Vec::new();
+        };
+        let length = u32::try_from(bytes.len()).unwrap_or_default();
+        [&DICTIONARY.to_le_bytes(), &length.to_le_bytes(), &bytes[..]].concat()
+    }
+
+    /// A record compressed by itself. It contains no time, so equal records give equal
+    /// bytes. `is_compressed` tells that most of it was compressed already.
+    pub(super) fn packed(&self, record: &[u8], is_compressed: bool) -> Vec<u8> {
+        match self {
+            Self::Gzip => member(record, is_compressed),
+            Self::Zstd(dictionary) => frame(record, dictionary.as_ref()),
+        }
+    }
+}
+
+/// A member of gzip (RFC 1952).
+fn member(record: &[u8], is_compressed: bool) -> Vec<u8> {
+    let room = if is_compressed {
+        record.len() + record.len() / 1_000
+    } else {
+        record.len() / 3
+    };
+    let mut member = Vec::with_capacity(room + 64);
+    // Deflate, no flags, no time, no further hints, an unknown system.
+    member.extend_from_slice(&[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]);
+    if is_compressed {
+        store(record, &mut member);
+    } else {
+        deflate(record, &mut member);
+    }
+    let mut crc = Crc::new();
+    crc.update(record);
+    member.extend_from_slice(&crc.sum().to_le_bytes());
+    member.extend_from_slice(&crc.amount().to_le_bytes());
+    member
+}
+
+fn store(record: &[u8], to: &mut Vec<u8>) {
+    let mut blocks = record.chunks(STORED).peekable();
+    while let Some(block) = blocks.next() {
+        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
+        to.push(u8::from(blocks.peek().is_none()));
+        to.extend_from_slice(&length.to_le_bytes());
+        to.extend_from_slice(&(!length).to_le_bytes());
+        to.extend_from_slice(block);
+    }
+}
+
+fn deflate(record: &[u8], to: &mut Vec<u8>) {
+    DEFLATE.with_borrow_mut(|deflate| {
+        deflate.reset();
+        loop {
+            let read = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
+            let rest = record.get(read..).unwrap_or_default();
+            to.reserve(rest.len() / 3 + 1_024);
+            // Compressing in memory does not fail.
+            match deflate.compress_vec(rest, to, FlushCompress::Finish) {
+                Ok(Status::Ok | Status::BufError) => {}
+                Ok(Status::StreamEnd) | Err(_) => return,
+            }
+        }
+    });
+}
+
+/// A frame of zstd with a checksum.
+fn frame(record: &[u8], dictionary: Option<&Dictionary>) -> Vec<u8> {
+    ZSTD.with_borrow_mut(|own| {
+        if own
+            .as_ref()
+            .is_none_or(|(own, _)| own.as_ref() != dictionary)
+        {
+            *own = compressor(dictionary).map(|made| (dictionary.cloned(), made));
+        }
+        let packed = own.as_mut().map(|(_, own)| own.compress(record));
+        // Compressing in memory does not fail, and the dictionary was loaded before.
+        packed.and_then(Result::ok).unwrap_or_default()
+    })
+}
+
+fn compressor(dictionary: Option<&Dictionary>) -> Option<Compressor<'static>> {
+    let bytes = dictionary.map_or(&[][..], |Dictionary(bytes)| bytes);
+    let mut made = Compressor::with_dictionary(ZSTD_LEVEL, bytes).ok()?;
+    made.set_parameter(CParameter::ChecksumFlag(true)).ok()?;
+    Some(made)
+}
