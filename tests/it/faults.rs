@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch};
 
+use super::archiving::{ARCHIVE, agrees_with_log};
 use crate::support::disk::{Mount, run};
 use crate::support::{Job, Live, Ran, Wire, small, spoor};
 
@@ -23,7 +24,7 @@ fn finishes_as(job: &Job, harvest: &small::Harvest) {
 }
 
 fn a_full_disk_stops_the_crawl_and_loses_nothing(store: StoreKind) {
-    let rest = small::rest(store, "");
+    let rest = small::rest(store, ARCHIVE);
     let (harvest, bytes) = small::undisturbed(store);
     let wire = Wire::serve(small::lab(Duration::ZERO));
     let job = Job::new(&wire, &small::text(&rest));
@@ -40,6 +41,7 @@ fn a_full_disk_stops_the_crawl_and_loses_nothing(store: StoreKind) {
     }
     disk.remount("size=100%");
     finishes_as(&job, harvest);
+    agrees_with_log(&job);
     let asked = wire.requests().len();
     println!(
         "{}: {asked} requests, {bytes} bytes undisturbed",

@@ -21,6 +21,7 @@ use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
 use spoor::web::scope::Scope;
 
+use super::archiving::{ARCHIVE, agrees_with_log};
 use crate::support::texts::{image, link, other, page, some, topical};
 use crate::support::wire::{GRAIN, too_close};
 use crate::support::{Job, JobText, Live, Seen, Wire};
@@ -446,7 +447,7 @@ fn make_job(wire: &Wire, store: StoreKind) -> Job {
          high = 140\nmedium = 200\nnormal = 300\nrazor = 550\n\
          [consent]\ntdmrep = true\n\
          [logs]\nrotate = \"8KiB\"\n\
-         [frontier]\nstore = \"{}\"",
+         [frontier]\nstore = \"{}\"\n{ARCHIVE}",
         store.name()
     );
     Job::new(
@@ -609,6 +610,7 @@ fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
     check_wire(&wire, &again.forbidden, &killed);
     let harvest = Harvest::of(&job, &known);
     compare(&reference, &harvest);
+    agrees_with_log(&job);
 
     let out = job.run();
     assert!(out.contains("nothing is left to fetch"), "{out}");
