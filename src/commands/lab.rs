@@ -25,6 +25,9 @@ pub enum Lab {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
+        /// Compress text for clients that accept gzip, as most servers do.
+        #[arg(long)]
+        gzip: bool,
     },
     /// Write the built-in demo web as such a folder tree.
     Demo {
@@ -120,8 +123,11 @@ pub enum Lab {
 impl Lab {
     pub fn run(self) -> Result<()> {
         match self {
-            Lab::Serve { dir, listen } => {
-                let lab = lab::Lab::open(&dir)?;
+            Lab::Serve { dir, listen, gzip } => {
+                let mut lab = lab::Lab::open(&dir)?;
+                if gzip {
+                    lab = lab.compressed();
+                }
                 serve(lab, &dir.display().to_string(), listen, |_| Ok(()))
             }
             #[cfg(feature = "lab")]

@@ -4,7 +4,7 @@
 //! cuts them. Blocking work (reading a folder, drawing) runs off the async threads,
 //! drawing on at most one thread per core at a time.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
@@ -204,7 +206,13 @@ async fn handle(
         .path_and_query()
         .map_or("/", |target| target.as_str())
         .to_owned();
-    let response = respond(&shared, &host, &target, request.method()).await;
+    let mut response = respond(&shared, &host, &target, request.method()).await;
+    if shared.lab.compresses && accepts_gzip(&request) {
+        response = match response {
+            Some(response) => Some(compressed(response).await),
+            None => None,
+        };
+    }
     if let Some(observer) = &shared.lab.observer {
         let agent = request.headers().get(header::USER_AGENT);
         observer(Request {
@@ -349,6 +357,46 @@ fn content(content_type: &str, bytes: Bytes) -> Response {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
     response
+}
+
+/// Whether a header of the request names gzip.
+fn accepts_gzip(request: &HttpRequest) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT_ENCODING);
+    accepted.iter().any(|value| {
+        let codings = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        codings.split(',').any(|coding| coding.trim() == "gzip")
+    })
+}
+
+/// The response with its body compressed, if it is text.
+async fn compressed(response: Response) -> Response {
+    let is_text = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/"));
+    if !is_text {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let packed = match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(body) => blocking(move || gzip(&body)).await,
+        Err(error) => Err(io::Error::other(error)),
+    };
+    match packed {
+        Ok(packed) => {
+            let gzip = HeaderValue::from_static("gzip");
+            head.headers.insert(header::CONTENT_ENCODING, gzip);
+            head.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(head, Body::from(packed))
+        }
+        Err(_) => note(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(body)?;
+    packed.finish()
 }
 
 /// A small page with the status.

@@ -191,6 +191,24 @@ async fn head_sends_the_length_and_no_body() {
 }
 
 #[tokio::test]
+async fn text_is_compressed_for_those_who_accept_it() {
+    let dir = folder();
+    let lab = Lab::open(dir.path().join("web")).unwrap().compressed();
+    let lab = started(lab).await;
+    let head = "Host: a.test\r\nConnection: close\r\nAccept-Encoding: br, gzip\r\n\r\n";
+    let all = raw(lab.addr, &format!("GET / HTTP/1.1\r\n{head}")).await;
+    let end = all.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
+    let mut body = String::new();
+    let mut packed = flate2::read::GzDecoder::new(&all[end + 4..]);
+    std::io::Read::read_to_string(&mut packed, &mut body).unwrap();
+    assert_eq!(body, "<p>home of a");
+    assert_eq!(get(lab.addr, "a.test", "/").await.body, b"<p>home of a");
+    let all = raw(lab.addr, &format!("GET /data.bin HTTP/1.1\r\n{head}")).await;
+    assert!(all.ends_with(b"\r\n\r\n\0\x01"));
+    lab.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn traversal_is_refused() {
     let dir = folder();
     let root = dir.path().join("web");

@@ -138,6 +138,8 @@ pub struct Lab {
     images: HashMap<String, PictureSize>,
     pub(super) behaviours: Vec<Behaviour>,
     pub(super) observer: Option<Observer>,
+    /// Whether text is compressed for clients that accept gzip.
+    pub(super) compresses: bool,
 }
 
 enum Source {
@@ -199,6 +201,7 @@ impl Lab {
             images,
             behaviours: Vec::new(),
             observer: None,
+            compresses: false,
         })
     }
 
@@ -210,6 +213,7 @@ impl Lab {
             source: Source::Memory(tree),
             behaviours: Vec::new(),
             observer: None,
+            compresses: false,
         }
     }
 
@@ -222,12 +226,19 @@ impl Lab {
             images: HashMap::new(),
             behaviours: Vec::new(),
             observer: None,
+            compresses: false,
         }
     }
 
     /// Calls `observer` once for every request, after it was answered.
     pub fn with_observer(mut self, observer: Arc<dyn Fn(Request) + Send + Sync>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Compresses text for clients that accept gzip, as most servers do.
+    pub fn compressed(mut self) -> Self {
+        self.compresses = true;
         self
     }
 
