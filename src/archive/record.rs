@@ -129,7 +129,27 @@ pub struct Record {
     pub inside: Option<u64>,
 }
 
+/// Where a record begins, in one of several files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The number of the file.
+    pub file: u32,
+    /// As in [`Record::offset`].
+    pub offset: u64,
+    /// As in [`Record::inside`], and 0 for none: an index has millions of spots.
+    pub inside: u64,
+}
+
 impl Record {
+    /// Where it begins; `file` is the number of its file.
+    pub fn spot(&self, file: u32) -> Spot {
+        Spot {
+            file,
+            offset: self.offset,
+            inside: self.inside.unwrap_or_default(),
+        }
+    }
+
     /// The first value of a name, whatever its case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.iter();

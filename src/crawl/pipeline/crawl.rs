@@ -2,6 +2,7 @@
 //! limits of the job.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, archive, write};
 use crate::address::PageUrl;
+use crate::archive::captures::CapturesError;
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
@@ -37,6 +39,9 @@ pub enum CrawlError {
     /// An output failed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The archive that is replayed cannot be read.
+    #[error(transparent)]
+    Archive(#[from] CapturesError),
 }
 
 /// Why a crawl ended.
@@ -88,6 +93,22 @@ impl<'a> Crawl<'a> {
         self.reached
     }
 
+    /// A number that is committed with the outputs ([`Outputs::mark`]).
+    pub(super) fn mark(&mut self, name: &str, value: u64) {
+        self.outputs.mark(name, value);
+    }
+
+    /// All such numbers.
+    pub(super) fn marks(&self) -> &BTreeMap<String, u64> {
+        self.outputs.marks()
+    }
+
+    /// Commits the present lengths and numbers of the outputs by themselves.
+    pub(super) fn commit(&self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        self.outputs.sync()?;
+        Ok(frontier.set_stamp(self.outputs.stamp())?)
+    }
+
     /// The limit that ends the crawl at once, if one is reached.
     fn hard_limit(&self, frontier: &Frontier) -> Option<&'static str> {
         if is_reached(self.limits.bytes, frontier.counts().bytes) {
@@ -123,7 +144,7 @@ impl<'a> Crawl<'a> {
         completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
-        let time = timestamp(now);
+        let time = timestamp(completion.dated.unwrap_or(now));
         let body = match &completion.product {
             Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
             _ => None,
@@ -175,7 +196,7 @@ impl<'a> Crawl<'a> {
         }
         refuse_type(frontier, &mut completion);
         refuse_bytes(frontier, &mut completion);
-        let time = timestamp(now);
+        let time = timestamp(completion.dated.unwrap_or(now));
         let contexts = match &completion.product {
             Some(Product::Image { .. }) => frontier.contexts(&completion.task.url)?,
             _ => Vec::new(),
