@@ -37,7 +37,7 @@ use crate::archive::captures::{Capture, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
-use crate::crawl::frontier::{Claim, Frontier, LedTo, Offer, State};
+use crate::crawl::frontier::{Claim, Counts, Frontier, LedTo, Offer, State};
 use crate::page::{Bucket, Task, TaskKind};
 
 /// Exchanges per core that are processed ahead.
@@ -57,8 +57,8 @@ const CHECKPOINT: Duration = Duration::from_secs(60);
 pub struct Told<'t> {
     /// What was done so far.
     pub tally: &'t Tally,
-    /// How many bytes of the archive were read in this pass.
-    pub read: u64,
+    /// The counters of the job.
+    pub counts: &'t Counts,
 }
 
 /// Replays an archive. `tell` is called after each exchange.
@@ -165,8 +165,8 @@ impl Rerun<'_, '_> {
             if self.is_over {
                 return Ok(());
             }
-            let (tally, read) = (&self.tally, self.tally.read);
-            (self.tell)(Told { tally, read });
+            let (tally, counts) = (&self.tally, self.frontier.counts());
+            (self.tell)(Told { tally, counts });
             if self.flushed.elapsed() >= CHECKPOINT {
                 self.handler.checkpoint(self.frontier)?;
                 self.flushed = Instant::now();

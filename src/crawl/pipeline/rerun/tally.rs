@@ -81,6 +81,11 @@ impl Tally {
         }
     }
 
+    /// How many bytes of the archive were read in this pass.
+    pub fn read_bytes(&self) -> u64 {
+        self.read
+    }
+
     /// The numbers to be committed.
     pub(super) fn marks(&self) -> impl Iterator<Item = (String, u64)> + '_ {
         let spot = self.spot;
