@@ -1,5 +1,5 @@
 //! The responses of any number of files, by address. An index of their places is in memory,
-//! with about 100 bytes a response; each record is read when it is asked for.
+//! with 16 bytes a response (48 while it is made); each record is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::http::{Response, ResponseError};
 use super::reader::{Entry, Item, ReadError, Reader};
-use super::record::{Kind, Record, Spot};
+use super::record::{Kind, Record, Spot, Spots};
 use super::revisit::Seen;
 use crate::address::PageUrl;
 use crate::fs::IoError;
@@ -50,7 +50,8 @@ pub struct Capture {
 pub struct Captures {
     files: Vec<PathBuf>,
     /// By the hash of the address, and for each address in the order of the files.
-    places: Vec<(u64, Spot)>,
+    places: Vec<(u64, u64)>,
+    spots: Spots,
     seen: Seen,
     /// The size of the files in bytes.
     bytes: u64,
@@ -60,7 +61,8 @@ pub struct Captures {
 /// What one file has.
 #[derive(Default)]
 struct Found {
-    places: Vec<(u64, Spot)>,
+    places: Vec<(u64, u64)>,
+    spots: Spots,
     seen: Seen,
     first: Option<u64>,
 }
@@ -107,23 +109,35 @@ impl Captures {
         let mut all = Self {
             files: Vec::new(),
             places: Vec::new(),
+            spots: Spots::default(),
             seen: Seen::default(),
             bytes,
             first: None,
         };
         for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            all.places.extend(one.places);
+            all.add(one.places, &one.spots);
             all.seen.append(one.seen);
             all.first = match (all.first, one.first) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
         }
-        all.places.sort_unstable();
-        all.places.shrink_to_fit();
         all.seen.sort();
+        // Packed spots are in order within a file, but for those of members with many records.
+        let Self { places, spots, .. } = &mut all;
+        places.sort_unstable_by_key(|(key, packed)| (*key, spots.unpack(*packed)));
+        places.shrink_to_fit();
         all.files = files;
         Ok(all)
+    }
+
+    fn add(&mut self, places: Vec<(u64, u64)>, spots: &Spots) {
+        for (key, packed) in places {
+            if let Some(spot) = spots.unpack(packed) {
+                let packed = self.spots.pack(spot);
+                self.places.push((key, packed));
+            }
+        }
     }
 
     /// The files, in their order.
@@ -162,7 +176,10 @@ impl Captures {
         let from = self.places.partition_point(|(known, _)| *known < key);
         let all = self.places.get(from..).unwrap_or_default().iter();
         let all = all.take_while(move |(known, _)| *known == key).take(MOST);
-        let read = move |(_, spot): &(u64, Spot)| self.read(*spot, cap).transpose();
+        let read = move |(_, packed): &(u64, u64)| {
+            let spot = self.spots.unpack(*packed)?;
+            self.read(spot, cap).transpose()
+        };
         // Another address may have the same hash.
         all.filter_map(read)
             .filter(|capture| capture.as_ref().map_or(true, |c| c.url == *url))
@@ -334,7 +351,8 @@ fn scan(path: &Path, number: u32, mut told: impl FnMut(u64)) -> Result<Found, Ca
         let Ok(url) = PageUrl::parse(uri) else {
             continue;
         };
-        found.places.push((of_url(&url), spot));
+        let packed = found.spots.pack(spot);
+        found.places.push((of_url(&url), packed));
         if let Some(date) = millis_of(&entry.record) {
             found.first = Some(found.first.map_or(date, |first| first.min(date)));
         }

@@ -1,17 +1,21 @@
 //! Which record has the contents of a revisit (ISO 28500 section 6.7).
 
+use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::record::{Kind, Record, Spot};
+use super::record::{Kind, Record, Spot, Spots};
 
-/// The places of the responses seen so far, by payload digest, and by address and date. Each
-/// takes 64 bytes.
+/// The places of the responses seen so far, by payload digest, and by address and date: of
+/// all while they are collected, 32 bytes each, and then of those that revisits name.
 #[derive(Debug, Default)]
 pub struct Seen {
+    spots: Spots,
     /// By the hash of what a revisit names. Two of a million names share one with a
     /// probability of 1 to 30 million.
-    places: Vec<(u64, Spot)>,
-    /// How many of them are in order.
+    places: Vec<(u64, u64)>,
+    /// The hashes of what the revisits name.
+    named: FxHashSet<u64>,
+    /// How many places are in order.
     sorted: usize,
 }
 
@@ -19,6 +23,9 @@ impl Seen {
     /// Remembers a record that was read to its end. Only responses and resources have
     /// contents.
     pub fn add(&mut self, record: &Record, spot: Spot) {
+        if record.kind == Kind::Revisit {
+            self.named.extend(names_of(record));
+        }
         if !matches!(record.kind, Kind::Response | Kind::Resource) {
             return;
         }
@@ -27,43 +34,56 @@ impl Seen {
             (Some(uri), Some(date)) => Some(of_capture(uri, date)),
             _ => None,
         };
+        let packed = self.spots.pack(spot);
         let names = [digest, dated].into_iter().flatten();
-        self.places.extend(names.map(|name| (name, spot)));
+        self.places.extend(names.map(|name| (name, packed)));
     }
 
     /// Adds what was seen elsewhere.
-    pub fn append(&mut self, mut other: Self) {
-        self.places.append(&mut other.places);
+    pub fn append(&mut self, other: Self) {
+        self.named.extend(other.named);
+        for (name, packed) in other.places {
+            if let Some(spot) = other.spots.unpack(packed) {
+                let packed = self.spots.pack(spot);
+                self.places.push((name, packed));
+            }
+        }
     }
 
-    /// Puts all in order; what is added later is not found before the next call. The first
-    /// record of each name counts.
+    /// Puts all in order, and forgets what no revisit names; what is added later is not found
+    /// before the next call. The first record of each name counts.
     pub fn sort(&mut self) {
-        self.places.sort_unstable();
-        self.places.dedup_by_key(|(name, _)| *name);
-        self.places.shrink_to_fit();
+        let Self { places, named, .. } = self;
+        places.retain(|(name, _)| named.contains(name));
+        places.sort_unstable();
+        places.dedup_by_key(|(name, _)| *name);
+        places.shrink_to_fit();
         self.sorted = self.places.len();
     }
 
     /// The record that has the contents of a revisit: the one that it names by address and
     /// date, else one with its payload digest.
     pub fn resolve(&self, revisit: &Record) -> Option<Spot> {
-        let uri = revisit.header("warc-refers-to-target-uri");
-        let date = revisit.header("warc-refers-to-date");
-        let dated = match (uri, date) {
-            (Some(uri), Some(date)) => Some(of_capture(bare(uri), date)),
-            _ => None,
-        };
-        let digest = revisit.header("warc-payload-digest").map(of_digest);
-        let mut names = [dated, digest].into_iter().flatten();
-        names.find_map(|name| self.spot(name))
+        names_of(revisit).find_map(|name| self.spot(name))
     }
 
     fn spot(&self, name: u64) -> Option<Spot> {
         let sorted = self.places.get(..self.sorted)?;
         let at = sorted.binary_search_by_key(&name, |(name, _)| *name).ok()?;
-        sorted.get(at).map(|(_, spot)| *spot)
+        self.spots.unpack(sorted.get(at)?.1)
     }
+}
+
+/// The hashes of what a revisit names, the one that is looked up first before the other.
+fn names_of(revisit: &Record) -> impl Iterator<Item = u64> {
+    let uri = revisit.header("warc-refers-to-target-uri");
+    let date = revisit.header("warc-refers-to-date");
+    let dated = match (uri, date) {
+        (Some(uri), Some(date)) => Some(of_capture(bare(uri), date)),
+        _ => None,
+    };
+    let digest = revisit.header("warc-payload-digest").map(of_digest);
+    [dated, digest].into_iter().flatten()
 }
 
 fn bare(uri: &str) -> &str {
@@ -124,7 +144,23 @@ mod tests {
             &record("metadata", &[("WARC-Payload-Digest", "sha1:XYZ")]),
             at(9),
         );
+        let all = [
+            record("revisit", &digest),
+            record(
+                "revisit",
+                &[
+                    ("WARC-Refers-To-Target-URI", "http://a.test/"),
+                    ("WARC-Refers-To-Date", "2026-01-02T03:04:05Z"),
+                ],
+            ),
+        ];
+        all.iter().for_each(|revisit| seen.add(revisit, at(0)));
+        seen.add(
+            &record("response", &[("WARC-Payload-Digest", "sha1:UNNAMED")]),
+            at(11),
+        );
         seen.sort();
+        assert_eq!(seen.places.len(), 2, "what no revisit names is forgotten");
         let found = |headers: &[(&str, &str)]| {
             let spot = seen.resolve(&record("revisit", headers))?;
             assert_eq!(spot.file, 3);

@@ -78,7 +78,11 @@ impl Replay {
         screen::clear();
         let replayed = replayed?;
         let compared = match progress.before.take() {
-            Some(before) => Some(before.compared().context("the earlier log cannot be read")?),
+            Some(before) => Some(
+                before
+                    .compared()
+                    .context("the earlier log cannot be read")?,
+            ),
             None => None,
         };
         if self.json {
@@ -113,7 +117,10 @@ fn log_at(path: &Path) -> Result<Log> {
 /// The log of the crawl that wrote an archive, if that is in the crawl's folder.
 fn log_of(archive: &Path) -> Option<Log> {
     let folder = archive.canonicalize().ok()?;
-    let job = folder.ancestors().take(3).find(|at| Table::Log.is_there(at));
+    let job = folder
+        .ancestors()
+        .take(3)
+        .find(|at| Table::Log.is_there(at));
     job.map(|job| Log::Job(job.to_owned()))
 }
 
@@ -298,7 +305,9 @@ fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
     }
     out.push_str(&row("links queued", counts.queued_pages()));
     if let Some(limit) = replayed.limit {
-        out.push_str(&format!("ended by {limit}; raise it and run this again to go on\n"));
+        out.push_str(&format!(
+            "ended by {limit}; raise it and run this again to go on\n"
+        ));
     }
     if let Some(folder) = &replayed.folder {
         let job = folder.join("job.toml");

@@ -169,14 +169,18 @@ pub fn replay(
         sources.settle(&folder)?;
     }
     copy_takedowns(&config.job_folder(), &folder)?;
-    observer.say(&format!("finding the responses in {} files", how.files.len()));
+    observer.say(&format!(
+        "finding the responses in {} files",
+        how.files.len()
+    ));
     let captures = Captures::of(how.files.clone())?;
     if captures.is_empty() {
         return Err(ReplayError::Empty);
     }
     let (responses, bytes) = (captures.len(), captures.bytes());
     let shelf = Shelf::new(captures, caps(config));
-    let model = Model::load(&model_folder).map_err(|error| DaemonError::from(TrainError::from(error)))?;
+    let model =
+        Model::load(&model_folder).map_err(|error| DaemonError::from(TrainError::from(error)))?;
     let mut run = Run {
         config: &own,
         shelf: &shelf,
@@ -383,8 +387,14 @@ fn copy_takedowns(from: &Path, to: &Path) -> Result<(), ReplayError> {
         read => read.map_err(IoError::at(&own, "reading"))?,
     };
     // The results may have had takedowns of their own since.
-    let new = text.lines().filter(|line| !known.lines().any(|k| k == *line));
-    let all: String = known.lines().chain(new).map(|line| format!("{line}\n")).collect();
+    let new = text
+        .lines()
+        .filter(|line| !known.lines().any(|k| k == *line));
+    let all: String = known
+        .lines()
+        .chain(new)
+        .map(|line| format!("{line}\n"))
+        .collect();
     atomic::write_bytes(to, TAKEDOWNS, all.as_bytes()).map_err(IoError::at(&own, "writing"))?;
     Ok(())
 }

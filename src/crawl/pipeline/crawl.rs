@@ -98,6 +98,11 @@ impl<'a> Crawl<'a> {
         self.outputs.mark(name, value);
     }
 
+    /// Whether the job keeps images.
+    pub(super) fn reads_images(&self) -> bool {
+        self.reading.now().images.enabled
+    }
+
     /// All such numbers.
     pub(super) fn marks(&self) -> &BTreeMap<String, u64> {
         self.outputs.marks()

@@ -141,7 +141,7 @@ fn metadata(completion: &Completion<Product>) -> Vec<(&'static str, String)> {
         fields.push(("spoor-control", "true".to_owned()));
     }
     fields.push(("fetchTimeMs", millis(completion.elapsed).to_string()));
-    if task.kind == TaskKind::Page {
+    if matches!(task.kind, TaskKind::Page | TaskKind::Image) {
         fields.push(("spoor-bucket", task.bucket.name().to_owned()));
         fields.push(("spoor-score", task.score.to_string()));
         if let Some(parts) = &task.parts {

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub use self::tally::Tally;
 
 use self::ahead::{About, Ahead, Begun, Job};
-use self::tally::{AGAIN, ERROR, GAP, LIMIT, NO_LINK, NOT_EMBEDDED, SITEMAP};
+use self::tally::{AGAIN, ERROR, GAP, LIMIT, NO_IMAGES, NO_LINK, NOT_EMBEDDED, SITEMAP};
 use super::crawl::{Crawl, CrawlError};
 use super::handler::{Admission, Handler, Processor, complete};
 use super::product::Product;
@@ -74,6 +74,7 @@ pub fn rerun(
     let tally = Tally::of(handler.marks());
     let mut rerun = Rerun {
         processor: handler.processor(),
+        wants_images: handler.reads_images(),
         frontier,
         shelf,
         handler,
@@ -102,6 +103,7 @@ struct Rerun<'r, 'h> {
     processor: Processor<Product>,
     tell: &'r mut dyn FnMut(Told<'_>),
     tally: Tally,
+    wants_images: bool,
     flushed: Instant,
     /// A limit of the job has ended it.
     is_over: bool,
@@ -206,6 +208,8 @@ impl Rerun<'_, '_> {
             ahead.left_out = Some(ERROR);
         } else if kind == TaskKind::Sitemap {
             ahead.left_out = Some(SITEMAP);
+        } else if kind == TaskKind::Image && !self.wants_images {
+            ahead.left_out = Some(NO_IMAGES);
         }
         let is_done = known.as_ref().is_some_and(|known| {
             matches!(known.state, State::Done { .. } | State::Redirected { .. })

@@ -11,6 +11,7 @@ pub(super) const ERROR: &str = "no final answer";
 pub(super) const GAP: &str = "damaged";
 pub(super) const LIMIT: &str = "limit of the job";
 pub(super) const SITEMAP: &str = "sitemap";
+pub(super) const NO_IMAGES: &str = "images.enabled is false";
 /// A page that was taken without any link to it.
 pub(super) const NO_LINK: &str = "no link";
 
