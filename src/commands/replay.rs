@@ -99,14 +99,14 @@ impl Replay {
 /// The log that a user names.
 fn log_at(path: &Path) -> Result<Log> {
     if path.is_dir() {
-        return match Table::Log.is_there(path) {
-            true => Ok(Log::Job(path.to_owned())),
-            false => bail!(
-                "{}: this folder has no {}; give the folder of a job",
-                path.display(),
-                Table::Log.name()
-            ),
-        };
+        if Table::Log.is_there(path) {
+            return Ok(Log::Job(path.to_owned()));
+        }
+        bail!(
+            "{}: this folder has no {}; give the folder of a job",
+            path.display(),
+            Table::Log.name()
+        );
     }
     if path.extension().is_some_and(|ending| ending == "toml") {
         return Ok(Log::Job(Config::load(path)?.job_folder()));

@@ -159,10 +159,7 @@ pub fn replay(
         return Err(ReplayError::NoSeed);
     }
     let sources = Sources::of(how)?;
-    let scratch = match how.dry_run {
-        true => Some(Scratch::new()?),
-        false => None,
-    };
+    let scratch = how.dry_run.then(Scratch::new).transpose()?;
     let own = of_replay(config, how, scratch.as_ref())?;
     let folder = own.job_folder();
     if scratch.is_none() {
@@ -349,9 +346,10 @@ impl Sources {
         match std::fs::read(&path) {
             Ok(known) => {
                 let known: Option<Self> = serde_json::from_slice(&known).ok();
-                return match known.as_ref() == Some(self) {
-                    true => Ok(()),
-                    false => Err(taken("a replay of other files, or with another --follow")),
+                return if known.as_ref() == Some(self) {
+                    Ok(())
+                } else {
+                    Err(taken("a replay of other files, or with another --follow"))
                 };
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

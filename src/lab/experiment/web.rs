@@ -26,7 +26,7 @@ pub struct Web(Kind);
 
 enum Kind {
     Lab(Box<Lab>),
-    Archive(Archive),
+    Archive(Box<Archive>),
 }
 
 impl Web {
@@ -39,7 +39,7 @@ impl Web {
         Ok(Self(if files.is_empty() {
             Kind::Lab(Box::new(Lab::open(path)?))
         } else {
-            Kind::Archive(Archive::open(files, path)?)
+            Kind::Archive(Box::new(Archive::open(files, path)?))
         }))
     }
 
