@@ -312,7 +312,7 @@ fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
     if let Some(folder) = &replayed.folder {
         let job = folder.join("job.toml");
         out.push_str(&format!(
-            "results in {}; see them with `spoor report {}`\n",
+            "results in {}; see them with\n  spoor report {}\n",
             folder.display(),
             job.display()
         ));

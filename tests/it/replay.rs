@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use spoor::archive::reader::{Item, Reader};
+use spoor::archive::record::Kind;
 use spoor::config::StoreKind;
 use spoor::outputs::{self, Table};
 
@@ -229,6 +231,45 @@ fn a_crawl_within_the_archive_gives_the_same_pages() {
     assert_eq!(sorted(&within.sentences), sorted(&crawl.sentences));
     assert!(within.images == crawl.images);
     assert_eq!(wire.requests().len(), requests, "nothing was requested");
+
+    // The order of the archive does not matter either.
+    let backwards = job.folder().with_file_name("backwards.warc.gz");
+    std::fs::write(
+        &backwards,
+        reversed(&job.folder().join("archive/00000.warc.gz")),
+    )
+    .unwrap();
+    let (file, folder) = (job.file(), beside(&job, "backwards"));
+    let mut command = spoor(&["replay", file.to_str().unwrap(), "--json", "--from"]);
+    command.arg(backwards).arg("--output").arg(&folder);
+    let told: Value = serde_json::from_str(&Ran::of(&mut command).good()).unwrap();
+    assert_eq!(told["passes"], 2, "images stand before their pages");
+    assert_eq!(told["pages"], crawl.documents.len());
+    let told = kept(&folder);
+    assert_eq!(pages(&told), pages(&crawl));
+    assert!(told.images == crawl.images);
+}
+
+/// The exchanges of an archive, the last one first.
+fn reversed(path: &Path) -> Vec<u8> {
+    let mut begins = Vec::new();
+    let mut reader = Reader::open(path).unwrap();
+    while let Some(item) = reader.next_item().unwrap() {
+        let Item::Record(entry) = item else {
+            panic!("{item:?}");
+        };
+        if matches!(entry.record.kind, Kind::Response | Kind::Revisit) {
+            begins.push(usize::try_from(entry.record.offset).unwrap());
+        }
+    }
+    let bytes = std::fs::read(path).unwrap();
+    let ends = begins.iter().skip(1).copied().chain([bytes.len()]);
+    let parts: Vec<&[u8]> = begins
+        .iter()
+        .zip(ends)
+        .map(|(from, to)| &bytes[*from..to])
+        .collect();
+    parts.into_iter().rev().flatten().copied().collect()
 }
 
 #[test]
