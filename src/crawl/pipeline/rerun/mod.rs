@@ -39,7 +39,7 @@ use crate::archive::http::{Response, ResponseError};
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::crawl::frontier::{Claim, Counts, Frontier, LedTo, Offer, State};
-use crate::page::{Bucket, Task, TaskKind};
+use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Exchanges per core that are processed ahead.
 const AHEAD: usize = 8;
@@ -297,6 +297,10 @@ impl Rerun<'_, '_> {
     /// Claims the task of an exchange and completes it.
     fn claim(&mut self, ahead: Ahead, now: u64) -> Result<(), CrawlError> {
         let is_first = self.tally.passes == 0;
+        if matches!(ahead.stored, Stored::Failed(_)) && self.has_failed(&ahead)? {
+            self.leave_out(&ahead, Some(AGAIN).filter(|_| is_first));
+            return Ok(());
+        }
         let offer = Offer {
             url: &ahead.url,
             kind: ahead.kind,
@@ -326,6 +330,15 @@ impl Rerun<'_, '_> {
         Ok(())
     }
 
+    /// Whether an earlier capture of the address was an error too.
+    fn has_failed(&self, ahead: &Ahead) -> Result<bool, CrawlError> {
+        let known = self.frontier.look_up(&ahead.url, ahead.kind)?;
+        Ok(known.is_some_and(|known| match known.state {
+            State::Dropped { reason } => !is_of_the_path(reason),
+            _ => false,
+        }))
+    }
+
     /// Finishes a robots.txt or a tdmrep.json, as the archive has it.
     fn finish_first(&mut self, task: Task, now: u64) -> Result<(), CrawlError> {
         if task.locate {
@@ -349,7 +362,7 @@ impl Rerun<'_, '_> {
         ahead.about.give(&mut task, self.frontier);
         let not_led_to = match led_to {
             LedTo::Queued => None,
-            LedTo::NotFollowed(reason) => Some(reason.name()),
+            LedTo::NotFollowed(reason) => Some(reason.name()).filter(|_| is_of_the_path(reason)),
             LedTo::Never => Some(NO_LINK),
         };
         if let Some(why) = not_led_to {
@@ -399,6 +412,14 @@ fn read(shelf: &Shelf, after: Option<Spot>, to: &SyncSender<Next>) {
         // The other end may have ended by itself.
         to.send(Err(error)).ok();
     }
+}
+
+/// Whether a link was not followed for this reason, rather than its page not read.
+fn is_of_the_path(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Razor | Reason::Hops | Reason::Scope | Reason::Trap
+    )
 }
 
 /// Whether exchanges of a kind are taken by themselves.
