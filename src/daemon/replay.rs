@@ -166,10 +166,7 @@ pub fn replay(
         sources.settle(&folder)?;
     }
     copy_takedowns(&config.job_folder(), &folder)?;
-    observer.say(&format!(
-        "finding the responses in {} files",
-        how.files.len()
-    ));
+    observer.say("finding the responses of the archive");
     let captures = Captures::of(how.files.clone())?;
     if captures.is_empty() {
         return Err(ReplayError::Empty);
