@@ -62,7 +62,7 @@
 //! | `archive` | WARC and ARC read, WARC written | values |
 //! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs | values, archive |
 //! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, archive, outputs |
-//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
+//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, archive, outputs, crawl |
 //! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
 //! | `lab` | local test webs, and experiments on them | everything but the commands |
 //!

@@ -700,6 +700,8 @@ pub enum Reason {
     NoRoom,
     /// The sitemaps of its site have listed as many addresses as allowed for now.
     ListBudget,
+    /// The archive that a replay crawls has no answer of this address.
+    NotArchived,
 }
 
 impl Reason {
@@ -736,6 +738,7 @@ impl Reason {
             Reason::Gone => "gone",
             Reason::NoRoom => "no_room",
             Reason::ListBudget => "list_budget",
+            Reason::NotArchived => "not_archived",
         }
     }
 }

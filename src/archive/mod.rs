@@ -14,7 +14,9 @@
 //! | `digest` | digests of blocks and payloads, compared | record |
 //! | `body` | stored bodies without their codings | gap, zstd |
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
-//! | `revisit` | which record has the contents of a revisit | gap, record |
+//! | `revisit` | which record has the contents of a revisit | record |
+//! | `captures` | the responses of some files by address, read at need | http, reader, record, revisit |
+//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
 //! | `files` | which files are archives, by their names | nothing |
 //! | `compression` | records to members of gzip or frames of zstd | zstd |
 //! | `writer` | exchanges to records | compression, digest |
@@ -28,6 +30,7 @@
 //! Nothing here knows a crawl or fetches anything.
 
 mod body;
+pub mod captures;
 pub mod check;
 mod compression;
 mod decode;
@@ -43,6 +46,7 @@ pub mod revisit;
 mod separator;
 #[cfg(test)]
 mod tests;
+pub mod walk;
 mod window;
 pub mod writer;
 mod zstd;

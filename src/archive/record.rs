@@ -129,7 +129,62 @@ pub struct Record {
     pub inside: Option<u64>,
 }
 
+/// Where a record begins, in one of several files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    /// The number of the file.
+    pub file: u32,
+    /// As in [`Record::offset`].
+    pub offset: u64,
+    /// As in [`Record::inside`], and 0 for none: an index has millions of spots.
+    pub inside: u64,
+}
+
+/// Spots in 8 bytes each: the few that do not fit stand in a table of their own.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spots {
+    odd: Vec<Spot>,
+}
+
+/// The bits of an offset; above them are 16 for the file, and one for those in the table.
+const OFFSET_BITS: u32 = 47;
+const IS_ODD: u64 = 1 << 63;
+
+impl Spots {
+    /// Packs a spot. Packed ones of the same file are in the order of their offsets.
+    pub fn pack(&mut self, spot: Spot) -> u64 {
+        let fits = spot.inside == 0 && spot.file < 1 << 16 && spot.offset < 1 << OFFSET_BITS;
+        if fits {
+            return u64::from(spot.file) << OFFSET_BITS | spot.offset;
+        }
+        self.odd.push(spot);
+        IS_ODD | (self.odd.len() as u64 - 1)
+    }
+
+    /// The spot again; `None` if none was packed so.
+    pub fn unpack(&self, packed: u64) -> Option<Spot> {
+        if packed & IS_ODD != 0 {
+            let at = usize::try_from(packed & !IS_ODD).ok()?;
+            return self.odd.get(at).copied();
+        }
+        Some(Spot {
+            file: u32::try_from(packed >> OFFSET_BITS).ok()?,
+            offset: packed & ((1 << OFFSET_BITS) - 1),
+            inside: 0,
+        })
+    }
+}
+
 impl Record {
+    /// Where it begins; `file` is the number of its file.
+    pub fn spot(&self, file: u32) -> Spot {
+        Spot {
+            file,
+            offset: self.offset,
+            inside: self.inside.unwrap_or_default(),
+        }
+    }
+
     /// The first value of a name, whatever its case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut all = self.headers.iter();

@@ -1,41 +1,31 @@
 //! Which record has the contents of a revisit (ISO 28500 section 6.7).
 
-use std::path::Path;
-use std::sync::Arc;
+use rustc_hash::FxHashSet;
+use xxhash_rust::xxh3::xxh3_64;
 
-use rustc_hash::FxHashMap;
-use xxhash_rust::xxh3::xxh3_128;
+use super::record::{Kind, Record, Spot, Spots};
 
-use super::gap::Place;
-use super::record::{Kind, Record};
-
-/// What is remembered of one record, in bytes, with the table's share.
-const ENTRY: usize = 80;
-
-/// The places of the responses seen so far, by payload digest, and by address and date.
-#[derive(Debug)]
+/// The places of the responses seen so far, by payload digest, and by address and date: of
+/// all while they are collected, 32 bytes each, and then of those that revisits name.
+#[derive(Debug, Default)]
 pub struct Seen {
-    files: Vec<Arc<Path>>,
-    /// By the hash of what a revisit names.
-    places: FxHashMap<u128, (u32, Place)>,
-    most: usize,
-    left_out: u64,
+    spots: Spots,
+    /// By the hash of what a revisit names. Two of a million names share one with a
+    /// probability of 1 to 30 million.
+    places: Vec<(u64, u64)>,
+    /// The hashes of what the revisits name.
+    named: FxHashSet<u64>,
+    /// How many places are in order.
+    sorted: usize,
 }
 
 impl Seen {
-    /// An index of at most so many bytes. What comes when it is full is left out.
-    pub fn within(bytes: usize) -> Self {
-        Self {
-            files: Vec::new(),
-            places: FxHashMap::default(),
-            most: bytes / ENTRY,
-            left_out: 0,
+    /// Remembers a record that was read to its end. Only responses and resources have
+    /// contents.
+    pub fn add(&mut self, record: &Record, spot: Spot) {
+        if record.kind == Kind::Revisit {
+            self.named.extend(names_of(record));
         }
-    }
-
-    /// Remembers a record that was read to its end. The first of each digest counts, and
-    /// only responses and resources have contents.
-    pub fn add(&mut self, record: &Record, place: Place) {
         if !matches!(record.kind, Kind::Response | Kind::Resource) {
             return;
         }
@@ -44,49 +34,56 @@ impl Seen {
             (Some(uri), Some(date)) => Some(of_capture(uri, date)),
             _ => None,
         };
-        for key in [digest, dated].into_iter().flatten() {
-            if self.places.contains_key(&key) {
-                continue;
+        let packed = self.spots.pack(spot);
+        let names = [digest, dated].into_iter().flatten();
+        self.places.extend(names.map(|name| (name, packed)));
+    }
+
+    /// Adds what was seen elsewhere.
+    pub fn append(&mut self, other: Self) {
+        self.named.extend(other.named);
+        for (name, packed) in other.places {
+            if let Some(spot) = other.spots.unpack(packed) {
+                let packed = self.spots.pack(spot);
+                self.places.push((name, packed));
             }
-            if self.places.len() >= self.most {
-                self.left_out += 1;
-                continue;
-            }
-            let file = self.file(&record.file);
-            self.places.insert(key, (file, place));
         }
     }
 
-    /// The number of a file. Records come file by file.
-    fn file(&mut self, file: &Arc<Path>) -> u32 {
-        let known = self.files.iter().rposition(|known| known == file);
-        let at = known.unwrap_or_else(|| {
-            self.files.push(file.clone());
-            self.files.len() - 1
-        });
-        u32::try_from(at).unwrap_or(u32::MAX)
+    /// Puts all in order, and forgets what no revisit names; what is added later is not found
+    /// before the next call. The first record of each name counts.
+    pub fn sort(&mut self) {
+        let Self { places, named, .. } = self;
+        places.retain(|(name, _)| named.contains(name));
+        places.sort_unstable();
+        places.dedup_by_key(|(name, _)| *name);
+        places.shrink_to_fit();
+        self.sorted = self.places.len();
     }
 
     /// The record that has the contents of a revisit: the one that it names by address and
     /// date, else one with its payload digest.
-    pub fn resolve(&self, revisit: &Record) -> Option<(&Path, Place)> {
-        let uri = revisit.header("warc-refers-to-target-uri");
-        let date = revisit.header("warc-refers-to-date");
-        let dated = match (uri, date) {
-            (Some(uri), Some(date)) => Some(of_capture(bare(uri), date)),
-            _ => None,
-        };
-        let digest = revisit.header("warc-payload-digest").map(of_digest);
-        let mut found = [dated, digest].into_iter().flatten();
-        let (file, place) = found.find_map(|key| self.places.get(&key))?;
-        let file = self.files.get(usize::try_from(*file).ok()?)?;
-        Some((file, *place))
+    pub fn resolve(&self, revisit: &Record) -> Option<Spot> {
+        names_of(revisit).find_map(|name| self.spot(name))
     }
 
-    /// How many names of records did not fit.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    fn spot(&self, name: u64) -> Option<Spot> {
+        let sorted = self.places.get(..self.sorted)?;
+        let at = sorted.binary_search_by_key(&name, |(name, _)| *name).ok()?;
+        self.spots.unpack(sorted.get(at)?.1)
     }
+}
+
+/// The hashes of what a revisit names, the one that is looked up first before the other.
+fn names_of(revisit: &Record) -> impl Iterator<Item = u64> {
+    let uri = revisit.header("warc-refers-to-target-uri");
+    let date = revisit.header("warc-refers-to-date");
+    let dated = match (uri, date) {
+        (Some(uri), Some(date)) => Some(of_capture(bare(uri), date)),
+        _ => None,
+    };
+    let digest = revisit.header("warc-payload-digest").map(of_digest);
+    [dated, digest].into_iter().flatten()
 }
 
 fn bare(uri: &str) -> &str {
@@ -95,18 +92,20 @@ fn bare(uri: &str) -> &str {
 }
 
 /// Digests are compared as written, apart from the case of the algorithm.
-fn of_digest(digest: &str) -> u128 {
+fn of_digest(digest: &str) -> u64 {
     let (name, value) = digest.split_once(':').unwrap_or(("", digest));
     let name = name.trim().to_ascii_lowercase();
-    xxh3_128(format!("d {name}:{}", value.trim()).as_bytes())
+    xxh3_64(format!("d {name}:{}", value.trim()).as_bytes())
 }
 
-fn of_capture(uri: &str, date: &str) -> u128 {
-    xxh3_128(format!("c {date} {uri}").as_bytes())
+fn of_capture(uri: &str, date: &str) -> u64 {
+    xxh3_64(format!("c {date} {uri}").as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::record::Version;
     use super::*;
 
@@ -125,27 +124,47 @@ mod tests {
         }
     }
 
-    fn at(offset: u64) -> Place {
-        Place {
+    fn at(offset: u64) -> Spot {
+        Spot {
+            file: 3,
             offset,
-            ..Place::default()
+            inside: 0,
         }
     }
 
     #[test]
     fn revisits_are_resolved_by_either_name() {
-        let mut seen = Seen::within(1 << 20);
+        let mut seen = Seen::default();
         let digest = [("WARC-Payload-Digest", "sha1:ABC")];
+        let mut later = Seen::default();
+        later.add(&record("response", &digest), at(8));
         seen.add(&record("response", &digest), at(7));
-        seen.add(&record("response", &digest), at(8));
+        seen.append(later);
         seen.add(
             &record("metadata", &[("WARC-Payload-Digest", "sha1:XYZ")]),
             at(9),
         );
+        let all = [
+            record("revisit", &digest),
+            record(
+                "revisit",
+                &[
+                    ("WARC-Refers-To-Target-URI", "http://a.test/"),
+                    ("WARC-Refers-To-Date", "2026-01-02T03:04:05Z"),
+                ],
+            ),
+        ];
+        all.iter().for_each(|revisit| seen.add(revisit, at(0)));
+        seen.add(
+            &record("response", &[("WARC-Payload-Digest", "sha1:UNNAMED")]),
+            at(11),
+        );
+        seen.sort();
+        assert_eq!(seen.places.len(), 2, "what no revisit names is forgotten");
         let found = |headers: &[(&str, &str)]| {
-            let (file, place) = seen.resolve(&record("revisit", headers))?;
-            assert_eq!(file, Path::new("a.warc"));
-            Some(place.offset)
+            let spot = seen.resolve(&record("revisit", headers))?;
+            assert_eq!(spot.file, 3);
+            Some(spot.offset)
         };
         assert_eq!(found(&[("WARC-Payload-Digest", "SHA1:ABC")]), Some(7));
         let refers = ("WARC-Refers-To-Target-URI", "<http://a.test/>");
@@ -156,18 +175,5 @@ mod tests {
         assert_eq!(found(&[refers, later, digest[0]]), Some(7));
         assert_eq!(found(&[("WARC-Payload-Digest", "sha1:XYZ")]), None);
         assert_eq!(found(&[]), None);
-    }
-
-    #[test]
-    fn it_stays_within_its_bytes() {
-        let mut seen = Seen::within(10 * ENTRY);
-        for n in 0..20 {
-            let digest = format!("sha1:{n}");
-            seen.add(
-                &record("response", &[("WARC-Payload-Digest", &digest)]),
-                at(n),
-            );
-        }
-        assert_eq!((seen.places.len(), seen.left_out()), (10, 11));
     }
 }

@@ -23,6 +23,7 @@ mod manual;
 mod progress;
 mod rank;
 mod reload;
+mod replay;
 mod report;
 mod schema;
 mod score;
@@ -104,6 +105,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run a job on the pages of an archive instead of the web, offline.
+    Replay(replay::Replay),
     /// Compare settings by crawling a stored web with each, offline.
     #[cfg(feature = "lab")]
     Experiment(experiment::Experiment),
@@ -228,6 +231,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
+        Command::Replay(replay) => replay.run(),
         #[cfg(feature = "lab")]
         Command::Experiment(experiment) => experiment.run(),
         Command::Ctl(ctl) => ctl.run(),

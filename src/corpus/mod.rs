@@ -8,6 +8,7 @@
 //! | `export` | the best images, or the documents, as a data set | rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
 //! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
+//! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `takedown` | removes samples from a job permanently | crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
@@ -15,6 +16,7 @@
 
 pub mod agreement;
 pub mod annotate;
+pub mod before;
 pub mod export;
 pub mod rank;
 pub mod report;

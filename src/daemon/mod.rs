@@ -13,6 +13,7 @@
 //! | `service` | notifications for a service manager | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
 //! | `run` | opens a job, crawls, and returns a summary | control, error, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
+//! | `replay` | runs a job on an archive instead of the web | control, error, wiring, archive, crawl, topic, web::fetch |
 //! | `look` | how a crawl would treat one page | error, wiring, crawl, topic, web |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a frontier | crawl |
 //!
@@ -27,6 +28,7 @@ mod nothing;
 mod observer;
 pub mod overview;
 pub mod ready;
+pub mod replay;
 pub mod run;
 mod service;
 pub mod signals;

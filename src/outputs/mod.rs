@@ -196,6 +196,10 @@ pub struct Outputs {
     rotate: u64,
     /// What is said of the crawl in its archive.
     about: About,
+    /// Numbers of the caller, by name.
+    marks: BTreeMap<String, u64>,
+    /// Nothing is written.
+    discards: bool,
 }
 
 /// The default size in bytes at which a table starts a new file.
@@ -249,7 +253,30 @@ impl Outputs {
             packer,
             rotate: ROTATE,
             about: About::default(),
+            marks: known.map(Stamp::into_marks).unwrap_or_default(),
+            discards: false,
         })
+    }
+
+    /// From now on nothing is written: for a dry run.
+    pub fn discard(&mut self) {
+        self.discards = true;
+    }
+
+    /// Sets a number that is stored with the lengths of the outputs, in the same batch: how
+    /// far a replay has come.
+    pub fn mark(&mut self, name: &str, value: u64) {
+        match self.marks.get_mut(name) {
+            Some(known) => *known = value,
+            None => {
+                self.marks.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// The numbers as they were at the last commit, and as they were set since.
+    pub fn marks(&self) -> &BTreeMap<String, u64> {
+        &self.marks
     }
 
     /// Sets the size in bytes at which a table starts a new file.
@@ -279,7 +306,8 @@ impl Outputs {
             outputs: open
                 .map(|(name, open)| ((*name).to_owned(), open.position()))
                 .collect(),
-        };
+        }
+        .with_marks(&self.marks);
         stamp.to_bytes()
     }
 
@@ -289,6 +317,13 @@ impl Outputs {
         output: &'static dyn Output,
         bytes: &[u8],
     ) -> Result<TextPlace, OutputError> {
+        if self.discards {
+            return Ok(TextPlace {
+                file: String::new(),
+                from: 0,
+                bytes: bytes.len() as u64,
+            });
+        }
         let limit = self.rotate;
         let open = self.opened(output)?;
         if let Some(name) = open.rotate(limit)? {
@@ -398,6 +433,13 @@ impl Outputs {
         earlier: Option<&str>,
     ) -> Result<Kept, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
+        if self.discards {
+            let (file, _) = sidecar::place(&self.folder, date, &new)?;
+            return Ok(Kept {
+                file: file.as_str().to_owned(),
+                first: earlier.is_none(),
+            });
+        }
         let (mut file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
         if !sidecar.contexts().is_empty() {
             // It was kept before, and changes to its sidecar may be pending.
@@ -518,6 +560,9 @@ impl Outputs {
 
     /// The cached or freshly read sidecar of an image that `page` refers to.
     fn known(&mut self, file: &str, page: &PageUrl) -> Result<Option<Known>, OutputError> {
+        if self.discards {
+            return Ok(None);
+        }
         self.sightings.check()?;
         // An imported frontier may name any file.
         let is_there = match image_path(file) {

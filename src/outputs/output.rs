@@ -111,6 +111,9 @@ pub(super) struct Stamp {
     pub outputs: BTreeMap<String, Position>,
 }
 
+/// The beginning of the names of such numbers.
+const MARK: &str = "mark ";
+
 /// The beginning of every stamp, which tells it from other bytes.
 const BEGIN: [u8; 2] = [0x80, 0x00];
 
@@ -127,6 +130,30 @@ impl Stamp {
             return Err(wrong("it does not begin as a stamp does".to_owned()));
         };
         postcard::from_bytes(encoded).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// The same with numbers of the caller. They stand among the outputs, under names that no
+    /// output has, so that versions of spoor without them read the stamp too.
+    pub fn with_marks(mut self, marks: &BTreeMap<String, u64>) -> Self {
+        let marks = marks.iter().map(|(name, number)| {
+            let position = Position {
+                segment: 0,
+                length: *number,
+            };
+            (format!("{MARK}{name}"), position)
+        });
+        self.outputs.extend(marks);
+        self
+    }
+
+    /// Those numbers.
+    pub fn into_marks(self) -> BTreeMap<String, u64> {
+        let all = self.outputs.into_iter();
+        let marks = all.filter_map(|(name, position)| {
+            let name = name.strip_prefix(MARK)?;
+            Some((name.to_owned(), position.length))
+        });
+        marks.collect()
     }
 
     /// The end of an output; zero for one that did not exist then.

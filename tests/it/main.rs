@@ -74,6 +74,7 @@ mod politeness;
 mod powercut;
 mod rank;
 mod recrawl;
+mod replay;
 mod report;
 mod robots;
 mod secrets;

@@ -32,15 +32,15 @@ pub(super) struct Granted {
 }
 
 /// The task at the head of a host.
-struct Candidate {
-    slot: Slot,
-    host: HostKey,
-    head: Head,
-    url: PageUrl,
-    kind: TaskKind,
-    record: UrlRecord,
+pub(super) struct Candidate {
+    pub slot: Slot,
+    pub host: HostKey,
+    pub head: Head,
+    pub url: PageUrl,
+    pub kind: TaskKind,
+    pub record: UrlRecord,
     /// Whether the control sample has drawn it.
-    control: bool,
+    pub control: bool,
 }
 
 impl Frontier {
@@ -172,7 +172,12 @@ impl Frontier {
         Ok(above.then_some(Reason::Razor))
     }
 
-    fn lease_url(&mut self, first: Candidate, terms: Terms, now: u64) -> Result<Task, StoreError> {
+    pub(super) fn lease_url(
+        &mut self,
+        first: Candidate,
+        terms: Terms,
+        now: u64,
+    ) -> Result<Task, StoreError> {
         let Candidate {
             slot,
             host,
@@ -326,7 +331,7 @@ impl Frontier {
     }
 
     /// Why a queued address is not requested after all, checked at the last moment.
-    fn obstacle(&mut self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
+    pub(super) fn obstacle(&mut self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
         let Candidate {
             slot,
             url,
@@ -365,7 +370,7 @@ impl Frontier {
         Ok(None)
     }
 
-    fn drop_queued(
+    pub(super) fn drop_queued(
         &mut self,
         first: Candidate,
         reason: Reason,

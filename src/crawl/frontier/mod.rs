@@ -54,7 +54,7 @@
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
 //! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
-//! | `turns`, `leasing`, `host_file_tasks`, `finish`, `background`, `takedown`, `look` | what it does |
+//! | `turns`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -62,6 +62,7 @@
 mod added;
 mod background;
 mod block_filter;
+mod claim;
 mod clock_skew;
 mod codec;
 pub mod consistency;
@@ -105,6 +106,7 @@ mod turns;
 pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
+pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};

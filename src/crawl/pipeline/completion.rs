@@ -27,6 +27,9 @@ pub struct Completion<P> {
     /// When the task was started, in milliseconds since 1970: never later than the request
     /// was sent.
     pub asked: Option<u64>,
+    /// The time that the outputs state for it, in milliseconds since 1970, where it is not the
+    /// present: that of a stored answer.
+    pub dated: Option<u64>,
     /// The crawl delay of the host at that time, in milliseconds; set when the task is
     /// completed.
     pub delay: Option<u64>,
@@ -96,6 +99,7 @@ impl<P> Completion<P> {
             bytes: 0,
             elapsed: Duration::ZERO,
             asked: None,
+            dated: None,
             delay: None,
             validators: Validators::default(),
             error: None,

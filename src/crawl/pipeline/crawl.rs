@@ -2,6 +2,7 @@
 //! limits of the job.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, archive, write};
 use crate::address::PageUrl;
+use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::store::StoreError;
@@ -38,6 +40,9 @@ pub enum CrawlError {
     /// An output failed.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The archive that is replayed cannot be read.
+    #[error(transparent)]
+    Archive(#[from] CapturesError),
 }
 
 /// Why a crawl ended.
@@ -89,6 +94,27 @@ impl<'a> Crawl<'a> {
         self.reached
     }
 
+    /// A number that is committed with the outputs ([`Outputs::mark`]).
+    pub(super) fn mark(&mut self, name: &str, value: u64) {
+        self.outputs.mark(name, value);
+    }
+
+    /// Whether the job keeps images.
+    pub(super) fn reads_images(&self) -> bool {
+        self.reading.now().images.enabled
+    }
+
+    /// All such numbers.
+    pub(super) fn marks(&self) -> &BTreeMap<String, u64> {
+        self.outputs.marks()
+    }
+
+    /// Commits the present lengths and numbers of the outputs by themselves.
+    pub(super) fn commit(&self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        self.outputs.sync()?;
+        Ok(frontier.set_stamp(self.outputs.stamp())?)
+    }
+
     /// The limit that ends the crawl at once, if one is reached.
     fn hard_limit(&self, frontier: &Frontier) -> Option<&'static str> {
         if is_reached(self.limits.bytes, frontier.counts().bytes) {
@@ -124,7 +150,7 @@ impl<'a> Crawl<'a> {
         completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
-        let time = timestamp(now);
+        let time = timestamp(completion.dated.unwrap_or(now));
         let body = match &completion.product {
             Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
             _ => None,
@@ -176,7 +202,7 @@ impl<'a> Crawl<'a> {
         }
         refuse_type(frontier, &mut completion);
         refuse_bytes(frontier, &mut completion);
-        let time = timestamp(now);
+        let time = timestamp(completion.dated.unwrap_or(now));
         let contexts = match &completion.product {
             Some(Product::Image { .. }) => frontier.contexts(&completion.task.url)?,
             _ => Vec::new(),

@@ -19,7 +19,8 @@
 //!   force; `work`: from a body to a `product`;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
 //!   `documents`) and `log_row`;
-//! - `replay`: the same over stored answers; `fd_limit`: what the system permits.
+//! - `replay`: the same over stored answers; `shelf`: the answers that an archive has; `rerun`:
+//!   all pages of an archive in its order; `fd_limit`: what the system permits.
 //!
 //! No stage imports another one. Only the pipeline reads the network and the clock.
 
@@ -40,6 +41,8 @@ mod reader;
 mod reading;
 mod refusal;
 mod replay;
+mod rerun;
+mod shelf;
 mod steer;
 #[cfg(test)]
 mod tests;
@@ -55,5 +58,7 @@ pub use options::{Limits, LoopOptions};
 pub use product::{PageProduct, Product, SitemapProduct};
 pub use reader::{ImageRules, Languages, Reader};
 pub use reading::Reading;
-pub use replay::{Stored, replay};
+pub use replay::{Reply, Stored, replay};
+pub use rerun::{Tally, Told, rerun};
+pub use shelf::{Caps, Shelf};
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};

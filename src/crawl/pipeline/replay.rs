@@ -10,8 +10,8 @@ use super::completion::Completion;
 use super::handler::{Admission, Handler, complete};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
-use crate::page::{Fetched, Outcome, Task};
-use crate::web::fetch::FetchError;
+use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
+use crate::web::fetch::{FetchError, Received};
 
 /// The duration of a request by the clock of a replay, in milliseconds.
 const REQUEST: u64 = 1;
@@ -30,6 +30,18 @@ pub enum Stored {
     },
     /// No answer, or an error.
     Failed(FetchError),
+    /// Nothing is stored for this address.
+    Missing,
+}
+
+/// A stored answer, and when it was given.
+#[derive(Debug)]
+pub struct Reply {
+    /// The answer.
+    pub stored: Stored,
+    /// The time that the outputs state for it, in milliseconds since 1970; `None` for that of
+    /// the replay's clock.
+    pub dated: Option<u64>,
 }
 
 /// Runs until nothing is left or the handler ends it. `now` is the clock at the beginning, in
@@ -39,7 +51,7 @@ pub enum Stored {
 /// The handler's error, or the store's.
 pub fn replay<H: Handler>(
     frontier: &mut Frontier,
-    answer: &mut dyn FnMut(&Task) -> Stored,
+    answer: &mut dyn FnMut(&Task) -> Result<Reply, H::Error>,
     handler: &mut H,
     mut now: u64,
 ) -> Result<u64, H::Error> {
@@ -68,32 +80,9 @@ pub fn replay<H: Handler>(
             frontier.located(&task, None, now)?;
             continue;
         }
+        let reply = answer(&task)?;
         let elapsed = Duration::from_millis(REQUEST);
-        let completion = match answer(&task) {
-            Stored::Failed(error) => Completion::of_error(task, &error),
-            Stored::Redirect { status, to } => Completion {
-                outcome: Outcome::Redirect { to },
-                status: Some(status),
-                elapsed,
-                ..Completion::bare(task)
-            },
-            Stored::Body(fetched) => {
-                let (status, bytes) = (fetched.status, fetched.body.len() as u64);
-                let content_type = fetched.content_type.clone();
-                let validators = fetched.validators.clone();
-                let (outcome, product) = processor(&task, *fetched);
-                Completion {
-                    outcome,
-                    product,
-                    status: Some(status),
-                    content_type,
-                    bytes,
-                    elapsed,
-                    validators,
-                    ..Completion::bare(task)
-                }
-            }
-        };
+        let completion = completion(task, reply, elapsed, |task, body| processor(task, body));
         now = now.saturating_add(REQUEST);
         complete(frontier, handler, completion, now)?;
         while let Some(completion) = handler.incomplete() {
@@ -103,4 +92,58 @@ pub fn replay<H: Handler>(
     }
     handler.checkpoint(frontier)?;
     Ok(now)
+}
+
+/// What a stored answer makes of its task.
+pub(super) fn completion<P>(
+    task: Task,
+    Reply { stored, dated }: Reply,
+    elapsed: Duration,
+    process: impl FnOnce(&Task, Fetched) -> (Outcome, Option<P>),
+) -> Completion<P> {
+    let completion = match stored {
+        Stored::Failed(error) => Completion::of_error(task, &error),
+        Stored::Missing if matches!(task.kind, TaskKind::Robots | TaskKind::Tdmrep) => {
+            // As from a host that has no such file.
+            let seen = Received::default();
+            let error = FetchError::Status {
+                status: 404,
+                retry_after: None,
+                seen,
+            };
+            Completion::of_error(task, &error)
+        }
+        Stored::Missing => Completion {
+            outcome: Outcome::Drop {
+                reason: Reason::NotArchived,
+            },
+            error: Some("not in the archive".to_owned()),
+            ..Completion::bare(task)
+        },
+        Stored::Redirect { status, to } => Completion {
+            outcome: Outcome::Redirect { to },
+            status: Some(status),
+            ..Completion::bare(task)
+        },
+        Stored::Body(fetched) => {
+            let (status, bytes) = (fetched.status, fetched.body.len() as u64);
+            let content_type = fetched.content_type.clone();
+            let validators = fetched.validators.clone();
+            let (outcome, product) = process(&task, *fetched);
+            Completion {
+                outcome,
+                product,
+                status: Some(status),
+                content_type,
+                bytes,
+                validators,
+                ..Completion::bare(task)
+            }
+        }
+    };
+    Completion {
+        elapsed,
+        dated,
+        ..completion
+    }
 }

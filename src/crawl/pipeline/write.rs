@@ -135,11 +135,17 @@ fn metadata(completion: &Completion<Product>) -> Vec<(&'static str, String)> {
         fields.push(("via", via.to_string()));
     }
     fields.push(("hopsFromSeed", task.hops.to_string()));
+    // A page and an image may have the same address, and a redirect has no media type.
+    fields.push(("spoor-kind", task.kind.name().to_owned()));
+    if task.control {
+        fields.push(("spoor-control", "true".to_owned()));
+    }
     fields.push(("fetchTimeMs", millis(completion.elapsed).to_string()));
-    if task.kind == TaskKind::Page {
+    if matches!(task.kind, TaskKind::Page | TaskKind::Image) {
         fields.push(("spoor-bucket", task.bucket.name().to_owned()));
         fields.push(("spoor-score", task.score.to_string()));
         if let Some(parts) = &task.parts {
+            fields.push(("spoor-via-perplexity", parts.document.to_string()));
             fields.push(("spoor-anchor-perplexity", parts.anchor.to_string()));
             fields.push(("spoor-anchor-keyword", parts.keyword.to_string()));
         }

@@ -15,7 +15,7 @@ use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
 use crate::crawl::pipeline::{
-    Admission, Completion, Handler, PageProduct, Processor, Product, Reader, replay,
+    Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay,
 };
 use crate::daemon;
 use crate::fs::IoError;
@@ -64,7 +64,10 @@ pub(super) fn crawl(
     };
     replay(
         &mut frontier,
-        &mut |task| web.answer(task),
+        &mut |task| {
+            let (stored, dated) = (web.answer(task), None);
+            Ok(Reply { stored, dated })
+        },
         &mut trial,
         BEGINNING,
     )?;

@@ -1,28 +1,18 @@
-//! Reads a web from the WARC and ARC files of a crawl.
-//!
-//! The first response of each address counts. Bodies that a crawl would read are kept in
-//! memory, compressed; for others only the type is kept. What is damaged is left out, with a
-//! warning.
+//! A web of the WARC and ARC files of a crawl. Each answer is read when it is asked for.
 
-use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
-use flate2::read::GzDecoder;
-use flate2::{Compression, write::GzEncoder};
 use rustc_hash::FxHashMap;
 
 use crate::address::PageUrl;
 use crate::archive;
-use crate::archive::gap::Gap;
-use crate::archive::http::{Response, ResponseError};
-use crate::archive::reader::{Item, ReadError, Reader};
-use crate::archive::record::Kind;
+use crate::archive::captures::{Captures, CapturesError};
+use crate::crawl::pipeline::{Caps, Reply, Shelf, Stored};
 use crate::fs::IoError;
-use crate::page::{Fetched, TermsHeaders, Validators};
+use crate::page::TaskKind;
 
-/// Of a longer body only the beginning is kept; no page is so long.
+/// Of a longer body only the beginning is read; no page is so long.
 const MAX_BYTES: usize = 32 << 20;
 
 /// Why a WARC file cannot be read.
@@ -32,8 +22,8 @@ pub enum ArchiveError {
     #[error("{0}; correct `web` in the plan")]
     Io(#[from] IoError),
     /// A file could not be read to its end.
-    #[error("{0}; correct `web` in the plan")]
-    Read(#[from] ReadError),
+    #[error(transparent)]
+    Read(#[from] CapturesError),
     /// It contains no response.
     #[error("{path} contains no response of a web server; give a WARC file of a crawl", path = path.display())]
     Empty {
@@ -42,28 +32,12 @@ pub enum ArchiveError {
     },
 }
 
-/// A stored response.
-#[derive(Debug, Clone)]
-pub(super) enum Capture {
-    /// A body, with status 200.
-    Body(Box<Fetched>),
-    /// The status, and the target of a redirect.
-    Status(u16, Option<PageUrl>),
-}
-
-#[derive(Debug)]
-struct ArchivedPage {
-    status: u16,
-    to: Option<PageUrl>,
-    content_type: Option<String>,
-    terms: TermsHeaders,
-    /// The body, compressed by gzip.
-    packed: Vec<u8>,
-}
-
 /// The responses of WARC files.
-#[derive(Debug)]
-pub(super) struct Archive(FxHashMap<PageUrl, ArchivedPage>);
+pub(super) struct Archive {
+    shelf: Shelf,
+    /// Where addresses redirect to: an oracle asks this of every link.
+    moved: Mutex<FxHashMap<PageUrl, Option<PageUrl>>>,
+}
 
 /// The archives at a path: itself, or those in the folder, by name; empty for anything
 /// else.
@@ -84,113 +58,70 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
 }
 
 impl Archive {
-    /// Reads the files of `path`.
+    /// Finds the responses of the files of `path`.
     ///
     /// # Errors
     ///
     /// [`ArchiveError`] names the file.
-    pub(super) fn open(files: &[PathBuf], path: &Path) -> Result<Self, ArchiveError> {
-        let mut kept = FxHashMap::default();
-        for path in files {
-            let mut reader = Reader::open(path)?;
-            while let Some(item) = reader.next_item()? {
-                match item {
-                    Item::Gap(Gap { place, why }) => tracing::warn!(
-                        "{}: {} bytes from {} on are left out: {}",
-                        path.display(),
-                        place.length,
-                        place.offset,
-                        why.text()
-                    ),
-                    Item::Record(mut entry) => {
-                        if entry.record.kind != Kind::Response {
-                            continue;
-                        }
-                        let uri = entry.record.uri.as_deref().map(PageUrl::parse);
-                        let Some(Ok(url)) = uri else { continue };
-                        match Response::read(&mut entry, MAX_BYTES) {
-                            Ok(response) => {
-                                let page = archived(&url, response);
-                                let page = page.map_err(IoError::at(path, "compressing"))?;
-                                kept.entry(url).or_insert(page);
-                            }
-                            // It is told as a gap.
-                            Err(ResponseError::Damaged(_)) => {}
-                            Err(error) => tracing::warn!("{url} is left out: {error}"),
-                        }
-                    }
-                }
-            }
-        }
-        if kept.is_empty() {
-            Err(ArchiveError::Empty {
+    pub(super) fn open(files: Vec<PathBuf>, path: &Path) -> Result<Self, ArchiveError> {
+        let captures = Captures::of(files)?;
+        if captures.is_empty() {
+            return Err(ArchiveError::Empty {
                 path: path.to_owned(),
-            })
-        } else {
-            Ok(Self(kept))
+            });
         }
+        let caps = Caps {
+            page: MAX_BYTES,
+            image: MAX_BYTES,
+            sitemap: MAX_BYTES,
+        };
+        Ok(Self {
+            shelf: Shelf::new(captures, caps),
+            moved: Mutex::default(),
+        })
     }
 
     /// Where an address redirects to.
     pub(super) fn moved(&self, url: &PageUrl) -> Option<PageUrl> {
-        self.0.get(url)?.to.clone()
-    }
-
-    /// The response of an address; `None` if it was not requested.
-    pub(super) fn capture(&self, url: &PageUrl) -> Option<Capture> {
-        let kept = self.0.get(url)?;
-        if kept.status != 200 {
-            return Some(Capture::Status(kept.status, kept.to.clone()));
+        let lock = || self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(url) {
+            return known.clone();
         }
-        let mut body = Vec::new();
-        // It was compressed by this process.
-        let _complete = GzDecoder::new(kept.packed.as_slice()).read_to_end(&mut body);
-        Some(Capture::Body(Box::new(Fetched {
-            status: kept.status,
-            content_type: kept.content_type.clone(),
-            terms: kept.terms.clone(),
-            validators: Validators::default(),
-            body: Bytes::from(body),
-            truncated: false,
-            elapsed: Duration::from_millis(1),
-        })))
+        let to = match self.answer(url, TaskKind::Page) {
+            Stored::Redirect { to, .. } => Some(to),
+            _ => None,
+        };
+        lock().insert(url.clone(), to.clone());
+        to
     }
-}
 
-/// A response, with its body if a crawl would read it.
-fn archived(url: &PageUrl, response: Response) -> io::Result<ArchivedPage> {
-    let all = response.all("location");
-    let to = all
-        .first()
-        .filter(|_| (300..400).contains(&response.status));
-    let to = to.and_then(|to| url.join(to).ok());
-    let fetched = response.into_fetched();
-    let media = fetched.content_type.as_deref();
-    let reads = fetched.status == 200 && media.is_none_or(is_text);
-    let body = if reads { &fetched.body[..] } else { &[] };
-    Ok(ArchivedPage {
-        status: fetched.status,
-        to,
-        packed: pack(body)?,
-        terms: fetched.terms,
-        content_type: fetched.content_type,
-    })
-}
-
-fn is_text(content_type: &str) -> bool {
-    let media = content_type.trim_start().to_ascii_lowercase();
-    media.starts_with("text/") || media.contains("xml")
-}
-
-fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(body)?;
-    packed.finish()
+    /// The answer of an address. A file that cannot be read any more is told, and its
+    /// addresses count as missing.
+    pub(super) fn answer(&self, url: &PageUrl, kind: TaskKind) -> Stored {
+        match self.shelf.first(url, kind) {
+            Ok(Reply { stored, .. }) => stored,
+            Err(error) => {
+                tracing::warn!("{url} counts as missing: {error}");
+                Stored::Missing
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+
+    use flate2::{Compression, write::GzEncoder};
+    use tempfile::TempDir;
+
     use super::*;
+
+    fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(body)?;
+        packed.finish()
+    }
 
     fn record(kind: &str, url: &str, block: &[u8]) -> Vec<u8> {
         let length = block.len();
@@ -209,15 +140,21 @@ mod tests {
         PageUrl::parse(text).unwrap()
     }
 
-    fn open(bytes: &[u8], name: &str) -> Result<Archive, ArchiveError> {
+    /// The archive, and the folder that it reads from.
+    fn open(bytes: &[u8], name: &str) -> Result<(TempDir, Archive), ArchiveError> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(name), bytes).unwrap();
-        Archive::open(&files(folder.path()).unwrap(), folder.path())
+        let archive = Archive::open(files(folder.path()).unwrap(), folder.path())?;
+        Ok((folder, archive))
+    }
+
+    fn answered(archive: &Archive, address: &str) -> Stored {
+        archive.answer(&url(address), TaskKind::Page)
     }
 
     fn body(archive: &Archive, address: &str) -> String {
-        match archive.capture(&url(address)) {
-            Some(Capture::Body(fetched)) => String::from_utf8(fetched.body.to_vec()).unwrap(),
+        match answered(archive, address) {
+            Stored::Body(fetched) => String::from_utf8(fetched.body.to_vec()).unwrap(),
             other => panic!("{address}: {other:?}"),
         }
     }
@@ -262,22 +199,26 @@ mod tests {
         let plain = records.concat();
         let members: Vec<u8> = records.iter().flat_map(|r| pack(r).unwrap()).collect();
         for (bytes, name) in [(plain, "a.warc"), (members, "a.WARC.gz")] {
-            let archive = open(&bytes, name).unwrap();
+            let (_folder, archive) = open(&bytes, name).unwrap();
             assert_eq!(body(&archive, "http://a.test/"), "<p>first");
             assert_eq!(body(&archive, "http://a.test/c?d=1"), "<p>packed");
-            assert_eq!(body(&archive, "http://a.test/pdf"), "");
-            let status = |address: &str| match archive.capture(&url(address))? {
-                Capture::Status(status, to) => Some((status, to)),
-                Capture::Body(_) => None,
-            };
-            let to = Some(url("http://a.test/new"));
-            assert_eq!(status("http://a.test/old"), Some((301, to)));
-            assert_eq!(
-                archive.moved(&url("http://a.test/old")),
-                Some(url("http://a.test/new"))
-            );
-            assert_eq!(status("http://a.test/no"), Some((404, None)));
-            assert!(archive.capture(&url("http://a.test/new")).is_none());
+            assert_eq!(body(&archive, "http://a.test/pdf"), "%PDF");
+            let to = url("http://a.test/new");
+            for _ in 0..2 {
+                assert_eq!(archive.moved(&url("http://a.test/old")), Some(to.clone()));
+            }
+            assert!(matches!(
+                answered(&archive, "http://a.test/old"),
+                Stored::Redirect { status: 301, .. }
+            ));
+            assert!(matches!(
+                answered(&archive, "http://a.test/no"),
+                Stored::Failed(_)
+            ));
+            assert!(matches!(
+                answered(&archive, "http://a.test/new"),
+                Stored::Missing
+            ));
         }
     }
 
@@ -294,10 +235,10 @@ mod tests {
             &[b"WARC/1.1\r\nA: ".as_slice(), &[b'a'; 100_000]].concat(),
         ] {
             for bytes in [[&good, rest].concat(), [rest, b"\r\n", &good].concat()] {
-                let archive = open(&bytes, "a.warc").unwrap();
+                let (_folder, archive) = open(&bytes, "a.warc").unwrap();
                 assert_eq!(body(&archive, "http://a.test/"), "<p>a");
             }
-            let error = open(rest, "b.warc").unwrap_err().to_string();
+            let error = open(rest, "b.warc").err().unwrap().to_string();
             assert!(error.contains("no response"), "{error}");
         }
         let cut = pack(&good).unwrap();

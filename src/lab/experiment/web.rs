@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::warc::{self, Archive, ArchiveError, Capture};
+use super::warc::{self, Archive, ArchiveError};
 use crate::address::PageUrl;
 use crate::crawl::pipeline::Stored;
 use crate::lab::{Lab, LabError, LabResponse};
@@ -26,7 +26,7 @@ pub struct Web(Kind);
 
 enum Kind {
     Lab(Box<Lab>),
-    Archive(Archive),
+    Archive(Box<Archive>),
 }
 
 impl Web {
@@ -39,7 +39,7 @@ impl Web {
         Ok(Self(if files.is_empty() {
             Kind::Lab(Box::new(Lab::open(path)?))
         } else {
-            Kind::Archive(Archive::open(&files, path)?)
+            Kind::Archive(Box::new(Archive::open(files, path)?))
         }))
     }
 
@@ -61,7 +61,7 @@ impl Web {
         }
         let lab = match &self.0 {
             Kind::Lab(lab) => lab,
-            Kind::Archive(archive) => return archived(archive, url),
+            Kind::Archive(archive) => return archived(archive.answer(url, task.kind)),
         };
         let target = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
@@ -124,12 +124,11 @@ impl Web {
     }
 }
 
-/// The archived response of an address; an unknown one counts as missing.
-fn archived(archive: &Archive, url: &PageUrl) -> Stored {
-    match archive.capture(url) {
-        Some(Capture::Body(fetched)) => Stored::Body(fetched),
-        Some(Capture::Status(status, Some(to))) => Stored::Redirect { status, to },
-        Some(Capture::Status(..)) | None => missing(),
+/// An archived response. A web that does not change has no errors that pass.
+fn archived(stored: Stored) -> Stored {
+    match stored {
+        Stored::Failed(_) | Stored::Missing => missing(),
+        stored => stored,
     }
 }
 

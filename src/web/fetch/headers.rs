@@ -7,6 +7,7 @@ use reqwest::header::{
     HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
 };
 
+use super::error::{FetchError, Received};
 use crate::address::PageUrl;
 use crate::page::{TermsHeaders, Validators};
 
@@ -18,6 +19,39 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
         300 => headers.contains_key(LOCATION),
         _ => false,
     }
+}
+
+/// Where a stored answer with this status and these headers redirects to, by the rules of a
+/// fetch; `None` if it is no redirect.
+///
+/// # Errors
+///
+/// [`FetchError::BadRedirect`] if it has no usable target.
+pub fn stored_redirect(
+    from: &PageUrl,
+    status: u16,
+    lines: &[(String, Vec<u8>)],
+) -> Option<Result<PageUrl, FetchError>> {
+    let mut headers = HeaderMap::new();
+    for (_, value) in lines
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(LOCATION.as_str()))
+    {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            headers.append(LOCATION, value);
+        }
+    }
+    is_redirect(status, &headers).then(|| {
+        redirect_target(from, &headers).map_err(|why| FetchError::BadRedirect {
+            status,
+            retry_after: None,
+            why,
+            seen: Received {
+                status: Some(status),
+                ..Received::default()
+            },
+        })
+    })
 }
 
 /// The target of a redirect (RFC 9110 section 10.2.2), or why it is unusable.

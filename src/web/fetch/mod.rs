@@ -56,6 +56,7 @@ use crate::page::{Booking, Fetched, TaskKind, Validators, Wire};
 pub use body::HeldBytes;
 pub use client::check_authorities;
 pub use error::{FetchError, Phase, Received};
+pub use headers::stored_redirect;
 pub use options::{Options, SetupError};
 pub use outcome::outcome;
 

@@ -1,0 +1,362 @@
+//! The responses of any number of files, by address. An index of their places is in memory,
+//! with 16 bytes a response (48 while it is made); each record is read when it is asked for.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::http::{Response, ResponseError};
+use super::reader::{Entry, Item, ReadError, Reader};
+use super::record::{Kind, Record, Spot, Spots};
+use super::revisit::Seen;
+use crate::address::PageUrl;
+use crate::fs::IoError;
+use crate::progress::Step;
+
+/// How often progress is told, in bytes.
+const EVERY: u64 = 1 << 20;
+/// The most captures of one address that are looked at.
+const MOST: usize = 64;
+
+/// Why archives cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CapturesError {
+    /// A file cannot be opened.
+    #[error("{0}; give WARC or ARC files, or folders of them")]
+    Io(#[from] IoError),
+    /// A file cannot be read to its end.
+    #[error("{0}; check the disk, or leave the file out")]
+    Read(#[from] ReadError),
+}
+
+/// What the server of an address answered once.
+#[derive(Debug)]
+pub struct Capture {
+    /// The address.
+    pub url: PageUrl,
+    /// When it was asked, in milliseconds since 1970; `None` if the record has no date.
+    pub date: Option<u64>,
+    /// The answer, or why the record has none.
+    pub response: Result<Response, ResponseError>,
+}
+
+/// The responses of some files, by address.
+#[derive(Debug)]
+pub struct Captures {
+    files: Vec<PathBuf>,
+    /// By the hash of the address, and for each address in the order of the files.
+    places: Vec<(u64, u64)>,
+    spots: Spots,
+    seen: Seen,
+    /// The size of the files in bytes.
+    bytes: u64,
+    first: Option<u64>,
+}
+
+/// What one file has.
+#[derive(Default)]
+struct Found {
+    places: Vec<(u64, u64)>,
+    spots: Spots,
+    seen: Seen,
+    first: Option<u64>,
+}
+
+impl Captures {
+    /// Reads files to their ends, several at once. Damage is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file.
+    pub fn of(files: Vec<PathBuf>) -> Result<Self, CapturesError> {
+        let mut bytes = 0_u64;
+        for file in &files {
+            let about = file.metadata().map_err(IoError::at(file, "opening"))?;
+            bytes = bytes.saturating_add(about.len());
+        }
+        let step = Mutex::new(Step::begin("bytes indexed", Some(bytes)));
+        let found = Mutex::new(Vec::new());
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let work = || -> Result<(), CapturesError> {
+            while !failed.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(number) else { break };
+                let told = |more| lock(&step).advance(more);
+                let one = scan(file, u32::try_from(number).unwrap_or(u32::MAX), told)
+                    .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                lock(&found).push(one);
+            }
+            Ok(())
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..cores.min(files.len()))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let ended = workers.into_iter().map(|worker| match worker.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.collect::<Result<(), _>>()
+        })?;
+        drop(step);
+        let mut all = Self {
+            files: Vec::new(),
+            places: Vec::new(),
+            spots: Spots::default(),
+            seen: Seen::default(),
+            bytes,
+            first: None,
+        };
+        for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            all.add(one.places, &one.spots);
+            all.seen.append(one.seen);
+            all.first = match (all.first, one.first) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+        all.seen.sort();
+        // Packed spots are in order within a file, but for those of members with many records.
+        let Self { places, spots, .. } = &mut all;
+        places.sort_unstable_by_key(|(key, packed)| (*key, spots.unpack(*packed)));
+        places.shrink_to_fit();
+        all.files = files;
+        Ok(all)
+    }
+
+    fn add(&mut self, places: Vec<(u64, u64)>, spots: &Spots) {
+        for (key, packed) in places {
+            if let Some(spot) = spots.unpack(packed) {
+                let packed = self.spots.pack(spot);
+                self.places.push((key, packed));
+            }
+        }
+    }
+
+    /// The files, in their order.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The size of the files in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many responses and revisits there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is no response at all.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The earliest date of a response, in milliseconds since 1970.
+    pub fn first(&self) -> Option<u64> {
+        self.first
+    }
+
+    /// The captures of an address in the order of the files; at most so many bytes of each
+    /// body. The iterator reads one at a time.
+    pub fn at<'c>(
+        &'c self,
+        url: &'c PageUrl,
+        cap: usize,
+    ) -> impl Iterator<Item = Result<Capture, CapturesError>> + 'c {
+        let key = of_url(url);
+        let from = self.places.partition_point(|(known, _)| *known < key);
+        let all = self.places.get(from..).unwrap_or_default().iter();
+        let all = all.take_while(move |(known, _)| *known == key).take(MOST);
+        let read = move |(_, packed): &(u64, u64)| {
+            let spot = self.spots.unpack(*packed)?;
+            self.read(spot, cap).transpose()
+        };
+        // Another address may have the same hash.
+        all.filter_map(read)
+            .filter(|capture| capture.as_ref().map_or(true, |c| c.url == *url))
+    }
+
+    /// The capture at a place; `None` if none can be read there.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file.
+    pub fn read(&self, spot: Spot, cap: usize) -> Result<Option<Capture>, CapturesError> {
+        self.with(spot, |entry| self.capture(entry, cap))
+            .map(Option::flatten)
+    }
+
+    /// What a record says: of a response its own, of a revisit the head of its own and the
+    /// body of the record that it names. `None` for any other record, and for one that is
+    /// damaged or has no valid address.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file.
+    pub fn capture<R: Read>(
+        &self,
+        entry: &mut Entry<'_, R>,
+        cap: usize,
+    ) -> Result<Option<Capture>, CapturesError> {
+        if !has_answer(&entry.record) {
+            return Ok(None);
+        }
+        let uri = entry.record.uri.as_deref().unwrap_or_default();
+        let Ok(url) = PageUrl::parse(uri) else {
+            return Ok(None);
+        };
+        let mut response = Response::read(&mut *entry, cap);
+        if entry.finish()?.is_none() {
+            return Ok(None);
+        }
+        let record = &entry.record;
+        if let Ok(response) = &mut response {
+            response.cut |= record.header("warc-truncated").is_some();
+        }
+        if record.kind == Kind::Revisit
+            && let Some(spot) = self.seen.resolve(record)
+        {
+            let original = self.with(spot, |entry| {
+                let read = Response::read(&mut *entry, cap);
+                let cut = entry.record.header("warc-truncated").is_some();
+                Ok(entry.finish()?.map(|_| (read, cut)))
+            })?;
+            response = match (response, original.flatten()) {
+                (Ok(own), Some((Ok(original), cut))) => Ok(Response {
+                    body: original.body,
+                    truncated: original.truncated,
+                    cut: original.cut || cut,
+                    ..own
+                }),
+                // Some writers store no head with a revisit.
+                (Err(_), Some((original, _))) => original,
+                (own, None | Some(_)) => own,
+            };
+        }
+        Ok(Some(Capture {
+            url,
+            date: millis_of(record),
+            response,
+        }))
+    }
+
+    /// Calls `each` with the record at a place; `None` if there is none.
+    fn with<T>(
+        &self,
+        spot: Spot,
+        each: impl Fn(&mut Entry<'_, File>) -> Result<T, CapturesError>,
+    ) -> Result<Option<T>, CapturesError> {
+        let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
+        let Some(path) = self.files.get(at) else {
+            return Ok(None);
+        };
+        // A zstd dictionary and the version of an ARC stand at the beginning of a file. Where
+        // a record needs them, the file is read from there.
+        for from in [spot.offset, 0] {
+            let mut file = File::open(path).map_err(IoError::at(path, "opening"))?;
+            file.seek(SeekFrom::Start(from))
+                .map_err(IoError::at(path, "reading"))?;
+            let mut reader = Reader::new(file, path);
+            while let Some(item) = reader.next_item()? {
+                let mut entry = match item {
+                    Item::Record(entry) => entry,
+                    Item::Gap(_) if from > 0 => break,
+                    Item::Gap(_) => continue,
+                };
+                let here = (
+                    entry.record.offset.saturating_add(from),
+                    entry.record.inside.unwrap_or_default(),
+                );
+                if here == (spot.offset, spot.inside) {
+                    return each(&mut entry).map(Some);
+                }
+                if here > (spot.offset, spot.inside) {
+                    break;
+                }
+            }
+            if from == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a record is the answer of a web server.
+pub fn has_answer(record: &Record) -> bool {
+    matches!(record.kind, Kind::Response | Kind::Revisit) && record.is_http()
+}
+
+/// The lines of a `metadata` record of the type `application/warc-fields`, by name.
+pub fn fields(block: &mut impl Read) -> BTreeMap<String, String> {
+    /// No crawler writes more.
+    const MOST: u64 = 64 << 10;
+    let mut text = Vec::new();
+    // The reader tells of damage.
+    let _read = block.take(MOST).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    pairs.collect()
+}
+
+/// The date of a record in milliseconds since 1970.
+fn millis_of(record: &Record) -> Option<u64> {
+    let date = record.timestamp()?;
+    u64::try_from(date.as_millisecond()).ok()
+}
+
+fn of_url(url: &PageUrl) -> u64 {
+    xxh3_64(url.as_str().as_bytes())
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads one file.
+fn scan(path: &Path, number: u32, mut told: impl FnMut(u64)) -> Result<Found, CapturesError> {
+    let mut found = Found::default();
+    let mut reader = Reader::open(path)?;
+    let mut before = 0;
+    loop {
+        let position = reader.position();
+        if position.saturating_sub(before) >= EVERY {
+            told(position - before);
+            before = position;
+        }
+        let mut entry = match reader.next_item()? {
+            None => break,
+            Some(Item::Gap(_)) => continue,
+            Some(Item::Record(entry)) => entry,
+        };
+        if entry.finish()?.is_none() {
+            continue;
+        }
+        let spot = entry.record.spot(number);
+        found.seen.add(&entry.record, spot);
+        if !has_answer(&entry.record) {
+            continue;
+        }
+        let uri = entry.record.uri.as_deref().unwrap_or_default();
+        let Ok(url) = PageUrl::parse(uri) else {
+            continue;
+        };
+        let packed = found.spots.pack(spot);
+        found.places.push((of_url(&url), packed));
+        if let Some(date) = millis_of(&entry.record) {
+            found.first = Some(found.first.map_or(date, |first| first.min(date)));
+        }
+    }
+    told(reader.position().saturating_sub(before));
+    Ok(found)
+}

@@ -1,0 +1,154 @@
+//! The exchanges of some files one after another, each with what the crawler noted of it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use super::captures::{Capture, Captures, CapturesError, fields, has_answer};
+use super::gap::Gap;
+use super::reader::{Entry, Item, Reader};
+use super::record::{Kind, Spot};
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Walked {
+    /// An exchange.
+    Exchange(Box<Exchange>),
+    /// A part of a file that cannot be read.
+    Gap(Gap),
+}
+
+/// An answer, and what the crawler noted of it.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Where its first record begins.
+    pub spot: Spot,
+    /// The answer.
+    pub capture: Capture,
+    /// The fields of the `metadata` record behind it; none if there is no such record.
+    pub about: BTreeMap<String, String>,
+    /// How many bytes of the files were read up to here.
+    pub read: u64,
+}
+
+/// Reads all files in their order, and calls `each` until it returns false. What lies before
+/// `after` is passed over, and so is the exchange there. At most `cap` bytes of each body
+/// are kept.
+///
+/// # Errors
+///
+/// [`CapturesError`] names the file.
+pub fn walk(
+    captures: &Captures,
+    after: Option<Spot>,
+    cap: usize,
+    each: &mut dyn FnMut(Walked) -> bool,
+) -> Result<(), CapturesError> {
+    let mut before = 0_u64;
+    for (number, path) in captures.files().iter().enumerate() {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let after = after.filter(|after| after.file >= number);
+        if after.is_none_or(|after| after.file == number) {
+            let mut reader = Reader::open(path)?;
+            let mut walk = Walk {
+                captures,
+                number,
+                after,
+                cap,
+                before,
+                open: None,
+                each,
+            };
+            if !walk.through(&mut reader)? {
+                return Ok(());
+            }
+        }
+        let about = path.metadata();
+        before = before.saturating_add(about.map_or(0, |about| about.len()));
+    }
+    Ok(())
+}
+
+/// The walk through one file.
+struct Walk<'w> {
+    captures: &'w Captures,
+    number: u32,
+    after: Option<Spot>,
+    cap: usize,
+    /// The bytes of the files before.
+    before: u64,
+    /// The last exchange, whose metadata may follow, and the id of its first record.
+    open: Option<(Option<String>, Box<Exchange>)>,
+    each: &'w mut dyn FnMut(Walked) -> bool,
+}
+
+impl Walk<'_> {
+    /// Returns whether to go on.
+    fn through(&mut self, reader: &mut Reader<File>) -> Result<bool, CapturesError> {
+        loop {
+            let read = self.before.saturating_add(reader.position());
+            match reader.next_item()? {
+                None => return Ok(self.close()),
+                Some(Item::Gap(gap)) => {
+                    if !self.close() || !(self.each)(Walked::Gap(gap)) {
+                        return Ok(false);
+                    }
+                }
+                Some(Item::Record(mut entry)) => {
+                    let spot = entry.record.spot(self.number);
+                    if self.after.is_some_and(|after| spot <= after) {
+                        continue;
+                    }
+                    if has_answer(&entry.record) {
+                        if !self.close() {
+                            return Ok(false);
+                        }
+                        self.begin(&mut entry, spot, read)?;
+                    } else if entry.record.kind == Kind::Metadata {
+                        self.note(&mut entry);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        entry: &mut Entry<'_, File>,
+        spot: Spot,
+        read: u64,
+    ) -> Result<(), CapturesError> {
+        let capture = self.captures.capture(entry, self.cap)?;
+        let id = entry.record.header("warc-record-id").map(str::to_owned);
+        self.open = capture.map(|capture| {
+            let about = BTreeMap::new();
+            let exchange = Exchange {
+                spot,
+                capture,
+                about,
+                read,
+            };
+            (id, Box::new(exchange))
+        });
+        Ok(())
+    }
+
+    /// Takes the fields of a metadata record that belongs to the open exchange.
+    fn note(&mut self, entry: &mut Entry<'_, File>) {
+        let Some((id, exchange)) = &mut self.open else {
+            return;
+        };
+        let names = ["warc-concurrent-to", "warc-refers-to"];
+        let named = names.map(|name| entry.record.header(name));
+        let is_own = named.iter().flatten().any(|of| Some(*of) == id.as_deref());
+        if is_own {
+            exchange.about.extend(fields(entry));
+        }
+    }
+
+    fn close(&mut self) -> bool {
+        match self.open.take() {
+            Some((_, exchange)) => (self.each)(Walked::Exchange(exchange)),
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! `spoor replay JOB.toml --from FILE...`
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use spoor::archive::files;
+use spoor::config::Config;
+use spoor::corpus::before::{Before, Compared, Log};
+use spoor::daemon::replay::{self, Going, ReplayObserver, Replayed};
+use spoor::outputs::{Row, Table};
+use spoor::sanitize;
+
+use super::print_json;
+use super::screen::{self, Mode, counted};
+
+/// The shortest time between two changes of the line on a terminal.
+const REFRESH: Duration = Duration::from_millis(100);
+/// How often a plain line is written.
+const PLAIN: Duration = Duration::from_secs(30);
+/// The time over which rates are measured.
+const WINDOW: Duration = Duration::from_secs(30);
+/// Addresses that are printed of each list.
+const SHOWN: usize = 10;
+
+/// Run a job on the pages of an archive instead of the web: extract, score and keep them
+/// with the settings of the job, without a request. Run it again to resume it.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The job's TOML file. Its model must be there already.
+    job: PathBuf,
+    /// WARC or ARC files, or folders of them.
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    from: Vec<PathBuf>,
+    /// The folder for the results; by default beside the job's, with `-replay` behind its
+    /// name.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "dry_run")]
+    output: Option<PathBuf>,
+    /// Begin at the seeds and follow links, as a crawl does, instead of taking all pages.
+    #[arg(long)]
+    follow: bool,
+    /// Write nothing; print what would be kept, and what a crawl kept before.
+    #[arg(long)]
+    dry_run: bool,
+    /// With --dry-run: the earlier crawl to compare with, as a job's TOML file, its folder or
+    /// its log; by default the one whose folder holds the archive.
+    #[arg(long, value_name = "LOG OR JOB", requires = "dry_run")]
+    against: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replay {
+    pub fn run(self) -> Result<()> {
+        let config = Config::load(&self.job)?;
+        let files = files::listed(&self.from)?;
+        let log = match &self.against {
+            _ if !self.dry_run => None,
+            Some(path) => Some(log_at(path)?),
+            None => self.from.iter().find_map(|path| log_of(path)),
+        };
+        let mut progress = Progress {
+            before: log.map(Before::of).transpose()?,
+            ..Progress::default()
+        };
+        let how = replay::Replay {
+            files,
+            output: self.output,
+            follow: self.follow,
+            dry_run: self.dry_run,
+        };
+        let began = Instant::now();
+        let replayed = replay::replay(&config, &how, &mut progress);
+        screen::clear();
+        let replayed = replayed?;
+        let compared = match progress.before.take() {
+            Some(before) => Some(
+                before
+                    .compared()
+                    .context("the earlier log cannot be read")?,
+            ),
+            None => None,
+        };
+        if self.json {
+            return print_json(&Told::of(&replayed, &progress.seen, compared.as_ref()));
+        }
+        print!("{}", summary(&replayed, how.files.len(), began.elapsed()));
+        if self.dry_run {
+            print!("{}", dry(&progress.seen, compared.as_ref()));
+        }
+        Ok(())
+    }
+}
+
+/// The log that a user names.
+fn log_at(path: &Path) -> Result<Log> {
+    if path.is_dir() {
+        if Table::Log.is_there(path) {
+            return Ok(Log::Job(path.to_owned()));
+        }
+        bail!(
+            "{}: this folder has no {}; give the folder of a job",
+            path.display(),
+            Table::Log.name()
+        );
+    }
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        return Ok(Log::Job(Config::load(path)?.job_folder()));
+    }
+    Ok(Log::File(path.to_owned()))
+}
+
+/// The log of the crawl that wrote an archive, if that is in the crawl's folder.
+fn log_of(archive: &Path) -> Option<Log> {
+    let folder = archive.canonicalize().ok()?;
+    let job = folder
+        .ancestors()
+        .take(3)
+        .find(|at| Table::Log.is_there(at));
+    job.map(|job| Log::Job(job.to_owned()))
+}
+
+/// What a replay has met in this run.
+#[derive(Debug, Default, Clone, Serialize)]
+struct Seen {
+    pages: u64,
+    on_topic: u64,
+    kept: u64,
+    images: u64,
+}
+
+/// Shows the progress, and counts.
+#[derive(Default)]
+struct Progress {
+    seen: Seen,
+    before: Option<Before>,
+    drawn: Option<Instant>,
+    /// Pages and bytes at some moments.
+    samples: VecDeque<(Instant, u64, u64)>,
+}
+
+impl ReplayObserver for Progress {
+    fn say(&mut self, text: &str) {
+        screen::say(text);
+    }
+
+    fn row(&mut self, row: &Row<'_>) {
+        if row.outcome == "done" {
+            let is_page = row.document.is_some();
+            self.seen.pages += u64::from(is_page);
+            self.seen.on_topic += u64::from(row.on_topic == Some(true));
+            let is_kept = row.sentences.is_some() || row.documents.is_some();
+            self.seen.kept += u64::from(is_kept);
+            self.seen.images += u64::from(row.file.is_some());
+        }
+        if let Some(before) = &mut self.before {
+            before.meet(row);
+        }
+    }
+
+    fn going(&mut self, going: Going<'_>) {
+        let every = match screen::mode() {
+            Mode::Quiet | Mode::Json => return,
+            Mode::Terminal => REFRESH,
+            Mode::Lines => PLAIN,
+        };
+        let now = Instant::now();
+        let began = *self.drawn.get_or_insert(now);
+        if now.duration_since(began) < every {
+            return;
+        }
+        self.drawn = Some(now);
+        let line = self.line(going, now);
+        match screen::mode() {
+            Mode::Terminal => screen::show(line, false),
+            _ => screen::say(&line),
+        }
+    }
+}
+
+impl Progress {
+    /// Pages, images, the rate and the time left.
+    fn line(&mut self, going: Going<'_>, now: Instant) -> String {
+        let pages = going.counts.documents;
+        let read = going.bytes.map_or(0, |(read, _)| read);
+        self.samples.push_back((now, pages, read));
+        let is_old = |(at, ..): &(Instant, u64, u64)| now.duration_since(*at) >= WINDOW;
+        while self.samples.get(1).is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        let (at, pages_then, read_then) = self.samples.front().copied().unwrap_or((now, 0, 0));
+        let seconds = now.duration_since(at).as_secs_f64();
+        let rate = |more: u64| (seconds > 0.0).then(|| more as f64 / seconds);
+        let mut line = format!(
+            "{} pages, {} images",
+            counted(pages),
+            counted(going.counts.images)
+        );
+        if let Some(rate) = rate(pages.saturating_sub(pages_then)) {
+            line.push_str(&format!(", {rate:.0} pages a second"));
+        }
+        let Some((read, all)) = going.bytes.filter(|(_, all)| *all > 0) else {
+            return line;
+        };
+        line.push_str(&format!(", {} %", read.saturating_mul(100) / all));
+        if going.passes > 0 {
+            line.push_str(" of the archive once more, for images");
+        }
+        let rate = rate(read.saturating_sub(read_then)).filter(|rate| *rate > 0.0);
+        if let Some(rate) = rate {
+            let left = all.saturating_sub(read) as f64 / rate;
+            line.push_str(&format!(", {} left", span(left)));
+        }
+        line
+    }
+}
+
+/// A time in words.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3_600.0),
+    }
+}
+
+/// The result, for JSON.
+#[derive(Serialize)]
+struct Told<'r> {
+    folder: Option<&'r Path>,
+    complete: bool,
+    limit: Option<&'static str>,
+    responses: usize,
+    bytes: u64,
+    pages: u64,
+    images: u64,
+    /// In this run.
+    seen: &'r Seen,
+    passes: Option<u64>,
+    exchanges: Option<u64>,
+    left_out: Option<&'r std::collections::BTreeMap<String, u64>>,
+    not_led_to: Option<&'r std::collections::BTreeMap<String, u64>>,
+    queued: u64,
+    compared: Option<&'r Compared>,
+}
+
+impl<'r> Told<'r> {
+    fn of(replayed: &'r Replayed, seen: &'r Seen, compared: Option<&'r Compared>) -> Self {
+        let tally = replayed.tally.as_ref();
+        Self {
+            folder: replayed.folder.as_deref(),
+            complete: tally.is_none_or(|tally| tally.complete),
+            limit: replayed.limit,
+            responses: replayed.responses,
+            bytes: replayed.bytes,
+            pages: replayed.counts.documents,
+            images: replayed.counts.images,
+            seen,
+            passes: tally.map(|tally| tally.passes),
+            exchanges: tally.map(|tally| tally.exchanges),
+            left_out: tally.map(|tally| &tally.left_out),
+            not_led_to: tally.map(|tally| &tally.not_led_to),
+            queued: replayed.counts.queued_pages(),
+            compared,
+        }
+    }
+}
+
+fn row(name: &str, n: u64) -> String {
+    format!("{name:<44}{:>14}\n", counted(n))
+}
+
+/// What was done, for a terminal.
+fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
+    let counts = &replayed.counts;
+    let mut out = format!(
+        "replayed {} responses of {} in {}\n",
+        counted(replayed.responses as u64),
+        match files {
+            1 => "1 file".to_owned(),
+            n => format!("{} files", counted(n as u64)),
+        },
+        span(took.as_secs_f64()),
+    );
+    out.push_str(&row("pages", counts.documents));
+    out.push_str(&row("images", counts.images));
+    match &replayed.tally {
+        Some(tally) => {
+            for (why, n) in &tally.left_out {
+                out.push_str(&row(&format!("left out: {why}"), *n));
+            }
+            for (why, n) in &tally.not_led_to {
+                out.push_str(&row(&format!("pages not led to: {why}"), *n));
+            }
+        }
+        None => {
+            for (why, n) in counts.dropped.iter().filter(|(_, n)| **n > 0) {
+                out.push_str(&row(&format!("not taken: {}", why.name()), *n));
+            }
+        }
+    }
+    out.push_str(&row("links queued", counts.queued_pages()));
+    if let Some(limit) = replayed.limit {
+        out.push_str(&format!(
+            "ended by {limit}; raise it and run this again to go on\n"
+        ));
+    }
+    if let Some(folder) = &replayed.folder {
+        let job = folder.join("job.toml");
+        out.push_str(&format!(
+            "results in {}; see them with\n  spoor report {}\n",
+            folder.display(),
+            job.display()
+        ));
+    }
+    sanitize::shown(&out).into_owned()
+}
+
+/// What a dry run would keep, and what an earlier crawl kept.
+fn dry(seen: &Seen, compared: Option<&Compared>) -> String {
+    let Some(compared) = compared else {
+        let mut out = row("on topic", seen.on_topic);
+        out.push_str(&row("pages that would be kept", seen.kept));
+        out.push_str("nothing is written\n");
+        return out;
+    };
+    let mut out = format!("\n{:<30}{:>14}{:>14}\n", "", "before", "now");
+    for (name, (before, now)) in [
+        ("pages", compared.pages),
+        ("on topic", compared.on_topic),
+        ("pages kept", compared.kept),
+        ("images kept", compared.images),
+    ] {
+        let (before, now) = (counted(before), counted(now));
+        out.push_str(&format!("{name:<30}{before:>14}{now:>14}\n"));
+    }
+    for (name, (n, urls)) in [
+        ("pages kept before and not now", &compared.lost),
+        ("pages kept now and not before", &compared.gained),
+        ("images kept before and not now", &compared.lost_images),
+        ("images kept now and not before", &compared.gained_images),
+    ] {
+        out.push_str(&row(name, *n));
+        for url in urls.iter().take(SHOWN) {
+            out.push_str(&format!("  {}\n", sanitize::shown(url)));
+        }
+        let more = n.saturating_sub(SHOWN as u64);
+        if more > 0 && !urls.is_empty() {
+            out.push_str(&format!("  and {} more\n", counted(more)));
+        }
+    }
+    out.push_str("nothing is written\n");
+    out
+}

@@ -1,0 +1,174 @@
+//! The answers that an archive has, as a fetch would have given them.
+
+use std::time::Duration;
+
+use super::replay::{Reply, Stored};
+use crate::address::PageUrl;
+use crate::archive::captures::{Capture, Captures, CapturesError};
+use crate::archive::http::{Response, ResponseError};
+use crate::page::{Fetched, Outcome, Task, TaskKind};
+use crate::web::fetch::{self, FetchError, Received, stored_redirect};
+
+/// The longest body of a robots.txt or a tdmrep.json that is read, in bytes.
+const FILE_CAP: usize = 1 << 20;
+/// The longest chain of redirects to such a file.
+const MOST_MOVES: usize = 5;
+
+/// The longest bodies that a crawl reads, in bytes; longer ones are cut, and longer images
+/// dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct Caps {
+    /// Of a page.
+    pub page: usize,
+    /// Of an image.
+    pub image: usize,
+    /// Of a sitemap.
+    pub sitemap: usize,
+}
+
+impl Caps {
+    /// The longest of all.
+    pub fn longest(&self) -> usize {
+        self.page.max(self.image)
+    }
+
+    fn of(&self, kind: TaskKind) -> usize {
+        match kind {
+            TaskKind::Page => self.page,
+            TaskKind::Image => self.image,
+            TaskKind::Sitemap => self.sitemap,
+            TaskKind::Robots | TaskKind::Tdmrep => FILE_CAP,
+        }
+    }
+}
+
+/// An archive that is asked as the web is.
+pub struct Shelf {
+    captures: Captures,
+    caps: Caps,
+}
+
+impl Shelf {
+    /// The answers of `captures`.
+    pub fn new(captures: Captures, caps: Caps) -> Self {
+        Self { captures, caps }
+    }
+
+    /// The archive.
+    pub fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
+    /// The longest bodies that are read.
+    pub fn caps(&self) -> Caps {
+        self.caps
+    }
+
+    /// The answer to a task. Of several captures it is the first one that settles the task:
+    /// an error after which a crawl would ask again is passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file that cannot be read.
+    pub fn answer(&self, task: &Task) -> Result<Reply, CapturesError> {
+        match task.kind {
+            TaskKind::Robots | TaskKind::Tdmrep => self.host_file(task),
+            kind => self.first(&task.url, kind),
+        }
+    }
+
+    /// The answer of an address to a task of a kind, as [`Self::answer`]; redirects of the
+    /// files of a host are not followed.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file that cannot be read.
+    pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, CapturesError> {
+        for capture in self.captures.at(url, self.caps.of(kind)) {
+            let Capture { date, response, .. } = capture?;
+            let stored = stored(url, kind, response, self.caps);
+            if settles(kind, &stored) {
+                return Ok(Reply {
+                    stored,
+                    dated: date,
+                });
+            }
+        }
+        let (stored, dated) = (Stored::Missing, None);
+        Ok(Reply { stored, dated })
+    }
+
+    /// A file that speaks for a host. Redirects are followed here, so that one answer settles
+    /// what the host permits.
+    fn host_file(&self, task: &Task) -> Result<Reply, CapturesError> {
+        let mut url = task.url.clone();
+        for _ in 0..=MOST_MOVES {
+            let reply = self.first(&url, task.kind)?;
+            match reply.stored {
+                Stored::Redirect { to, .. } => url = to,
+                _ => return Ok(reply),
+            }
+        }
+        let (stored, dated) = (Stored::Missing, None);
+        Ok(Reply { stored, dated })
+    }
+}
+
+/// Whether a crawl would not ask again after this answer.
+pub(super) fn settles(kind: TaskKind, stored: &Stored) -> bool {
+    match stored {
+        Stored::Failed(error) => !matches!(fetch::outcome(kind, error), Outcome::Retry { .. }),
+        Stored::Body(_) | Stored::Redirect { .. } | Stored::Missing => true,
+    }
+}
+
+/// A stored response, as a fetch of the same bytes gives it.
+pub(super) fn stored(
+    url: &PageUrl,
+    kind: TaskKind,
+    response: Result<Response, ResponseError>,
+    caps: Caps,
+) -> Stored {
+    let response = match response {
+        Ok(response) => response,
+        Err(error) => {
+            return Stored::Failed(FetchError::Decoding {
+                host: url.host().to_owned(),
+                why: error.to_string(),
+                seen: Received::default(),
+            });
+        }
+    };
+    let status = response.status;
+    let seen = Received {
+        status: Some(status),
+        bytes: 0,
+        elapsed: Duration::ZERO,
+    };
+    match stored_redirect(url, status, &response.headers) {
+        Some(Ok(to)) => return Stored::Redirect { status, to },
+        Some(Err(error)) => return Stored::Failed(error),
+        None => {}
+    }
+    if !(200..=299).contains(&status) {
+        return Stored::Failed(FetchError::Status {
+            status,
+            retry_after: None,
+            seen,
+        });
+    }
+    let cap = caps.of(kind);
+    let mut fetched: Fetched = response.into_fetched();
+    if fetched.body.len() > cap {
+        fetched.body.truncate(cap);
+        fetched.truncated = true;
+    }
+    if kind == TaskKind::Image && fetched.truncated {
+        return Stored::Failed(FetchError::TooLarge {
+            cap,
+            declared: None,
+            seen,
+        });
+    }
+    Stored::Body(Box::new(fetched))
+}

@@ -1,0 +1,420 @@
+//! Runs a job on an archive instead of the web.
+//!
+//! The results are in a folder of their own, as of a crawl. A replay that was killed goes on
+//! where it was; a folder with another crawl is refused.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::DaemonError;
+use super::wiring::reader;
+use crate::address::PageUrl;
+use crate::archive::captures::{Captures, CapturesError};
+use crate::clock::now;
+use crate::config::{Config, Name, Recrawl};
+use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
+use crate::crawl::frontier::{Counts, Frontier};
+use crate::crawl::pipeline::{self, Caps, Crawl, Reading, Shelf, Tally};
+use crate::crawl::train::TrainError;
+use crate::daemon::control;
+use crate::fs::{IoError, atomic, beneath};
+use crate::metrics::Metrics;
+use crate::outputs::Row;
+use crate::topic::model::Model;
+use crate::topic::strategy::Learned;
+use crate::web::fetch::Options;
+
+/// The file in the folder of a replay that names what is replayed.
+const RECORD: &str = "replay.json";
+
+/// Why an archive cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The folder for the results has others already.
+    #[error(
+        "{}: this folder has the results of {what}; name another one with --output, or remove it",
+        folder.display()
+    )]
+    Taken {
+        /// The folder.
+        folder: PathBuf,
+        /// What the results are of.
+        what: &'static str,
+    },
+    /// The folder's name is not that of a job.
+    #[error("{}: the last part of the path is the name of the new job: {why}", folder.display())]
+    Name {
+        /// The folder.
+        folder: PathBuf,
+        /// The problem.
+        why: String,
+    },
+    /// There is no model.
+    #[error(
+        "{}: the job has no model, and a replay fetches no texts to train on; \
+         run `spoor train JOB` first",
+        .0.display()
+    )]
+    NoModel(PathBuf),
+    /// The files have no response.
+    #[error("these files have no response of a web server; give the WARC files of a crawl")]
+    Empty,
+    /// A crawl in the archive has nowhere to begin.
+    #[error("the job has no seed, so there is nowhere to begin; list addresses under seeds.urls")]
+    NoSeed,
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] CapturesError),
+    /// A file or folder cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The job cannot run.
+    #[error(transparent)]
+    Job(#[from] DaemonError),
+}
+
+/// How an archive is replayed.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// The archives.
+    pub files: Vec<PathBuf>,
+    /// The folder for the results; by default beside that of the job, with `-replay` behind
+    /// its name.
+    pub output: Option<PathBuf>,
+    /// Whether links are followed from the seeds, instead of taking all pages.
+    pub follow: bool,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+}
+
+/// Receives the progress of a replay.
+pub trait ReplayObserver {
+    /// A step, in words.
+    fn say(&mut self, text: &str);
+    /// A finished task.
+    fn row(&mut self, row: &Row<'_>);
+    /// How far it has come.
+    fn going(&mut self, going: Going<'_>);
+}
+
+/// How far a replay has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Going<'g> {
+    /// The counters, over all runs.
+    pub counts: &'g Counts,
+    /// How many bytes of the archive were read, and how many there are; `None` where links
+    /// are followed, because nobody knows how many.
+    pub bytes: Option<(u64, u64)>,
+    /// How often the archive was read before.
+    pub passes: u64,
+}
+
+/// The result of a replay.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// The folder with the results; `None` of a dry run.
+    pub folder: Option<PathBuf>,
+    /// The counters, over all runs.
+    pub counts: Counts,
+    /// What was done with the exchanges of the archive; `None` where links were followed.
+    pub tally: Option<Tally>,
+    /// The limit of the job that ended it.
+    pub limit: Option<&'static str>,
+    /// How many responses the archive has.
+    pub responses: usize,
+    /// The size of its files in bytes.
+    pub bytes: u64,
+}
+
+/// What a folder of results was replayed from.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Sources {
+    follow: bool,
+    files: Vec<SourceFile>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SourceFile {
+    file: PathBuf,
+    bytes: u64,
+}
+
+/// Replays archives with the settings of a job. Call it on a thread that may block.
+///
+/// # Errors
+/// [`ReplayError`]; everything committed before is kept, and the replay can be resumed.
+pub fn replay(
+    config: &Config,
+    how: &Replay,
+    observer: &mut dyn ReplayObserver,
+) -> Result<Replayed, ReplayError> {
+    let model_folder = config.model_folder();
+    if !Model::exists(&model_folder) {
+        return Err(ReplayError::NoModel(model_folder));
+    }
+    let seeds = config.seeds.read().map_err(DaemonError::from)?;
+    if how.follow && seeds.is_empty() {
+        return Err(ReplayError::NoSeed);
+    }
+    let sources = Sources::of(how)?;
+    let scratch = how.dry_run.then(Scratch::new).transpose()?;
+    let own = of_replay(config, how, scratch.as_ref())?;
+    let folder = own.job_folder();
+    if scratch.is_none() {
+        sources.settle(&folder)?;
+    }
+    copy_takedowns(&config.job_folder(), &folder)?;
+    observer.say("finding the responses of the archive");
+    let captures = Captures::of(how.files.clone())?;
+    if captures.is_empty() {
+        return Err(ReplayError::Empty);
+    }
+    let (responses, bytes) = (captures.len(), captures.bytes());
+    let shelf = Shelf::new(captures, caps(config));
+    let model =
+        Model::load(&model_folder).map_err(|error| DaemonError::from(TrainError::from(error)))?;
+    let mut run = Run {
+        config: &own,
+        shelf: &shelf,
+        model: &model,
+        seeds: &seeds,
+        follow: how.follow,
+        discards: how.dry_run,
+    };
+    let (counts, tally, limit) = run.go(observer)?;
+    Ok(Replayed {
+        folder: scratch.is_none().then_some(folder),
+        counts,
+        tally,
+        limit,
+        responses,
+        bytes,
+    })
+}
+
+/// One run of a replay.
+struct Run<'r> {
+    config: &'r Config,
+    shelf: &'r Shelf,
+    model: &'r Model,
+    seeds: &'r [PageUrl],
+    follow: bool,
+    discards: bool,
+}
+
+impl Run<'_> {
+    fn go(
+        &mut self,
+        observer: &mut dyn ReplayObserver,
+    ) -> Result<(Counts, Option<Tally>, Option<&'static str>), DaemonError> {
+        let config = self.config;
+        let captures = self.shelf.captures();
+        // The clock of the replay is that of the archive.
+        let clock = captures.first().unwrap_or_else(now);
+        let OpenJob {
+            lock,
+            mut frontier,
+            mut outputs,
+            resumed,
+        } = checkpoint::open(config, clock)?;
+        if self.discards {
+            outputs.discard();
+        }
+        if resumed {
+            observer.say(&format!(
+                "resuming {}: {} pages done",
+                config.job_folder().display(),
+                frontier.counts().documents
+            ));
+        }
+        let learned = Learned::new(&config.strategy, self.model.contrast.as_ref());
+        let reading = Reading::from(reader(config, self.model, Metrics::new()?, &learned)?);
+        frontier.set_rating(reading.now())?;
+        frontier.catch_up_takedowns(clock)?;
+        frontier.add_seeds(self.seeds, clock)?;
+        let observer = RefCell::new(observer);
+        let follow = self.follow;
+        let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
+            let mut observer = observer.borrow_mut();
+            if let Some(row) = row {
+                observer.row(row);
+            }
+            if follow {
+                observer.going(Going {
+                    counts: frontier.counts(),
+                    bytes: None,
+                    passes: 0,
+                });
+            }
+        };
+        let limits = control::limits(config);
+        let mut handler = Crawl::new(reading, outputs, limits, &mut progress);
+        let tally = if follow {
+            let shelf = self.shelf;
+            let mut answer = |task: &_| Ok(shelf.answer(task)?);
+            pipeline::replay(&mut frontier, &mut answer, &mut handler, clock)?;
+            None
+        } else {
+            let bytes = captures.bytes();
+            let mut tell = |told: pipeline::Told<'_>| {
+                observer.borrow_mut().going(Going {
+                    counts: told.counts,
+                    bytes: Some((told.tally.read_bytes(), bytes)),
+                    passes: told.tally.passes,
+                });
+            };
+            Some(pipeline::rerun(
+                &mut frontier,
+                self.shelf,
+                &mut handler,
+                &mut tell,
+            )?)
+        };
+        let limit = handler.limit_reached();
+        let counts = frontier.counts().clone();
+        drop(handler);
+        frontier.close()?;
+        drop(lock);
+        Ok((counts, tally, limit))
+    }
+}
+
+/// The job of the replay: that of the crawl, in a folder of its own. Nothing is archived or
+/// visited again.
+fn of_replay(
+    config: &Config,
+    how: &Replay,
+    scratch: Option<&Scratch>,
+) -> Result<Config, ReplayError> {
+    let mut own = config.clone();
+    own.model.name = Some(config.model_name().clone());
+    own.archive.enabled = false;
+    own.recrawl = Recrawl::default();
+    own.seeds.watch.clear();
+    let default = || {
+        let name = format!("{}-replay", config.job.name.as_str());
+        config.job.folder.join(name)
+    };
+    let folder = match scratch {
+        Some(scratch) => scratch.0.join("dry-run"),
+        None => how.output.clone().unwrap_or_else(default),
+    };
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    own.job.name = Name::parse(&name).map_err(|why| ReplayError::Name {
+        folder: folder.clone(),
+        why,
+    })?;
+    own.job.folder = folder.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(own)
+}
+
+fn caps(config: &Config) -> Caps {
+    let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    Caps {
+        page: size(config.network.max_page_bytes.bytes()),
+        image: size(config.images.max_bytes.bytes()),
+        sitemap: Options::default().sitemap_cap,
+    }
+}
+
+impl Sources {
+    fn of(how: &Replay) -> Result<Self, ReplayError> {
+        let mut files = Vec::new();
+        for path in &how.files {
+            let read = path.canonicalize().and_then(|file| {
+                let bytes = file.metadata()?.len();
+                Ok(SourceFile { file, bytes })
+            });
+            files.push(read.map_err(IoError::at(path, "opening"))?);
+        }
+        let follow = how.follow;
+        Ok(Self { follow, files })
+    }
+
+    /// Makes the folder this replay's own, if it is nobody's.
+    fn settle(&self, folder: &Path) -> Result<(), ReplayError> {
+        let path = folder.join(RECORD);
+        let taken = |what| ReplayError::Taken {
+            folder: folder.to_owned(),
+            what,
+        };
+        match std::fs::read(&path) {
+            Ok(known) => {
+                let known: Option<Self> = serde_json::from_slice(&known).ok();
+                return if known.as_ref() == Some(self) {
+                    Ok(())
+                } else {
+                    Err(taken("a replay of other files, or with another --follow"))
+                };
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(IoError::at(&path, "reading")(error).into()),
+        }
+        let has_something = folder
+            .read_dir()
+            .is_ok_and(|mut entries| entries.next().is_some());
+        if has_something {
+            return Err(taken("something else"));
+        }
+        std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        atomic::write_bytes(folder, RECORD, text.as_bytes())
+            .map_err(IoError::at(&path, "writing"))?;
+        Ok(())
+    }
+}
+
+/// What was taken down from the job is not taken from its archive either.
+fn copy_takedowns(from: &Path, to: &Path) -> Result<(), ReplayError> {
+    let path = from.join(TAKEDOWNS);
+    // It also refuses a list that is damaged or lost.
+    checkpoint::takedowns(from).map_err(DaemonError::from)?;
+    let text = match beneath::read_to_string(from, TAKEDOWNS) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(IoError::at(&path, "reading"))?,
+    };
+    std::fs::create_dir_all(to).map_err(IoError::at(to, "making the folder"))?;
+    let own = to.join(TAKEDOWNS);
+    let known = match beneath::read_to_string(to, TAKEDOWNS) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(IoError::at(&own, "reading"))?,
+    };
+    // The results may have had takedowns of their own since.
+    let new = text
+        .lines()
+        .filter(|line| !known.lines().any(|k| k == *line));
+    let all: String = known
+        .lines()
+        .chain(new)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    atomic::write_bytes(to, TAKEDOWNS, all.as_bytes()).map_err(IoError::at(&own, "writing"))?;
+    Ok(())
+}
+
+/// A folder that is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, ReplayError> {
+        let folder = std::env::temp_dir().join(format!("spoor-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!("{} is left behind: {error}", self.0.display());
+        }
+    }
+}
+
+impl From<OpenError> for ReplayError {
+    fn from(error: OpenError) -> Self {
+        Self::Job(error.into())
+    }
+}
