@@ -22,8 +22,7 @@ pub enum Compression {
     /// As members of gzip, which every program reads.
     #[default]
     Gzip,
-    /// As frames of zstd (RFC 8878), which are smaller and cost less, but which few programs
-    /// read yet.
+    /// As frames of zstd (RFC 8878), which are smaller, but which few programs read yet.
     Zstd(Option<Dictionary>),
 }
 

@@ -458,7 +458,7 @@ choice! {
     pub enum ArchiveCompression = "a compression" {
         /// gzip, which every program for archives reads.
         Gzip = "gzip",
-        /// zstd: smaller, and cheaper to write and to read, but few programs read it yet.
+        /// zstd: smaller, but few programs read it yet.
         Zstd = "zstd",
     }
 }

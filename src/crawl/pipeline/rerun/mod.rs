@@ -6,10 +6,11 @@
 //! ```
 //!
 //! An answer is processed as soon as it is read. Its task is claimed from the frontier when
-//! everything before it is committed, so what is kept is the same on any number of cores. (The
-//! links of a page are rated with what a strategy has learned when the page is processed, which
-//! may differ by a few pages; no page is chosen by that here.) The claim may bring terms of use that were not known when the processing began; then the
-//! answer is processed once more.
+//! everything before it is committed, so what is kept is the same on any number of cores.
+//! (The links of a page are rated with what a strategy has learned when the page is
+//! processed, which may differ by a few pages; no page is chosen by that here.) The claim may
+//! bring terms of use that were not known when the processing began; then the answer is
+//! processed once more.
 //!
 //! The place of an exchange is committed in its batch, so a run that was killed goes on
 //! behind the last one.
