@@ -1,5 +1,5 @@
 //! The responses of any number of files, by address. An index of their places is in memory,
-//! with 16 bytes a response (48 while it is made); each record is read when it is asked for.
+//! with 16 bytes a response (up to 48 while it is made); each record is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -114,8 +114,16 @@ impl Captures {
             bytes,
             first: None,
         };
-        for one in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            all.add(one.places, &one.spots);
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let responses: usize = found.iter().map(|one| one.places.len()).sum();
+        for one in found {
+            if one.places.len() == responses {
+                // As they are, since copies of millions take room.
+                (all.places, all.spots) = (one.places, one.spots);
+            } else {
+                all.places.reserve_exact(responses - all.places.len());
+                all.add(one.places, &one.spots);
+            }
             all.seen.append(one.seen);
             all.first = match (all.first, one.first) {
                 (Some(a), Some(b)) => Some(a.min(b)),
