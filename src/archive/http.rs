@@ -94,6 +94,23 @@ impl Response {
         Ok(response)
     }
 
+    /// The status and the headers alone. The block is read behind them by the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`ResponseError`] says what is wrong with the head.
+    pub fn head(mut block: impl BufRead) -> Result<Self, ResponseError> {
+        let head = read_head(&mut block)?;
+        let (status, headers) = parse_head(&head)?;
+        Ok(Self {
+            status,
+            headers,
+            body: Bytes::new(),
+            truncated: false,
+            cut: false,
+        })
+    }
+
     /// The first value of a name, whatever its case.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let mut all = self.headers.iter();

@@ -19,6 +19,10 @@
 //! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
 //! | `files` | which files are archives, by their names | nothing |
 //! | `compression` | records to members of gzip or frames of zstd | zstd |
+//! | `surt` | the key by which indexes are sorted | nothing |
+//! | `cdxj` | a line of an index | gap, surt |
+//! | `select` | which captures are wanted | cdxj, surt |
+//! | `index` | the captures of files, sorted by address | cdxj, check, gap, http, reader, record |
 //! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
 //!
@@ -31,6 +35,7 @@
 
 mod body;
 pub mod captures;
+pub mod cdxj;
 pub mod check;
 mod compression;
 mod decode;
@@ -40,10 +45,13 @@ pub mod gap;
 mod gzip;
 mod head;
 pub mod http;
+pub mod index;
 pub mod reader;
 pub mod record;
 pub mod revisit;
+pub mod select;
 mod separator;
+pub mod surt;
 #[cfg(test)]
 mod tests;
 pub mod walk;

@@ -1,6 +1,7 @@
-//! `spoor archive check|stats FILE...`
+//! `spoor archive check|stats|index FILE...`
 
 mod check;
+mod index;
 mod stats;
 
 use std::path::PathBuf;
@@ -28,6 +29,16 @@ enum Work {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Write a CDXJ index: a line for each capture, sorted by address and time. A run that
+    /// was killed goes on where it was.
+    Index {
+        /// The files, or folders of them.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The index to write.
+        #[arg(long, short, value_name = "INDEX")]
+        output: PathBuf,
+    },
     /// Count the stored pages by status, encoding, type, language, host, size and year.
     Stats {
         /// The files, or folders of them.
@@ -41,6 +52,7 @@ impl Archive {
     pub fn run(self) -> Result<u8> {
         match self.what {
             Work::Check { files } => check::run(&files, self.json),
+            Work::Index { files, output } => index::run(&files, &output, self.json),
             Work::Stats { files } => stats::run(&files, self.json).map(|()| 0),
         }
     }

@@ -1,0 +1,150 @@
+//! The index of many files.
+//!
+//! Each file is read on its own, on all cores, and its sorted lines are kept in a folder
+//! beside the index until that is complete. So a run that was killed reads only the files
+//! that it had not finished.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::lines::{FileLines, each_line};
+use super::sorted::{Runs, merge};
+use crate::archive::check::on_all_cores;
+use crate::archive::reader::ReadError;
+use crate::fs::IoError;
+
+/// Why there is no index.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// The operating system reported an error.
+    #[error("{0}; run the same command again to go on")]
+    Io(#[from] IoError),
+    /// A file cannot be read to its end.
+    #[error("{0}; check the disk, or leave the file out")]
+    Read(#[from] ReadError),
+}
+
+/// What an index has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Indexed {
+    /// The files.
+    pub files: u64,
+    /// The lines: responses, revisits and resources.
+    pub lines: u64,
+    /// Gaps in the files; `spoor archive check` lists them.
+    pub gaps: u64,
+}
+
+/// The sorted lines of one file, as they are kept until the index is complete.
+#[derive(Debug, Serialize, Deserialize)]
+struct Part {
+    runs: Vec<PathBuf>,
+    gaps: u64,
+}
+
+/// The folder that keeps what is finished, beside the index.
+fn parts_of(output: &Path) -> PathBuf {
+    with_ending(output, ".parts")
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Writes the index of files to `output`. Lines name a file by its name without folders.
+///
+/// # Errors
+///
+/// [`IndexError`] names the file. What is finished is kept, and the next run goes on from
+/// there.
+pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, IndexError> {
+    let folder = parts_of(output);
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+    let parts = on_all_cores(files, "bytes indexed", |path, told| {
+        part(path, &folder, told)
+    });
+    let parts = parts.map_err(IoError::at(output, "reading the files of"))?;
+    let mut indexed = Indexed::default();
+    let mut runs = Vec::new();
+    for part in parts {
+        let part = part?;
+        indexed.files += 1;
+        indexed.gaps += part.gaps;
+        runs.extend(part.runs);
+    }
+    let unfinished = with_ending(output, ".part");
+    let file = File::create(&unfinished).map_err(IoError::at(&unfinished, "creating"))?;
+    let mut out = BufWriter::new(file);
+    indexed.lines = merge(runs, &folder, &mut out)?;
+    put(out, &unfinished, output)?;
+    std::fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
+    Ok(indexed)
+}
+
+/// The index of one file beside it, under its name with `.cdxj` behind it.
+///
+/// # Errors
+///
+/// [`IndexError`] names the file.
+pub fn beside(file: &Path) -> Result<Indexed, IndexError> {
+    index(&[file.to_owned()], &with_ending(file, ".cdxj"))
+}
+
+fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoError> {
+    let file = out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error);
+    let written = file
+        .and_then(|file| file.sync_all())
+        .and_then(|()| std::fs::rename(unfinished, output));
+    written.map_err(IoError::at(output, "writing"))
+}
+
+/// The lines of a file: those of an earlier run if the file is still the same.
+fn part(path: &Path, folder: &Path, told: &dyn Fn(u64)) -> Result<Part, IndexError> {
+    let about = path.metadata().map_err(IoError::at(path, "reading"))?;
+    let changed = about.modified().ok();
+    let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let changed = changed.map_or(0, |time| time.as_nanos());
+    let length = about.len();
+    let key = format!("{} {length} {changed}", path.display());
+    let beginning = folder.join(format!("{:016x}", xxh3_64(key.as_bytes())));
+    let done = with_ending(&beginning, ".done");
+    if let Ok(bytes) = std::fs::read(&done)
+        && let Ok(part) = serde_json::from_slice::<Part>(&bytes)
+    {
+        told(length);
+        return Ok(part);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut runs = Runs::new(beginning);
+    let FileLines { gaps, .. } =
+        each_line::<IndexError>(
+            file,
+            path,
+            &name,
+            told,
+            |line| Ok(runs.add(line.to_text())?),
+        )?;
+    let part = Part {
+        runs: runs.finish()?,
+        gaps,
+    };
+    let unfinished = with_ending(&done, ".part");
+    let created = File::create(&unfinished).map_err(IoError::at(&unfinished, "creating"))?;
+    let mut out = BufWriter::new(created);
+    // Paths and numbers always serialise, but for paths that are no text.
+    let text = serde_json::to_vec(&part).unwrap_or_default();
+    out.write_all(&text)
+        .map_err(IoError::at(&unfinished, "writing"))?;
+    put(out, &unfinished, &done)?;
+    Ok(part)
+}
