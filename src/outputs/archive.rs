@@ -6,7 +6,8 @@ use std::path::Path;
 use super::OutputError;
 use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken, copy_without};
-use super::segments::{Label, Naming};
+use super::segments::{Label, Naming, OPEN};
+use crate::archive::index::INDEX;
 use crate::archive::writer::{Compression, beginning};
 use crate::clock::timestamp;
 
@@ -38,6 +39,10 @@ impl Output for Archive {
 
     fn is_optional(&self) -> bool {
         true
+    }
+
+    fn index_of(&self, name: &str) -> Option<String> {
+        (!name.ends_with(OPEN)).then(|| format!("{name}{INDEX}"))
     }
 
     fn rewrite(

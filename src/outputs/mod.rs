@@ -17,12 +17,13 @@
 //! Reading order: this file, `output` (the list of growing outputs), `append` (append-only
 //! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
 //! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
-//! and documents), `rows` and `rotate` (reading and writing tables of several files),
+//! and documents), `rows` and `rotate` (reading and writing tables of several files), `chores` (work on complete files),
 //! `undo`, `remove`, `samples` (locking samples for reading or removal), `texts` (the
 //! sentences of each page).
 
 mod append;
 mod archive;
+mod chores;
 mod document;
 mod known;
 mod list;
@@ -68,10 +69,10 @@ use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
+use chores::{Chore, Chores};
 use known::{Entry, Known, KnownImages};
 use list::OUTPUTS;
 use output::{Open, Output, Stamp};
-use rotate::Packer;
 use sightings::{Change, Sightings};
 
 /// Why an output cannot be written or read.
@@ -191,7 +192,7 @@ pub struct Outputs {
     generation: u64,
     sightings: Sightings,
     memory: KnownImages,
-    packer: Packer,
+    chores: Chores,
     /// The size in bytes at which a table starts a new file.
     rotate: u64,
     /// What is said of the crawl in its archive.
@@ -234,12 +235,15 @@ impl Outputs {
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         make_folder(folder, "images")?;
         let mut open = BTreeMap::new();
-        let mut packer = Packer::default();
+        let mut chores = Chores::default();
         for output in OUTPUTS {
             let position = known.as_ref().map(|stamp| stamp.of(output));
             open.insert(output.name(), Open::at(output, folder, position)?);
             for name in output::unpacked(output, folder)? {
-                packer.add(folder, name);
+                chores.add(folder, Chore::Pack(name));
+            }
+            for name in output::unindexed(output, folder)? {
+                chores.add(folder, Chore::Index(name));
             }
         }
         // After the lost effects were undone.
@@ -250,7 +254,7 @@ impl Outputs {
             generation,
             sightings: Sightings::new(folder),
             memory: KnownImages::default(),
-            packer,
+            chores,
             rotate: ROTATE,
             about: About::default(),
             marks: known.map(Stamp::into_marks).unwrap_or_default(),
@@ -327,7 +331,7 @@ impl Outputs {
         let limit = self.rotate;
         let open = self.opened(output)?;
         if let Some(name) = open.rotate(limit)? {
-            self.packer.add(&self.folder, name);
+            self.chores.add(&self.folder, Chore::Pack(name));
         }
         self.opened(output)?.append(bytes)
     }
@@ -378,7 +382,11 @@ impl Outputs {
         let label = self.about.label(now);
         let archive = self.opened(&archive::Archive)?;
         if archive.is_full() {
+            let complete = archive.complete()?;
             let name = archive.begin(&label)?;
+            if let Some(complete) = complete {
+                self.chores.add(&self.folder, Chore::Index(complete));
+            }
             let beginning = self.about.beginning(&name, now);
             self.append(&archive::Archive, &beginning)?;
         }
@@ -625,7 +633,9 @@ impl Outputs {
     /// [`OutputError::Io`] names the file.
     pub fn complete(&mut self) -> Result<(), OutputError> {
         for open in self.open.values_mut() {
-            open.complete()?;
+            if let Some(name) = open.complete()? {
+                self.chores.add(&self.folder, Chore::Index(name));
+            }
         }
         Ok(())
     }

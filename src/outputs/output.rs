@@ -6,7 +6,7 @@
 //! that an earlier crawl did not have starts at zero.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,12 @@ pub(super) trait Output: Sync {
     /// removes the line. Not needed for lines of JSON with `kind` and `url`, as in the
     /// log.
     fn page_of<'l>(&self, _line: &'l str) -> Option<&'l str> {
+        None
+    }
+
+    /// The path of the index of one of its files; `None` where there is none, as of a file
+    /// that still grows.
+    fn index_of(&self, _name: &str) -> Option<String> {
         None
     }
 
@@ -257,6 +263,7 @@ impl Open {
         let Position { segment, length } = position;
         self.segment = segment;
         let begun = length > 0;
+        self.remove_indexes(below, naming, position)?;
         naming.remove_from(below, segment.saturating_add(u32::from(begun)))?;
         if !begun {
             return Ok(());
@@ -280,6 +287,37 @@ impl Open {
         } else {
             self.file = Some(file);
             self.current = Some(current);
+        }
+        Ok(())
+    }
+
+    /// Removes the indexes of files from which something is about to be cut off.
+    fn remove_indexes(
+        &self,
+        below: &Path,
+        naming: Naming,
+        position: Position,
+    ) -> Result<(), OutputError> {
+        for segment in naming.list(below)? {
+            let path = below.join(segment.present());
+            let about = path.symlink_metadata();
+            let length = about.map_err(IoError::at(&path, "measuring"))?.len();
+            let end = Position {
+                segment: segment.number,
+                length,
+            };
+            if segment.number < position.segment || end == position {
+                continue;
+            }
+            if let Some(index) = self.output.index_of(&segment.name) {
+                let index = below.join(index);
+                match std::fs::remove_file(&index) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => {
+                        return Err(IoError::at(&index, "removing")(e).into());
+                    }
+                    _ => {}
+                }
+            }
         }
         Ok(())
     }
@@ -456,6 +494,17 @@ pub(super) fn unpacked(output: &dyn Output, folder: &Path) -> Result<Vec<String>
         Form::Lines(name) => rotate::tidy(folder, name),
         Form::Pieces { .. } => Ok(Vec::new()),
     }
+}
+
+/// The complete files of an output that lack the index beside them, if it has indexes, as
+/// paths below the job's folder.
+pub(super) fn unindexed(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
+    let mut names = files(output, folder)?;
+    names.retain(|name| {
+        let index = output.index_of(name);
+        index.is_some_and(|index| !beneath::is_file(folder, index))
+    });
+    Ok(names)
 }
 
 /// Removes what a crash left of files that were being rewritten.

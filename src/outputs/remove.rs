@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::chores;
 use super::list::OUTPUTS;
 use super::output::{self, Form, Output, Stamp, remove_leftovers};
 use super::pieces::{Rewritten, Taken};
@@ -195,6 +196,9 @@ impl Rewriting {
     pub fn finish(self) -> Result<(), OutputError> {
         for name in &self.files {
             let name = name.as_str();
+            if let Some(index) = index_of(name) {
+                super::remove(&self.folder, &index)?;
+            }
             let beside = beside(name);
             match beneath::rename(&self.folder, &beside, name) {
                 // Done before a crash.
@@ -204,6 +208,11 @@ impl Rewriting {
             // A table has at least its header; of a file of texts nothing may be left.
             if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
                 super::remove(&self.folder, name)?;
+            }
+        }
+        for output in OUTPUTS {
+            for name in output::unindexed(output, &self.folder)? {
+                chores::index(&self.folder, &name);
             }
         }
         let generation = self.generation.to_string();
@@ -539,6 +548,16 @@ fn is_output_file(name: &str) -> bool {
             .strip_prefix(folder)
             .and_then(|rest| rest.strip_prefix('/'))
             .is_some_and(|file| naming.parse(file).is_some()),
+    })
+}
+
+/// The path of the index of a file of pieces, if it has one.
+fn index_of(name: &str) -> Option<String> {
+    OUTPUTS.iter().find_map(|output| match output.form() {
+        Form::Lines(_) => None,
+        Form::Pieces { folder, .. } => name
+            .starts_with(&format!("{folder}/"))
+            .then(|| output.index_of(name))?,
     })
 }
 

@@ -11,8 +11,6 @@
 
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
 
 use super::output::Position;
 use super::rows::{self, Table, rotated, rotated_name};
@@ -123,7 +121,7 @@ pub(super) fn tidy(folder: &Path, name: &str) -> Result<Vec<String>, OutputError
 }
 
 /// Compresses one renamed file.
-fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
+pub(super) fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
     let packed = format!("{name}{}", rows::ZST);
     let from = beneath::open(folder, name).map_err(IoError::at(&folder.join(name), "opening"))?;
     let written = Unfinished::begin(folder, part_of(&packed), &packed).and_then(|mut file| {
@@ -135,52 +133,6 @@ fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
     });
     written.map_err(IoError::at(&folder.join(&packed), "writing"))?;
     remove(folder, name)
-}
-
-/// The thread that compresses files; not started before the first one.
-#[derive(Default)]
-pub(super) struct Packer(Option<(Sender<String>, JoinHandle<()>)>);
-
-impl Packer {
-    /// Compresses a file soon. If that fails, it stays uncompressed and readable.
-    pub fn add(&mut self, folder: &Path, name: String) {
-        let worker = match self.0.take() {
-            Some(worker) => worker,
-            None => {
-                let (sender, names) = channel::<String>();
-                let folder = folder.to_owned();
-                let work = move || {
-                    for name in names {
-                        if let Err(error) = pack(&folder, &name) {
-                            tracing::warn!("not compressed: {error}");
-                        }
-                    }
-                };
-                let thread = std::thread::Builder::new().name("spoor-pack".to_owned());
-                match thread.spawn(work) {
-                    Ok(thread) => (sender, thread),
-                    Err(error) => {
-                        tracing::warn!("{name}: not compressed: {error}");
-                        return;
-                    }
-                }
-            }
-        };
-        // The thread ends only when this end is dropped.
-        worker.0.send(name).ok();
-        self.0 = Some(worker);
-    }
-}
-
-impl Drop for Packer {
-    /// Waits for the thread, so that the job is not written to after it was released.
-    fn drop(&mut self) {
-        if let Some((sender, thread)) = self.0.take() {
-            drop(sender);
-            // It has logged its errors.
-            thread.join().ok();
-        }
-    }
 }
 
 /// Appends a line to a table that is not an output of the crawl, and syncs it to the disk.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use spoor::archive::Reader;
+use spoor::archive::cdxj::Line;
 use spoor::archive::reader::Item;
 use spoor::archive::record::Kind;
 use spoor::config::StoreKind;
@@ -21,6 +22,7 @@ pub const ARCHIVE: &str = "[archive]\nenabled = true\n";
 fn files(job: &Job) -> Vec<PathBuf> {
     let folder = job.folder().join("archive");
     let files = job.files("archive").into_iter();
+    let files = files.filter(|file| file.extension().is_none_or(|ending| ending != "cdxj"));
     let mut files: Vec<PathBuf> = files.map(|file| folder.join(file)).collect();
     files.sort();
     files
@@ -91,6 +93,21 @@ pub fn agrees_with_log(job: &Job) {
     let answers = answers(&records);
     let logged = logged.iter().map(|(url, n)| (url.as_str(), *n));
     assert_eq!(answers, logged.collect());
+    // The index beside each file has the same captures.
+    let mut indexed = BTreeMap::new();
+    for file in files(job) {
+        let index = PathBuf::from(format!("{}.cdxj", file.display()));
+        for line in std::fs::read_to_string(index).unwrap().lines() {
+            let line = Line::parse(line).unwrap();
+            let place = line.place.unwrap();
+            let at =
+                |r: &&Stored| line.filename.as_ref() == Some(&r.file) && place.offset == r.offset;
+            assert_eq!(records.iter().find(at).unwrap().uri, line.url);
+            *indexed.entry(line.url).or_default() += 1_usize;
+        }
+    }
+    let indexed = indexed.iter().map(|(url, n)| (url.as_str(), *n));
+    assert_eq!(answers, indexed.collect());
     let requests = records.iter().filter(|r| r.kind == Kind::Request).count();
     assert_eq!(requests, answers.values().sum::<usize>());
 }

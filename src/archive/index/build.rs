@@ -88,13 +88,16 @@ pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, IndexError> {
     Ok(indexed)
 }
 
-/// The index of one file beside it, under its name with `.cdxj` behind it.
+/// What the name of the index of one file has behind the name of that file.
+pub const INDEX: &str = ".cdxj";
+
+/// The index of one file beside it, under its name with [`INDEX`] behind it.
 ///
 /// # Errors
 ///
 /// [`IndexError`] names the file.
 pub fn beside(file: &Path) -> Result<Indexed, IndexError> {
-    index(&[file.to_owned()], &with_ending(file, ".cdxj"))
+    index(&[file.to_owned()], &with_ending(file, INDEX))
 }
 
 fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoError> {

@@ -11,5 +11,5 @@ mod build;
 mod lines;
 mod sorted;
 
-pub use build::{IndexError, Indexed, beside, index};
+pub use build::{INDEX, IndexError, Indexed, beside, index};
 pub use lines::{FileLines, each_line};

@@ -6,6 +6,7 @@ use flate2::read::GzDecoder;
 
 use super::*;
 use crate::archive::Reader;
+use crate::archive::cdxj::Line;
 use crate::archive::reader::Item;
 use crate::archive::writer::{Compression, Dictionary, Packed};
 use crate::page::Wire;
@@ -50,13 +51,34 @@ fn write(outputs: &mut Outputs, n: usize) -> TextPlace {
     outputs.exchange(&records, BEGUN).unwrap()
 }
 
+/// The files but for indexes.
 fn names(folder: &Path) -> Vec<String> {
+    let mut names = all_names(folder);
+    names.retain(|name| !name.contains(".cdxj"));
+    names
+}
+
+fn all_names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder.join("archive")).unwrap();
     let mut names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
     names
+}
+
+/// The addresses in the indexes of all complete files, of which none lacks one.
+fn indexed(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names(folder) {
+        let index = folder.join("archive").join(format!("{name}.cdxj"));
+        assert_eq!(index.exists(), !name.ends_with(".open"), "{name}");
+        let lines = std::fs::read_to_string(index).unwrap_or_default();
+        let lines = lines.lines().map(|line| Line::parse(line).unwrap());
+        found.extend(lines.map(|line| line.url));
+    }
+    found.sort_by_key(|url| url.rsplit('/').next().unwrap().parse::<usize>().unwrap());
+    found
 }
 
 /// The addresses of the responses in all files, which have no gap.
@@ -124,14 +146,21 @@ fn what_was_not_committed_is_cut_off() {
         }
         assert!(names(folder).len() > 2);
         drop(outputs);
-        let mut outputs = open(folder, &stamp, Compression::Gzip);
+        let outputs = open(folder, &stamp, Compression::Gzip);
         assert_eq!(answers(folder), pages(0..commit_at + 1));
         let is_complete = |name: &String| name.ends_with(".warc.gz");
         assert!(names(folder).iter().all(is_complete));
+        drop(outputs);
+        assert_eq!(indexed(folder), pages(0..commit_at + 1));
+        assert!(!all_names(folder).iter().any(|name| name.contains(".part")));
+        let mut outputs = open(folder, &stamp, Compression::Gzip);
         for n in commit_at + 1..12 {
             write(&mut outputs, n);
         }
+        outputs.complete().unwrap();
+        drop(outputs);
         assert_eq!(answers(folder), pages(0..12));
+        assert_eq!(indexed(folder), pages(0..12));
     }
 }
 
