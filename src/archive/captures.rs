@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::chosen::Chosen;
 use super::http::{Response, ResponseError};
 use super::reader::{Entry, Item, ReadError, Reader};
 use super::record::{Kind, Record, Spot, Spots};
@@ -56,6 +57,7 @@ pub struct Captures {
     /// The size of the files in bytes.
     bytes: u64,
     first: Option<u64>,
+    chosen: Chosen,
 }
 
 /// What one file has.
@@ -113,6 +115,7 @@ impl Captures {
             seen: Seen::default(),
             bytes,
             first: None,
+            chosen: Chosen::default(),
         };
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let responses: usize = found.iter().map(|one| one.places.len()).sum();
@@ -137,6 +140,24 @@ impl Captures {
         places.shrink_to_fit();
         all.files = files;
         Ok(all)
+    }
+
+    /// The captures that are chosen. What they refer to may be others.
+    ///
+    /// # Errors
+    ///
+    /// [`CapturesError`] names the file.
+    pub fn of_chosen(chosen: Chosen) -> Result<Self, CapturesError> {
+        let mut all = Self::of(chosen.files.clone())?;
+        let Self { places, spots, .. } = &mut all;
+        places.retain(|(_, packed)| spots.unpack(*packed).is_some_and(|spot| chosen.has(spot)));
+        all.chosen = chosen;
+        Ok(all)
+    }
+
+    /// Whether the capture at a place is one of them.
+    pub fn has(&self, spot: Spot) -> bool {
+        self.chosen.has(spot)
     }
 
     fn add(&mut self, places: Vec<(u64, u64)>, spots: &Spots) {

@@ -15,16 +15,23 @@
 //! | `body` | stored bodies without their codings | gap, zstd |
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
 //! | `revisit` | which record has the contents of a revisit | record |
-//! | `captures` | the responses of some files by address, read at need | http, reader, record, revisit |
-//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
 //! | `files` | which files are archives, by their names | nothing |
 //! | `compression` | records to members of gzip or frames of zstd | zstd |
 //! | `surt` | the key by which indexes are sorted | nothing |
 //! | `cdxj` | a line of an index | gap, surt |
 //! | `select` | which captures are wanted | cdxj, surt |
 //! | `index` | the captures of files, sorted by address | cdxj, check, gap, http, reader, record |
+//! | `lookup` | captures found through an index, and the records at their places | cdxj, gap, reader, select |
+//! | `find` | captures of any sources | cdxj, gap, index, lookup, reader, revisit, select |
+//! | `chosen` | the captures that somebody names | files, find, index, lookup, record, select |
+//! | `captures` | the responses of some files by address, read at need | chosen, http, reader, record, revisit |
+//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
 //! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
+//! | `copy` | records copied from one archive into another | gap, lookup, reader, record, writer |
+//! | `cut` | a new archive of chosen captures | cdxj, copy, find, gap, index, lookup, record, select, writer |
+//! | `contents` | what captures contain, as files | copy, find, http, lookup, record, select |
+//! | `pack` | archives as a WACZ | cdxj, find, http, index, lookup, select |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
 //! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and
@@ -37,15 +44,22 @@ mod body;
 pub mod captures;
 pub mod cdxj;
 pub mod check;
+pub mod chosen;
 mod compression;
+pub mod contents;
+mod copy;
+pub mod cut;
 mod decode;
 pub mod digest;
 pub mod files;
+pub mod find;
 pub mod gap;
 mod gzip;
 mod head;
 pub mod http;
 pub mod index;
+pub mod lookup;
+pub mod pack;
 pub mod reader;
 pub mod record;
 pub mod revisit;

@@ -74,12 +74,29 @@ impl Seen {
     }
 }
 
+/// The capture that a revisit names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Original {
+    /// Its address.
+    pub uri: Option<String>,
+    /// Its date as written.
+    pub date: Option<String>,
+}
+
+/// What a revisit names by address and date.
+pub fn original(revisit: &Record) -> Original {
+    let uri = revisit.header("warc-refers-to-target-uri");
+    Original {
+        uri: uri.map(|uri| bare(uri).to_owned()),
+        date: revisit.header("warc-refers-to-date").map(str::to_owned),
+    }
+}
+
 /// The hashes of what a revisit names, the one that is looked up first before the other.
 fn names_of(revisit: &Record) -> impl Iterator<Item = u64> {
-    let uri = revisit.header("warc-refers-to-target-uri");
-    let date = revisit.header("warc-refers-to-date");
+    let Original { uri, date } = original(revisit);
     let dated = match (uri, date) {
-        (Some(uri), Some(date)) => Some(of_capture(bare(uri), date)),
+        (Some(uri), Some(date)) => Some(of_capture(&uri, &date)),
         _ => None,
     };
     let digest = revisit.header("warc-payload-digest").map(of_digest);

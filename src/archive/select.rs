@@ -2,6 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 use super::cdxj::Line;
 use super::surt;
 
@@ -220,6 +223,20 @@ fn after(begin: &str) -> Option<String> {
     Some(text)
 }
 
+/// A date as seconds since 1970; one that is not precise counts from its beginning.
+///
+/// # Errors
+///
+/// [`SelectError::Date`] if the text is none.
+pub fn seconds(date: &str) -> Result<i64, SelectError> {
+    let given = digits(date)?;
+    let rest = "00000101000000".get(given.len()..).unwrap_or_default();
+    let parsed = DateTime::strptime("%Y%m%d%H%M%S", format!("{given}{rest}"));
+    let zoned = parsed.and_then(|parsed| parsed.to_zoned(TimeZone::UTC));
+    let wrong = |_| SelectError::Date(date.to_owned());
+    Ok(zoned.map_err(wrong)?.timestamp().as_second())
+}
+
 /// How many digits a date may have: a year, a month and so on.
 const DIGITS: RangeInclusive<usize> = 4..=14;
 
@@ -318,6 +335,14 @@ mod tests {
         for bad in ["", "x", "xxx", "2000", "2x0", "ok"] {
             assert!(takes(&|s| s.status(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn dates_are_compared_by_their_seconds() {
+        assert_eq!(seconds("1970"), Ok(0));
+        assert_eq!(seconds("1970-01-02T00:00:01Z"), Ok(86_401));
+        assert_eq!(seconds("202601"), seconds("20260101000000"));
+        assert!(seconds("20261301").is_err() && seconds("now").is_err());
     }
 
     #[test]

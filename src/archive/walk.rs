@@ -117,6 +117,9 @@ impl Walk<'_> {
         spot: Spot,
         read: u64,
     ) -> Result<(), CapturesError> {
+        if !self.captures.has(spot) {
+            return Ok(());
+        }
         let capture = self.captures.capture(entry, self.cap)?;
         let id = entry.record.header("warc-record-id").map(str::to_owned);
         self.open = capture.map(|capture| {

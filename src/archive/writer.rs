@@ -209,7 +209,7 @@ pub fn beginning(file: &str, date: u64, fields: &[(&str, String)], by: &Compress
     beginning
 }
 
-fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
+pub(super) fn begin(kind: &str, date: &str, id: &str, content_type: &str) -> String {
     let mut head = "WARC/1.1\r\n".to_owned();
     field(&mut head, "WARC-Type", kind);
     field(&mut head, "WARC-Record-ID", id);
@@ -228,7 +228,7 @@ fn lines(fields: &[(&str, String)]) -> String {
 }
 
 /// Adds a line to a head. A value has no line ends, or it could add lines of its own.
-fn field(head: &mut String, name: &str, value: &str) {
+pub(super) fn field(head: &mut String, name: &str, value: &str) {
     head.push_str(name);
     head.push_str(": ");
     head.extend(value.chars().map(|c| if c.is_control() { ' ' } else { c }));
@@ -251,7 +251,7 @@ fn packed(mut head: String, block: &[&[u8]], by: &Compression, is_compressed: bo
 }
 
 /// An id that only these texts give: a UUID of version 8 (RFC 9562 section 5.8).
-fn id(of: &[&str]) -> String {
+pub(super) fn id(of: &[&str]) -> String {
     let n = xxh3_128(of.join("\n").as_bytes());
     let n = n & !(0xF << 76) & !(0x3 << 62) | (8 << 76) | (2 << 62);
     let hex = format!("{n:032x}");

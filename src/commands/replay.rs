@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use spoor::archive::files;
+use spoor::archive::chosen::Chosen;
 use spoor::config::Config;
 use spoor::corpus::before::{Before, Compared, Log};
 use spoor::daemon::replay::{self, Going, ReplayObserver, Replayed};
@@ -32,7 +32,8 @@ const SHOWN: usize = 10;
 pub struct Replay {
     /// The job's TOML file. Its model must be there already.
     job: PathBuf,
-    /// WARC or ARC files, or folders of them.
+    /// WARC or ARC files, folders of them, or indexes named *.cdxj or *.idx, of which only
+    /// the captures are taken that they list.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     from: Vec<PathBuf>,
     /// The folder for the results; by default beside the job's, with `-replay` behind its
@@ -57,7 +58,8 @@ pub struct Replay {
 impl Replay {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
-        let files = files::listed(&self.from)?;
+        let from = Chosen::of(&self.from)?;
+        let files = from.files.len();
         let log = match &self.against {
             _ if !self.dry_run => None,
             Some(path) => Some(log_at(path)?),
@@ -68,7 +70,7 @@ impl Replay {
             ..Progress::default()
         };
         let how = replay::Replay {
-            files,
+            from,
             output: self.output,
             follow: self.follow,
             dry_run: self.dry_run,
@@ -88,7 +90,7 @@ impl Replay {
         if self.json {
             return print_json(&Told::of(&replayed, &progress.seen, compared.as_ref()));
         }
-        print!("{}", summary(&replayed, how.files.len(), began.elapsed()));
+        print!("{}", summary(&replayed, files, began.elapsed()));
         if self.dry_run {
             print!("{}", dry(&progress.seen, compared.as_ref()));
         }

@@ -11,6 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::progress::spoken;
 use super::screen::{self, Mode, counted};
 
 /// The log target of the library's steps.
@@ -21,6 +22,9 @@ const EVERY: Duration = Duration::from_secs(30);
 
 /// The duration from which on the end of a step is reported.
 const LONG: Duration = Duration::from_secs(5);
+
+/// The duration after which the rate is told.
+const RATED: Duration = Duration::from_secs(3);
 
 /// When the current step began, and when it was last reported.
 static SAID: Mutex<Option<(Instant, Instant)>> = Mutex::new(None);
@@ -80,10 +84,19 @@ impl Heard {
     fn show(&self) {
         match screen::mode() {
             Mode::Terminal if self.state == "end" => screen::clear(),
-            Mode::Terminal => screen::show(self.text(), true),
+            Mode::Terminal => screen::show(self.text(self.since()), true),
             Mode::Lines => self.say(),
             Mode::Json | Mode::Quiet => {}
         }
+    }
+
+    /// How long the step has been going, on a terminal.
+    fn since(&self) -> Duration {
+        let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.state == "begin" {
+            *said = Some((Instant::now(), Instant::now()));
+        }
+        said.map_or(Duration::ZERO, |(begun, _)| begun.elapsed())
     }
 
     /// Without a terminal: at the start, at intervals, and at the end.
@@ -104,17 +117,51 @@ impl Heard {
                 ""
             }
         };
-        eprintln!("{} {}{done}", screen::time(), self.text());
+        eprintln!("{} {}{done}", screen::time(), self.text(begun.elapsed()));
     }
 
-    fn text(&self) -> String {
+    /// The step, after a while with its rate, and with the time left where the end is known.
+    fn text(&self, since: Duration) -> String {
         let Self {
             what, done, total, ..
         } = self;
-        match (total, done) {
+        let text = match (total, done) {
             (Some(total), _) => format!("{what}: {} of {}", counted(*done), counted(*total)),
             (None, 0) => what.clone(),
             (None, _) => format!("{what}: {}", counted(*done)),
+        };
+        if since < RATED || *done == 0 || self.state != "going" {
+            return text;
         }
+        let rate = *done as f64 / since.as_secs_f64();
+        let text = format!("{text}, {}/s", counted(rate as u64));
+        let left = total.map(|total| total.saturating_sub(*done) as f64 / rate);
+        match left {
+            Some(left) if left.is_finite() => {
+                format!("{text}, {} left", spoken(Duration::from_secs_f64(left)))
+            }
+            _ => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_and_time_left_are_told_after_a_while() {
+        let step = |done, total| Heard {
+            what: "bytes read".to_owned(),
+            state: "going".to_owned(),
+            done,
+            total,
+        };
+        let begun = step(5_000, Some(20_000)).text(Duration::from_secs(1));
+        assert_eq!(begun, "bytes read: 5,000 of 20,000");
+        let later = step(5_000, Some(905_000)).text(Duration::from_secs(10));
+        assert_eq!(later, "bytes read: 5,000 of 905,000, 500/s, 30 min left");
+        let open = step(5_000, None).text(Duration::from_secs(10));
+        assert_eq!(open, "bytes read: 5,000, 500/s");
     }
 }

@@ -10,8 +10,10 @@ use super::report::{Counted, Table, Tally, count, on_terminal};
 use crate::address::PageUrl;
 use crate::archive::check;
 use crate::archive::http::Response;
+use crate::archive::pack::Page;
 use crate::archive::reader::{Entry, Item, Reader};
 use crate::archive::record::{Kind, Record};
+use crate::page::Extractor;
 use crate::web::extract::{self, Options, extract};
 
 /// The longest body that is read, in bytes: as in a crawl. Longer ones are cut.
@@ -75,6 +77,21 @@ struct Counting {
     hosts: Tally,
     years: Tally,
     sizes: [u64; SIZES.len()],
+}
+
+/// What the list of pages of a WACZ says of a page.
+pub fn page_of(url: &str, response: Response) -> Page {
+    let page = PageUrl::parse(url).ok().and_then(|url| {
+        let options = Options {
+            documents: Some(Extractor::Article),
+            ..options()
+        };
+        extract(&url, &response.into_fetched(), &options).ok()
+    });
+    page.map_or_else(Page::default, |page| Page {
+        title: page.title,
+        text: page.main.map(|main| main.text),
+    })
 }
 
 /// Counts what is stored in files, on all cores.

@@ -12,6 +12,7 @@ use super::error::DaemonError;
 use super::wiring::reader;
 use crate::address::PageUrl;
 use crate::archive::captures::{Captures, CapturesError};
+use crate::archive::chosen::Chosen;
 use crate::clock::now;
 use crate::config::{Config, Name, Recrawl};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
@@ -78,8 +79,8 @@ pub enum ReplayError {
 /// How an archive is replayed.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// The archives.
-    pub files: Vec<PathBuf>,
+    /// The archives, and which of their captures.
+    pub from: Chosen,
     /// The folder for the results; by default beside that of the job, with `-replay` behind
     /// its name.
     pub output: Option<PathBuf>,
@@ -167,7 +168,7 @@ pub fn replay(
     }
     copy_takedowns(&config.job_folder(), &folder)?;
     observer.say("finding the responses of the archive");
-    let captures = Captures::of(how.files.clone())?;
+    let captures = Captures::of_chosen(how.from.clone())?;
     if captures.is_empty() {
         return Err(ReplayError::Empty);
     }
@@ -322,7 +323,7 @@ fn caps(config: &Config) -> Caps {
 impl Sources {
     fn of(how: &Replay) -> Result<Self, ReplayError> {
         let mut files = Vec::new();
-        for path in &how.files {
+        for path in how.from.files.iter().chain(&how.from.indexes) {
             let read = path.canonicalize().and_then(|file| {
                 let bytes = file.metadata()?.len();
                 Ok(SourceFile { file, bytes })

@@ -21,7 +21,7 @@ use super::support::{Ran, spoor};
 
 const RECORDS: usize = 100;
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(bytes).unwrap();
     packed.finish().unwrap()
@@ -35,7 +35,7 @@ fn digest(bytes: &[u8]) -> String {
     text
 }
 
-fn page(n: usize) -> Vec<u8> {
+pub fn page(n: usize) -> Vec<u8> {
     let line = |m: usize| {
         format!(
             "<p>Page {n}, line {m}: {}.</p>\n",
@@ -50,7 +50,7 @@ fn answer(n: usize) -> Vec<u8> {
     [head.as_bytes(), &page(n)].concat()
 }
 
-fn warc(n: usize) -> Vec<u8> {
+pub fn warc(n: usize) -> Vec<u8> {
     let block = answer(n);
     let head = format!(
         "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.test/{n}\r\n\
@@ -64,21 +64,21 @@ fn warc(n: usize) -> Vec<u8> {
     [head.as_bytes(), &block, b"\r\n\r\n"].concat()
 }
 
-fn arc(n: usize, wrong_by: i64) -> Vec<u8> {
+pub fn arc(n: usize, wrong_by: i64) -> Vec<u8> {
     let block = answer(n);
     let length = block.len() as i64 + wrong_by;
     let line = format!("http://a.test/{n} 1.2.3.4 20120214055058 text/html {length}\n");
     [line.as_bytes(), &block, b"\n"].concat()
 }
 
-fn filedesc() -> Vec<u8> {
+pub fn filedesc() -> Vec<u8> {
     let block = "1 0 Someone\nURL IP-address Archive-date Content-type Archive-length\n";
     let length = block.len();
     let line = "filedesc://a.arc 0.0.0.0 20120214055058 text/plain";
     format!("{line} {length}\n{block}\n").into_bytes()
 }
 
-fn replaced(record: &[u8], from: &str, to: &str) -> Vec<u8> {
+pub fn replaced(record: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(record.to_vec()).unwrap();
     assert!(text.contains(from), "{from}");
     text.replacen(from, to, 1).into_bytes()

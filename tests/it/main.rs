@@ -42,6 +42,7 @@
 mod agreement;
 mod annotate;
 mod archive;
+mod archive_find;
 mod archiving;
 mod batches;
 mod browser;

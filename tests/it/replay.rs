@@ -249,6 +249,29 @@ fn a_crawl_within_the_archive_gives_the_same_pages() {
     assert!(told.images == crawl.images);
 }
 
+#[test]
+fn of_an_index_only_what_it_lists_is_replayed() {
+    let (_wire, job) = crawled(StoreKind::Fjall);
+    let archive = job.folder().join("archive");
+    let mut list = spoor(&["archive", "list", archive.to_str().unwrap()]);
+    let selected = ["--host", "h1.test", "--mime", "text/html", "--cdxj"];
+    let lines = Ran::of(list.args(selected)).good();
+    let pages = lines
+        .lines()
+        .filter(|line| line.contains("\"200\""))
+        .count();
+    assert!(pages > 10, "{lines}");
+    // The files are looked for beside the index.
+    let index = archive.join("chosen.cdxj");
+    std::fs::write(&index, lines).unwrap();
+    let file = job.file();
+    let mut command = spoor(&["replay", file.to_str().unwrap(), "--json", "--from"]);
+    let told = Ran::of(command.arg(&index).arg("--dry-run")).good();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["pages"], pages, "{told}");
+    assert_eq!(told["images"], 0, "{told}");
+}
+
 /// The exchanges of an archive, the last one first.
 fn reversed(path: &Path) -> Vec<u8> {
     let mut begins = Vec::new();

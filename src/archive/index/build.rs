@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::blocks::{Blocks, small_index_of};
 use super::lines::{FileLines, each_line};
 use super::sorted::{Runs, merge};
 use crate::archive::check::on_all_cores;
@@ -58,7 +59,9 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Writes the index of files to `output`. Lines name a file by its name without folders.
+/// Writes the index of files to `output`. Lines name a file by its name without folders. If
+/// the name ends in `.cdx.gz` or `.cdxj.gz`, the index is written as compressed blocks, and a
+/// small index of these beside it; see [`small_index_of`].
 ///
 /// # Errors
 ///
@@ -82,7 +85,22 @@ pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, IndexError> {
     let unfinished = with_ending(output, ".part");
     let file = File::create(&unfinished).map_err(IoError::at(&unfinished, "creating"))?;
     let mut out = BufWriter::new(file);
-    indexed.lines = merge(runs, &folder, &mut out)?;
+    match small_index_of(output) {
+        None => indexed.lines = merge(runs, &folder, &mut out)?,
+        Some(small) => {
+            let part = with_ending(&small, ".part");
+            let file = File::create(&part).map_err(IoError::at(&part, "creating"))?;
+            let name = output.file_name().unwrap_or_default().to_string_lossy();
+            let blocks = Blocks::new(out, file, &name);
+            let mut blocks = blocks.map_err(IoError::at(&part, "writing"))?;
+            indexed.lines = merge(runs, &folder, &mut blocks)?;
+            let done = blocks
+                .finish()
+                .map_err(IoError::at(&unfinished, "writing"))?;
+            out = done.0;
+            put(BufWriter::new(done.1), &part, &small)?;
+        }
+    }
     put(out, &unfinished, output)?;
     std::fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
     Ok(indexed)

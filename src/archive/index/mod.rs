@@ -5,11 +5,16 @@
 //! |---|---|---|
 //! | `lines` | the lines of one file, in the order of the file | nothing |
 //! | `sorted` | any number of lines, sorted with bounded memory | nothing |
-//! | `build` | the index of many files | lines, sorted |
+//! | `blocks` | an index as compressed blocks | nothing |
+//! | `build` | the index of many files | blocks, lines, sorted |
 
+mod blocks;
 mod build;
 mod lines;
 mod sorted;
 
+pub use blocks::small_index_of;
+pub(super) use blocks::{hex, in_blocks};
 pub use build::{INDEX, IndexError, Indexed, beside, index};
 pub use lines::{FileLines, each_line};
+pub(super) use sorted::{Runs, merge};

@@ -1,7 +1,13 @@
-//! `spoor archive check|stats|index FILE...`
+//! `spoor archive check|stats|index|list|get|cut|pack`
 
 mod check;
+mod cut;
+mod get;
 mod index;
+mod list;
+mod pack;
+mod remote;
+mod sources;
 mod stats;
 
 use std::path::PathBuf;
@@ -9,7 +15,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Read WARC and ARC files.
+/// Read, search, cut and pack WARC and ARC files.
 #[derive(Debug, Args)]
 pub struct Archive {
     #[command(subcommand)]
@@ -35,7 +41,8 @@ enum Work {
         /// The files, or folders of them.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// The index to write.
+        /// The index to write. With a name that ends in .cdxj.gz it is compressed in blocks,
+        /// and the index of these is written beside it, as *.idx.
         #[arg(long, short, value_name = "INDEX")]
         output: PathBuf,
     },
@@ -45,6 +52,18 @@ enum Work {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// List captures, by address, date, type and status. An index is searched without
+    /// reading the archives; one beside an archive is found. The exit code is 1 where
+    /// nothing was found.
+    List(list::List),
+    /// Print what a capture contains, without its codings, or save what many contain.
+    Get(get::Get),
+    /// Write a new archive of chosen captures, with all that belongs to them, and its
+    /// index. A run that was killed goes on where it was.
+    Cut(cut::Cut),
+    /// Pack WARC files as a WACZ: with their index and a list of their pages in one file,
+    /// which ReplayWeb.page and pywb play.
+    Pack(pack::Pack),
 }
 
 impl Archive {
@@ -54,6 +73,10 @@ impl Archive {
             Work::Check { files } => check::run(&files, self.json),
             Work::Index { files, output } => index::run(&files, &output, self.json),
             Work::Stats { files } => stats::run(&files, self.json).map(|()| 0),
+            Work::List(list) => list.run(self.json),
+            Work::Get(get) => get.run(),
+            Work::Cut(cut) => cut.run(self.json),
+            Work::Pack(pack) => pack.run(self.json),
         }
     }
 }

@@ -21,6 +21,8 @@
 //! 8. `error`: failures, classified by type.
 //! 9. [`outcome()`]: the table of their consequences.
 //!
+//! [`part`] reads parts of files for a command; a crawl does not use it.
+//!
 //! This module does not know which URL is next and when (the frontier), robots rules,
 //! scope, the content of a body, or what is on disk. The only state it keeps about a host
 //! is at most one idle connection.
@@ -33,6 +35,7 @@ mod gate;
 mod headers;
 mod options;
 mod outcome;
+pub mod part;
 mod proxy;
 mod rate;
 mod resolve;

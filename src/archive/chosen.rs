@@ -1,0 +1,103 @@
+//! The captures that somebody names: all of some archives, or those in an index.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::files::{self, FilesError};
+use super::find::{self, Capture, FindError, folder_of, through_index};
+use super::index::INDEX;
+use super::lookup::BLOCKS;
+use super::lookup::shelf::Folder;
+use super::record::Spot;
+use super::select::Selection;
+
+/// Why captures cannot be named so.
+#[derive(Debug, thiserror::Error)]
+pub enum ChosenError {
+    /// A path leads to no archive.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// An index cannot be read, or what it names.
+    #[error(transparent)]
+    Find(#[from] FindError),
+}
+
+/// Archives, and which of their captures are meant.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// The archives.
+    pub files: Vec<PathBuf>,
+    /// The indexes that were named.
+    pub indexes: Vec<PathBuf>,
+    /// The places of captures in the files that only indexes name, sorted: 16 bytes each.
+    places: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl Chosen {
+    /// What paths name: files whatever their names, those in folders, and the captures of
+    /// indexes, whose files lie beside them.
+    ///
+    /// # Errors
+    ///
+    /// [`ChosenError`] names the path that leads to none.
+    pub fn of(paths: &[PathBuf]) -> Result<Self, ChosenError> {
+        let is_index = |path: &&PathBuf| {
+            let name = path.to_string_lossy();
+            [INDEX, BLOCKS].iter().any(|ending| name.ends_with(ending))
+        };
+        let (indexes, others): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(is_index);
+        let others: Vec<PathBuf> = others.into_iter().cloned().collect();
+        let mut chosen = Self {
+            files: files::listed(&others)?,
+            ..Self::default()
+        };
+        let whole = chosen.files.len();
+        for index in indexes {
+            chosen.add(index, whole)?;
+            chosen.indexes.push(index.clone());
+        }
+        for places in chosen.places.values_mut() {
+            places.sort_unstable();
+            places.dedup();
+        }
+        Ok(chosen)
+    }
+
+    fn add(&mut self, index: &Path, whole: usize) -> Result<(), ChosenError> {
+        let folder = folder_of(index);
+        let source = through_index(index, &folder);
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        find::each(&[source], &Selection::default(), &mut |capture: Capture| {
+            let (name, place) = capture.place()?;
+            let number = match numbers.get(name) {
+                Some(number) => *number,
+                None => {
+                    let path = Folder(folder.clone()).path(name);
+                    let path = path.map_err(FindError::from)?;
+                    let known = self.files.iter().position(|file| *file == path);
+                    let number = known.unwrap_or(self.files.len());
+                    if known.is_none() {
+                        self.files.push(path);
+                    }
+                    numbers.insert(name.to_owned(), number);
+                    number
+                }
+            };
+            if number >= whole {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let spot = (place.offset, place.inside.unwrap_or_default());
+                self.places.entry(number).or_default().push(spot);
+            }
+            Ok::<bool, FindError>(true)
+        })?;
+        Ok(())
+    }
+
+    /// Whether the capture at a place is meant.
+    pub fn has(&self, spot: Spot) -> bool {
+        let wanted = (spot.offset, spot.inside);
+        self.places
+            .get(&spot.file)
+            .is_none_or(|places| places.binary_search(&wanted).is_ok())
+    }
+}

@@ -1,0 +1,246 @@
+//! What captures contain, for people and other programs: without codings, as files.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::copy::{self, CopyError};
+use super::find::{self, Capture, FindError, Source};
+use super::http::Response;
+use super::lookup::stored::StoredError;
+use super::record::Kind;
+use super::select::Selection;
+use crate::fs::IoError;
+use crate::progress::Step;
+
+/// The most bytes of one body.
+const CAP: usize = 1 << 30;
+/// Captures that are listed of those that could not be read.
+const LISTED: usize = 20;
+/// The list of the files in a folder.
+const LIST: &str = "captures.jsonl";
+/// Endings of file names by media type; all others end in `.bin`.
+const ENDINGS: [(&str, &str); 20] = [
+    ("text/html", "html"),
+    ("application/xhtml+xml", "html"),
+    ("text/plain", "txt"),
+    ("text/css", "css"),
+    ("text/csv", "csv"),
+    ("text/javascript", "js"),
+    ("application/javascript", "js"),
+    ("application/json", "json"),
+    ("application/xml", "xml"),
+    ("text/xml", "xml"),
+    ("application/rss+xml", "xml"),
+    ("application/pdf", "pdf"),
+    ("image/jpeg", "jpg"),
+    ("image/png", "png"),
+    ("image/gif", "gif"),
+    ("image/webp", "webp"),
+    ("image/svg+xml", "svg"),
+    ("image/x-icon", "ico"),
+    ("video/mp4", "mp4"),
+    ("audio/mpeg", "mp3"),
+];
+
+/// Why contents cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentsError {
+    /// The capture cannot be found or read.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// Its record cannot be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// The record is damaged, or contains something else.
+    #[error("{url}, captured at {time}: {why}")]
+    Other {
+        /// The address.
+        url: String,
+        /// The time.
+        time: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A revisit whose contents are elsewhere.
+    #[error(
+        "{url}, captured at {time}: the archives have only a revisit of it, and not the capture \
+         that has its contents"
+    )]
+    Unresolved {
+        /// The address.
+        url: String,
+        /// The time.
+        time: String,
+    },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+}
+
+impl From<StoredError> for ContentsError {
+    fn from(error: StoredError) -> Self {
+        Self::Find(error.into())
+    }
+}
+
+/// What a capture contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// The body without its codings, at most 1 GiB.
+    pub body: Bytes,
+    /// Whether the body is longer, or was stored only in part.
+    pub is_cut: bool,
+    /// The media type as declared.
+    pub media: Option<String>,
+}
+
+/// What a capture contains; of a revisit, what it stands for.
+///
+/// # Errors
+///
+/// [`ContentsError`] names the capture.
+pub fn of(sources: &[Source], capture: &Capture) -> Result<Contents, ContentsError> {
+    let line = &capture.line;
+    let (url, time) = (line.url.clone(), line.time.clone());
+    if line.is_revisit() {
+        let Some(original) = find::contents_of(sources, capture)? else {
+            return Err(ContentsError::Unresolved { url, time });
+        };
+        return of(sources, &original);
+    }
+    let other = |why: String| ContentsError::Other { url, time, why };
+    capture.read(|entry| {
+        let media = entry.record.content_type().map(str::to_owned);
+        let is_http = entry.record.is_http() && entry.record.kind == Kind::Response;
+        let declared = entry.record.header("warc-truncated").is_some();
+        if is_http {
+            let response = Response::read(&mut *entry, CAP);
+            let response = response.map_err(|error| other(error.to_string()))?;
+            return Ok(Contents {
+                is_cut: response.truncated || response.cut || declared,
+                media: response.all("content-type").into_iter().next(),
+                body: response.body,
+            });
+        }
+        let mut body = Vec::new();
+        let read = io::Read::read_to_end(&mut io::Read::take(&mut *entry, CAP as u64), &mut body);
+        read.map_err(|error| other(error.to_string()))?;
+        Ok(Contents {
+            is_cut: entry.record.length > CAP as u64 || declared,
+            body: body.into(),
+            media,
+        })
+    })
+}
+
+/// Writes the record of a capture with its head, decompressed.
+///
+/// # Errors
+///
+/// [`ContentsError`] names the capture.
+pub fn write_record(capture: &Capture, out: &mut dyn Write) -> Result<(), ContentsError> {
+    capture.read(|entry| Ok(copy::plain(entry, out)?))
+}
+
+/// What became of saving many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Saved {
+    /// The files.
+    pub files: u64,
+    /// Captures that could not be read.
+    pub left_out: u64,
+    /// The reasons, of the first of them.
+    pub reasons: Vec<String>,
+}
+
+/// A line of the list.
+#[derive(Serialize)]
+struct Listed<'l> {
+    name: &'l str,
+    url: &'l str,
+    time: &'l str,
+    status: Option<&'l str>,
+    media: Option<&'l str>,
+    bytes: usize,
+    is_cut: bool,
+}
+
+/// Writes what all wanted captures contain to files in a folder, and a list of them. A file
+/// that is there already is kept, so that a run that was killed goes on.
+///
+/// # Errors
+///
+/// [`ContentsError`] if a file cannot be written. Captures that cannot be read are counted.
+pub fn save_all(
+    sources: &[Source],
+    wanted: &Selection,
+    folder: &Path,
+) -> Result<Saved, ContentsError> {
+    std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
+    let list = folder.join(LIST);
+    let mut out = File::create(&list).map_err(IoError::at(&list, "creating"))?;
+    let mut saved = Saved::default();
+    let mut step = Step::begin("captures saved", None);
+    find::each(sources, wanted, &mut |capture: Capture| {
+        step.advance(1);
+        let contents = match of(sources, &capture) {
+            Ok(contents) => contents,
+            Err(error) => {
+                saved.left_out += 1;
+                if saved.reasons.len() < LISTED {
+                    saved.reasons.push(error.to_string());
+                }
+                return Ok(true);
+            }
+        };
+        let name = name_of(&capture, contents.media.as_deref());
+        let path = folder.join(&name);
+        let part = folder.join(format!("{name}.part"));
+        let written = std::fs::write(&part, &contents.body);
+        let written = written.and_then(|()| std::fs::rename(&part, &path));
+        written.map_err(IoError::at(&path, "writing"))?;
+        let listed = Listed {
+            name: &name,
+            url: &capture.line.url,
+            time: &capture.line.time,
+            status: capture.line.status.as_deref(),
+            media: contents.media.as_deref(),
+            bytes: contents.body.len(),
+            is_cut: contents.is_cut,
+        };
+        // Texts and numbers always serialise.
+        let line = serde_json::to_string(&listed).unwrap_or_default();
+        writeln!(out, "{line}").map_err(IoError::at(&list, "writing"))?;
+        saved.files += 1;
+        Ok::<bool, ContentsError>(true)
+    })?;
+    Ok(saved)
+}
+
+/// A name that tells the host and the time, and that no other capture has.
+fn name_of(capture: &Capture, media: Option<&str>) -> String {
+    let line = &capture.line;
+    let media = media.and_then(|media| media.split(';').next());
+    let media = media.unwrap_or_default().trim().to_ascii_lowercase();
+    let known = ENDINGS.iter().find(|(name, _)| *name == media);
+    let ending = known.map_or("bin", |(_, ending)| *ending);
+    let host = line.key.split([')', ':']).next().unwrap_or_default();
+    let host: Vec<&str> = host.split(',').rev().collect();
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '.'
+        }
+    };
+    let host: String = host.join(".").chars().take(80).map(safe).collect();
+    let time: String = line.time.chars().filter(char::is_ascii_digit).collect();
+    let place = line.place.map(|place| (place.offset, place.inside));
+    let key = format!("{} {:?} {place:?}", line.url, line.filename);
+    format!("{time}-{host}-{:016x}.{ending}", xxh3_64(key.as_bytes()))
+}

@@ -1,0 +1,432 @@
+//! Captures of any sources: through an index where there is one, else by reading the files.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::cdxj::Line;
+use super::gap;
+use super::index::{INDEX, IndexError, each_line};
+use super::lookup::shelf::{AnyShelf, Folder, Shelf, ShelfError};
+use super::lookup::stored::{self, Source as Stored, StoredError};
+use super::lookup::wacz::{self, WaczError};
+use super::lookup::{LookupError, each_capture};
+use super::reader::{Entry, ReadError};
+use super::revisit::{Original, original};
+use super::select::Selection;
+use crate::fs::IoError;
+use crate::progress::Step;
+
+/// Lines of one file that wait until those of the files before it were handed out.
+const WAITING: usize = 10_000;
+
+/// Why captures cannot be found or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// A file cannot be opened.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// An index cannot be searched.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// A file cannot be read to its end.
+    #[error("{0}; check the disk, or leave the file out")]
+    Read(#[from] ReadError),
+    /// A record cannot be read.
+    #[error(transparent)]
+    Stored(#[from] StoredError),
+    /// A file cannot be opened.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// A line of an index does not say where the record is.
+    #[error("the index does not say where the capture of {url} at {time} lies")]
+    NoPlace {
+        /// The address.
+        url: String,
+        /// The time.
+        time: String,
+    },
+    /// Where an index says that a record lies, none can be read.
+    #[error(
+        "{file}: no record of {url} can be read at byte {offset}; make the index again, or look \
+         for damage with `spoor archive check`"
+    )]
+    NoRecord {
+        /// The file.
+        file: String,
+        /// Where the record should begin.
+        offset: u64,
+        /// The address.
+        url: String,
+    },
+}
+
+/// Where captures are looked for.
+#[derive(Clone)]
+pub enum Source {
+    /// An index, and where the files are that it names.
+    Index {
+        /// Where the index is.
+        shelf: AnyShelf,
+        /// Its name there.
+        name: String,
+        /// Where the files are.
+        archives: AnyShelf,
+    },
+    /// A file without an index.
+    File(PathBuf),
+}
+
+/// A capture, and where the file is that has it.
+#[derive(Clone)]
+pub struct Capture {
+    /// The line of the index.
+    pub line: Line,
+    /// The number of its source.
+    pub source: usize,
+    /// Where its file is.
+    pub archives: AnyShelf,
+}
+
+impl Source {
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Index { .. } => None,
+        }
+    }
+
+    /// A name that tells it from others.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Index { shelf, name, .. } => shelf.name_of(name),
+        }
+    }
+
+    /// Where its files are.
+    pub fn archives(&self) -> AnyShelf {
+        match self {
+            Self::File(path) => Arc::new(Folder(folder_of(path))),
+            Self::Index { archives, .. } => archives.clone(),
+        }
+    }
+
+    /// A file: through its index, if one lies beside it that is not older.
+    pub fn of_file(path: &Path) -> Self {
+        let folder = folder_of(path);
+        let mut index = path.file_name().unwrap_or_default().to_owned();
+        index.push(INDEX);
+        let changed = |path: &Path| path.metadata().and_then(|about| about.modified());
+        let is_current = match (changed(&folder.join(&index)), changed(path)) {
+            (Ok(index), Ok(file)) => index >= file,
+            _ => false,
+        };
+        if !is_current {
+            return Self::File(path.to_owned());
+        }
+        through_index(&folder.join(index), &folder)
+    }
+}
+
+/// The same captures with an index for each folder that has files without one, so that any
+/// capture is found quickly. New indexes are written to `folder`.
+///
+/// # Errors
+///
+/// [`IndexError`] names the file.
+pub fn indexed(sources: &[Source], folder: &Path) -> Result<Vec<Source>, IndexError> {
+    let mut done = Vec::new();
+    let mut without: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    for source in sources {
+        match source {
+            Source::Index { .. } => done.push(source.clone()),
+            Source::File(path) => {
+                let files = without.entry(folder_of(path)).or_default();
+                files.push(path.clone());
+            }
+        }
+    }
+    for (number, (of, files)) in without.into_iter().enumerate() {
+        let index = folder.join(format!("index-{number}{INDEX}"));
+        // An index is there only if it is complete.
+        if !index.exists() {
+            super::index::index(&files, &index)?;
+        }
+        done.push(through_index(&index, &of));
+    }
+    Ok(done)
+}
+
+/// The captures of an index on this machine, of files in a folder.
+pub fn through_index(index: &Path, archives: &Path) -> Source {
+    let name = index.file_name().unwrap_or_default();
+    Source::Index {
+        shelf: Arc::new(Folder(folder_of(index))),
+        name: name.to_string_lossy().into_owned(),
+        archives: Arc::new(Folder(archives.to_owned())),
+    }
+}
+
+/// The captures of a WACZ.
+///
+/// # Errors
+///
+/// [`WaczError`] names the file.
+pub fn in_wacz(outer: AnyShelf, name: &str) -> Result<Source, WaczError> {
+    let (indexes, name, archives) = wacz::open(outer, name)?;
+    Ok(Source::Index {
+        shelf: Arc::new(indexes),
+        name,
+        archives: Arc::new(archives),
+    })
+}
+
+/// The folder of a file.
+pub(super) fn folder_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+impl Capture {
+    /// Calls `each` with its record.
+    ///
+    /// # Errors
+    ///
+    /// [`FindError`] if no record can be read there, or the error of `each`.
+    pub fn read<T, E: From<FindError> + From<StoredError>>(
+        &self,
+        each: impl FnOnce(&mut Entry<'_, Stored<'_>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (file, place) = self.place()?;
+        let parts = self.archives.open(file);
+        let mut parts = parts.map_err(FindError::from)?;
+        let none = || FindError::NoRecord {
+            file: file.to_owned(),
+            offset: place.offset,
+            url: self.line.url.clone(),
+        };
+        let read = stored::at(parts.as_mut(), place, each)?;
+        read.ok_or_else(|| E::from(none()))
+    }
+
+    /// The name of its file, and where in it the record lies.
+    ///
+    /// # Errors
+    ///
+    /// [`FindError::NoPlace`].
+    pub fn place(&self) -> Result<(&str, gap::Place), FindError> {
+        let Line {
+            filename, place, ..
+        } = &self.line;
+        match (filename, place) {
+            (Some(file), Some(place)) => Ok((file, *place)),
+            _ => Err(FindError::NoPlace {
+                url: self.line.url.clone(),
+                time: self.line.time.clone(),
+            }),
+        }
+    }
+}
+
+/// The capture that has the contents of a revisit; `None` if there is none.
+///
+/// # Errors
+///
+/// [`FindError`] if the sources cannot be searched.
+pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Capture>, FindError> {
+    let named = revisit.read(|entry| Ok::<_, FindError>(original(&entry.record)));
+    let named = match named {
+        Ok(named) => named,
+        // The record itself is damaged, which is told when it is copied.
+        Err(FindError::NoRecord { .. }) => Original::default(),
+        Err(error) => return Err(error),
+    };
+    let uri = named.uri.as_deref().unwrap_or(&revisit.line.url);
+    let mut wanted = Selection::default();
+    wanted.url(uri);
+    // Indexes write the digits of a date alone.
+    let digits = |date: &String| date.chars().filter(char::is_ascii_digit).take(14).collect();
+    let time: Option<String> = named.date.as_ref().map(digits);
+    let digest = revisit.line.bare_digest();
+    let mut best: Option<(u8, Capture)> = None;
+    each(sources, &wanted, &mut |capture: Capture| {
+        let line = &capture.line;
+        let is_dated = time.as_ref() == Some(&line.time) && line.url == uri;
+        let is_alike = digest.is_some() && line.bare_digest() == digest;
+        let fit = u8::from(is_alike) + 2 * u8::from(is_dated);
+        if !line.is_revisit() && fit > best.as_ref().map_or(0, |(fit, _)| *fit) {
+            best = Some((fit, capture));
+        }
+        Ok::<bool, FindError>(true)
+    })?;
+    Ok(best.map(|(_, capture)| capture))
+}
+
+/// Calls `each` with the captures that are wanted until it returns false: source by source,
+/// those of an index in its order, those of a file in the order of the file. Files are read
+/// on all cores.
+///
+/// # Errors
+///
+/// [`FindError`] names the file, or the error of `each`.
+pub fn each<E: From<FindError>>(
+    sources: &[Source],
+    wanted: &Selection,
+    each: &mut dyn FnMut(Capture) -> Result<bool, E>,
+) -> Result<(), E> {
+    let mut number = 0;
+    while let Some(first) = sources.get(number) {
+        let rest = sources.get(number..).unwrap_or_default();
+        let files: Vec<&Path> = rest.iter().map_while(Source::file).collect();
+        let mut handed = |line, at, archives: &AnyShelf| {
+            each(Capture {
+                line,
+                source: number + at,
+                archives: archives.clone(),
+            })
+        };
+        let goes_on = match first {
+            Source::Index {
+                shelf,
+                name,
+                archives,
+            } => through(shelf.as_ref(), name, wanted, &mut |line| {
+                handed(line, 0, archives)
+            })?,
+            Source::File(_) => in_files(&files, wanted, &mut handed)?,
+        };
+        if !goes_on {
+            break;
+        }
+        number += files.len().max(1);
+    }
+    Ok(())
+}
+
+fn through<E: From<FindError>>(
+    shelf: &dyn Shelf,
+    name: &str,
+    wanted: &Selection,
+    each: &mut dyn FnMut(Line) -> Result<bool, E>,
+) -> Result<bool, E> {
+    let mut ended = Ok(true);
+    let searched = each_capture(shelf, name, wanted, &mut |line| {
+        ended = each(line);
+        Ok(matches!(ended, Ok(true)))
+    });
+    searched.map_err(FindError::from)?;
+    ended
+}
+
+/// Gets a line, the number of its file, and where the file is.
+type Handed<'h, E> = dyn FnMut(Line, usize, &AnyShelf) -> Result<bool, E> + 'h;
+
+/// What a thread tells of its file.
+type Told = Result<Line, FindError>;
+
+fn in_files<E: From<FindError>>(
+    files: &[&Path],
+    wanted: &Selection,
+    each: &mut Handed<'_, E>,
+) -> Result<bool, E> {
+    let mut bytes = 0;
+    for file in files {
+        let about = file.metadata().map_err(IoError::at(file, "opening"));
+        bytes += about.map_err(FindError::from)?.len();
+    }
+    let step = Mutex::new(Step::begin("bytes searched", Some(bytes)));
+    let (senders, receivers): (Vec<_>, Vec<_>) = files
+        .iter()
+        .map(|_| sync_channel::<Told>(WAITING))
+        .map(|(sender, receiver)| (Mutex::new(Some(sender)), receiver))
+        .unzip();
+    let next = AtomicUsize::new(0);
+    let is_enough = AtomicBool::new(false);
+    let work = || {
+        loop {
+            // In the order of the files, so that those before are done or being read.
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(file), Some(sender)) = (files.get(at), senders.get(at)) else {
+                return;
+            };
+            let Some(sender) = lock(sender).take() else {
+                return;
+            };
+            let told = |more| lock(&step).advance(more);
+            if let Err(error) = search(file, wanted, &sender, &is_enough, told) {
+                // Nobody waits for it where the caller has enough.
+                sender.send(Err(error)).ok();
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(files.len()) {
+            scope.spawn(work);
+        }
+        let ended = hand_out(files, receivers, each);
+        is_enough.store(true, Ordering::Relaxed);
+        next.store(files.len(), Ordering::Relaxed);
+        ended
+    })
+}
+
+fn hand_out<E: From<FindError>>(
+    files: &[&Path],
+    receivers: Vec<Receiver<Told>>,
+    each: &mut Handed<'_, E>,
+) -> Result<bool, E> {
+    for (at, (file, receiver)) in files.iter().zip(receivers).enumerate() {
+        let archives: AnyShelf = Arc::new(Folder(folder_of(file)));
+        for line in receiver {
+            if !each(line?, at, &archives)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Why a search in a file ends before the end.
+enum Ended {
+    /// Nobody wants more lines.
+    Enough,
+    Read(ReadError),
+}
+
+impl From<ReadError> for Ended {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+fn search(
+    file: &Path,
+    wanted: &Selection,
+    to: &SyncSender<Told>,
+    is_enough: &AtomicBool,
+    told: impl FnMut(u64),
+) -> Result<(), FindError> {
+    let opened = File::open(file).map_err(IoError::at(file, "opening"))?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let read = each_line(opened, file, &name, told, |line| {
+        if is_enough.load(Ordering::Relaxed) {
+            return Err(Ended::Enough);
+        }
+        if !wanted.takes(&line) {
+            return Ok(());
+        }
+        to.send(Ok(line)).map_err(|_| Ended::Enough)
+    });
+    match read {
+        Ok(_) | Err(Ended::Enough) => Ok(()),
+        Err(Ended::Read(error)) => Err(error.into()),
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

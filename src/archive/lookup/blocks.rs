@@ -1,0 +1,135 @@
+//! An index of compressed blocks, and a small index of these: the form that Common Crawl,
+//! pywb and WACZ use for large indexes (ZipNum). Each block holds some thousand lines of the
+//! large one in a gzip member of its own. A line of the small one has the key and the time
+//! of a block's first line, and where the block lies:
+//!
+//! ```text
+//! org,example)/ 20260102030405<TAB>cdx-00000.gz<TAB>0<TAB>189321<TAB>1
+//! org,example)/ 20260102030405 {"offset": 0, "length": 189321}
+//! ```
+
+use std::io::{BufRead, BufReader, Read};
+
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+
+use super::LookupError;
+use super::lines::Lines;
+use super::shelf::Shelf;
+
+/// The largest compressed block in bytes.
+const MAX_BLOCK: u64 = 64 << 20;
+/// The most bytes that come out of one.
+const MAX_LINES: u64 = 1 << 30;
+
+/// Where a block lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Block {
+    file: Option<String>,
+    offset: u64,
+    length: u64,
+}
+
+/// What the JSON of a small index says.
+#[derive(Deserialize)]
+struct Fields {
+    filename: Option<String>,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    length: u64,
+}
+
+impl Block {
+    /// Reads a line of the small index; `None` if it is malformed.
+    fn parse(line: &str) -> Option<Self> {
+        let columns: Vec<&str> = line.split('\t').collect();
+        if let [_, file, offset, length, ..] = columns.as_slice() {
+            return Some(Self {
+                file: Some((*file).to_owned()),
+                offset: offset.parse().ok()?,
+                length: length.parse().ok()?,
+            });
+        }
+        let json = line.get(line.find('{')?..)?;
+        let fields: Fields = serde_json::from_str(json).ok()?;
+        Some(Self {
+            file: fields.filename,
+            offset: fields.offset,
+            length: fields.length,
+        })
+    }
+}
+
+/// Calls `each` with the lines from `begin` on and before `end`, until it returns false.
+pub(super) fn each_line(
+    shelf: &dyn Shelf,
+    index: &str,
+    (begin, end): (&str, &str),
+    each: &mut dyn FnMut(&str) -> Result<bool, LookupError>,
+) -> Result<bool, LookupError> {
+    let wrong = |line: &str| LookupError::Block {
+        index: index.to_owned(),
+        line: line.chars().take(60).collect(),
+    };
+    let mut named = None;
+    let mut head = Lines::from(shelf.open(index)?, "")?;
+    if let Some(first) = head.next()?.filter(|first| first.starts_with('!')) {
+        named = Block::parse(&first).and_then(|block| block.file);
+    }
+    // A block may begin before the range and reach into it.
+    let mut blocks = Lines::before(shelf.open(index)?, begin)?;
+    while let Some(line) = blocks.next()? {
+        if line.is_empty() || line.starts_with('!') {
+            continue;
+        }
+        if line.as_str() >= end {
+            break;
+        }
+        let block = Block::parse(&line).ok_or_else(|| wrong(&line))?;
+        let file = block.file.as_ref().or(named.as_ref());
+        let file = file.ok_or_else(|| wrong(&line))?;
+        if block.length > MAX_BLOCK {
+            return Err(wrong(&line));
+        }
+        let bytes = shelf.open(file)?.read(block.offset, block.length)?;
+        let lines = MultiGzDecoder::new(bytes.as_slice()).take(MAX_LINES);
+        for line in BufReader::new(lines).lines() {
+            let line = line.map_err(|error| LookupError::Damaged {
+                file: file.clone(),
+                offset: block.offset,
+                error,
+            })?;
+            if line.as_str() >= end {
+                return Ok(true);
+            }
+            if line.as_str() >= begin && !each(&line)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_forms() {
+        let block = |file: Option<&str>| {
+            Some(Block {
+                file: file.map(str::to_owned),
+                offset: 12,
+                length: 345,
+            })
+        };
+        let common = "org,example)/ 20260102030405\tcdx-00000.gz\t12\t345\t7";
+        assert_eq!(Block::parse(common), block(Some("cdx-00000.gz")));
+        let wacz = r#"org,example)/ 20260102030405 {"offset": 12, "length": 345, "digest": "x"}"#;
+        assert_eq!(Block::parse(wacz), block(None));
+        for bad in ["", "org,example)/ 2026", "a\tb\tc\td", "a {"] {
+            assert_eq!(Block::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Files that are read in parts, wherever they lie.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fs::IoError;
+
+/// Why a part of a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ShelfError {
+    /// The operating system reported an error.
+    #[error("{0}; check the path, or name the folder of the files with --archives")]
+    Io(#[from] IoError),
+    /// The name that an index gives leads out of the folder.
+    #[error(
+        "`{0}` is no name of a file beneath the folder of the archives; the index that names it \
+         is wrong"
+    )]
+    Outside(String),
+    /// Another place than a disk, which says what is wrong.
+    #[error(transparent)]
+    Remote(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A file of which any part can be read.
+pub trait Parts {
+    /// Its name for messages.
+    fn name(&self) -> &Path;
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if it cannot be found out.
+    fn length(&mut self) -> Result<u64, ShelfError>;
+
+    /// The bytes from `offset` on: `length` of them, or fewer where the file ends.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if they cannot be read.
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError>;
+
+    /// How many bytes are best read at a time.
+    fn piece(&self) -> u64;
+
+    /// Whether each reading is a request to a server.
+    fn is_far(&self) -> bool {
+        false
+    }
+}
+
+/// A place that has files: a folder, or a web server.
+pub trait Shelf {
+    /// The file that an index names so.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError`] if there is none.
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError>;
+
+    /// The whole name of a file, for messages.
+    fn name_of(&self, name: &str) -> String;
+}
+
+/// Any such place.
+pub type AnyShelf = Arc<dyn Shelf + Send + Sync>;
+
+/// A folder on this machine.
+#[derive(Debug, Clone)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// The path of a file beneath it. The names in an index are the work of others, so one
+    /// that leads elsewhere is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`ShelfError::Outside`].
+    pub fn path(&self, name: &str) -> Result<PathBuf, ShelfError> {
+        let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if name.is_empty() || !Path::new(name).components().all(is_plain) {
+            return Err(ShelfError::Outside(name.to_owned()));
+        }
+        Ok(self.0.join(name))
+    }
+}
+
+impl Shelf for Folder {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+        Ok(Box::new(OnDisk::open(&self.path(name)?)?))
+    }
+
+    fn name_of(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+/// Files on this machine by their names, wherever they are.
+#[derive(Debug, Clone)]
+pub struct Files(BTreeMap<String, PathBuf>);
+
+impl Files {
+    /// The files at these paths.
+    pub fn of(paths: &[PathBuf]) -> Self {
+        let named = paths.iter().map(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (name.into_owned(), path.clone())
+        });
+        Self(named.collect())
+    }
+}
+
+impl Shelf for Files {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+        let path = self.0.get(name);
+        let path = path.ok_or_else(|| ShelfError::Outside(name.to_owned()))?;
+        Ok(Box::new(OnDisk::open(path)?))
+    }
+
+    fn name_of(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+/// A file on this machine.
+#[derive(Debug)]
+pub struct OnDisk {
+    path: PathBuf,
+    file: File,
+}
+
+impl OnDisk {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// [`IoError`] names the file.
+    pub fn open(path: &Path) -> Result<Self, IoError> {
+        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+}
+
+impl Parts for OnDisk {
+    fn name(&self) -> &Path {
+        &self.path
+    }
+
+    fn length(&mut self) -> Result<u64, ShelfError> {
+        let about = self.file.metadata();
+        Ok(about.map_err(IoError::at(&self.path, "reading"))?.len())
+    }
+
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+        let mut bytes = Vec::new();
+        let mut file = &self.file;
+        let read = file
+            .seek(SeekFrom::Start(offset))
+            .and_then(|_| file.take(length).read_to_end(&mut bytes));
+        read.map_err(IoError::at(&self.path, "reading"))?;
+        Ok(bytes)
+    }
+
+    fn piece(&self) -> u64 {
+        64 << 10
+    }
+}
+
+/// The most bytes that are asked of a server at a time.
+const FAR: u64 = 8 << 20;
+
+/// A part of a file as a stream. An error of the shelf is within the one of the stream.
+pub struct Stretch<'p> {
+    parts: &'p mut dyn Parts,
+    offset: u64,
+    end: u64,
+    piece: Vec<u8>,
+    taken: usize,
+}
+
+impl<'p> Stretch<'p> {
+    /// The bytes from `offset` up to `end`.
+    pub fn new(parts: &'p mut dyn Parts, offset: u64, end: u64) -> Self {
+        Self {
+            parts,
+            offset,
+            end,
+            piece: Vec::new(),
+            taken: 0,
+        }
+    }
+}
+
+impl Read for Stretch<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() {
+            // Of a server, as much as possible by one request.
+            let most = if self.parts.is_far() {
+                FAR
+            } else {
+                self.parts.piece()
+            };
+            let wanted = most.min(self.end.saturating_sub(self.offset));
+            if wanted == 0 {
+                return Ok(0);
+            }
+            let read = self.parts.read(self.offset, wanted);
+            self.piece = read.map_err(io::Error::other)?;
+            self.offset += self.piece.len() as u64;
+            self.taken = 0;
+        }
+        let rest = self.piece.get(self.taken..).unwrap_or_default();
+        let length = rest.len().min(to.len());
+        if let (Some(to), Some(rest)) = (to.get_mut(..length), rest.get(..length)) {
+            to.copy_from_slice(rest);
+        }
+        self.taken += length;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_lead_out_of_the_folder() {
+        let folder = Folder(PathBuf::from("archives"));
+        let path = folder.path("crawl/a.warc.gz").unwrap();
+        assert_eq!(path, Path::new("archives/crawl/a.warc.gz"));
+        for bad in ["", "/etc/passwd", "../a.warc", "a/../../b"] {
+            let error = folder.path(bad).unwrap_err();
+            assert!(matches!(error, ShelfError::Outside(_)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn any_stretch_of_a_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(folder.path().join("a"), &bytes).unwrap();
+        let shelf = Folder(folder.path().to_owned());
+        let mut parts = shelf.open("a").unwrap();
+        assert_eq!(parts.length().unwrap(), 200_000);
+        for (offset, end) in [(0, 200_000), (3, 70_001), (199_999, 300_000), (5, 5)] {
+            let mut read = Vec::new();
+            let mut stretch = Stretch::new(parts.as_mut(), offset, end);
+            stretch.read_to_end(&mut read).unwrap();
+            assert_eq!(read, bytes[offset as usize..(end as usize).min(200_000)]);
+        }
+        assert!(shelf.open("b").is_err());
+    }
+}

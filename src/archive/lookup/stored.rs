@@ -1,0 +1,89 @@
+//! The record at a place of a file.
+
+use std::io::{Chain, Read};
+
+use super::shelf::{Parts, ShelfError, Stretch};
+use crate::archive::gap::Place;
+use crate::archive::reader::{Entry, Item, ReadError, Reader};
+
+/// Why a record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// Its file cannot be opened.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// Its file cannot be read.
+    #[error("{0}")]
+    Read(#[from] ReadError),
+}
+
+/// Where a record is read from: the beginning of the file if it is needed, and the record.
+pub type Source<'p> = Chain<&'p [u8], Stretch<'p>>;
+
+/// Calls `each` with the record at a place; `None` if no record begins there. With a length
+/// of 0 the record may reach to the end of the file.
+///
+/// # Errors
+///
+/// [`StoredError`] names the file, or the error of `each`.
+pub fn at<T, E: From<StoredError>>(
+    parts: &mut dyn Parts,
+    place: Place,
+    each: impl FnOnce(&mut Entry<'_, Source<'_>>) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    let mut each = Some(each);
+    // A zstd dictionary and the version of an ARC stand in the first record of a file. Where
+    // a record needs them, that one is read before it.
+    for needs_first in [false, true] {
+        if needs_first && place.offset == 0 {
+            break;
+        }
+        let first = if needs_first {
+            first_record(parts).map_err(E::from)?
+        } else {
+            Vec::new()
+        };
+        let end = match place.length {
+            0 => parts.length().map_err(|error| E::from(error.into()))?,
+            // What a length counts of a record that shares its member is not compressed.
+            _ if place.inside.is_some() => parts.length().map_err(|e| E::from(e.into()))?,
+            length => place.offset.saturating_add(length),
+        };
+        let wanted = (first.len() as u64, place.inside.unwrap_or_default());
+        let name = parts.name().to_owned();
+        let stretch = Stretch::new(parts, place.offset, end);
+        let mut reader = Reader::new(first.as_slice().chain(stretch), &name);
+        while let Some(item) = next(&mut reader).map_err(E::from)? {
+            let Item::Record(mut entry) = item else {
+                continue;
+            };
+            let here = (entry.record.offset, entry.record.inside.unwrap_or_default());
+            if here > wanted {
+                break;
+            }
+            if here == wanted
+                && let Some(each) = each.take()
+            {
+                entry.record.offset = place.offset;
+                return each(&mut entry).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn next<R: Read>(reader: &mut Reader<R>) -> Result<Option<Item<'_, R>>, StoredError> {
+    Ok(reader.next_item()?)
+}
+
+/// The bytes of the first record of a file, with what stands before it.
+fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, StoredError> {
+    let length = parts.length()?;
+    let name = parts.name().to_owned();
+    let mut reader = Reader::new(Stretch::new(parts, 0, length), &name);
+    let end = match reader.next_item()? {
+        Some(Item::Record(mut entry)) => entry.finish()?.map(|p| p.offset + p.length),
+        _ => None,
+    };
+    Ok(parts.read(0, end.unwrap_or(0))?)
+}

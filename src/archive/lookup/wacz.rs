@@ -1,0 +1,224 @@
+//! The files in a WACZ, read in parts where they lie: archives are stored in it as they are.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zip::{CompressionMethod, ZipArchive};
+
+use super::shelf::{AnyShelf, Parts, Shelf, ShelfError};
+
+/// The largest file in bytes that is decompressed into memory; only indexes are compressed.
+const MOST: u64 = 256 << 20;
+/// Indexes in the order in which they are preferred.
+const INDEXES: [&str; 3] = ["index.idx", "index.cdxj", "index.cdx"];
+
+/// Why a file is not read as a WACZ.
+#[derive(Debug, thiserror::Error)]
+pub enum WaczError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// It is no ZIP.
+    #[error("{wacz}: not a WACZ, because it is no whole ZIP: {error}")]
+    Zip {
+        /// The file.
+        wacz: String,
+        /// What is wrong.
+        error: zip::result::ZipError,
+    },
+    /// It has no index that can be searched.
+    #[error(
+        "{0}: this WACZ has no index named indexes/index.idx, index.cdxj or index.cdx; unpack it \
+         with any ZIP program and name its archives"
+    )]
+    NoIndex(String),
+}
+
+/// A file in the ZIP.
+#[derive(Debug, Clone)]
+enum Member {
+    /// Stored as it is: its first byte and its length.
+    Stored(u64, u64),
+    /// Decompressed.
+    Held(Arc<[u8]>),
+}
+
+/// One folder of a WACZ.
+#[derive(Clone)]
+pub struct Wacz {
+    /// Where the WACZ is, and its name.
+    outer: AnyShelf,
+    name: String,
+    folder: &'static str,
+    members: Arc<BTreeMap<String, Member>>,
+}
+
+/// The folder of the indexes in a WACZ, the name of the index there, and the folder of the
+/// archives.
+///
+/// # Errors
+///
+/// [`WaczError`] names the file.
+pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczError> {
+    let failed = |error| WaczError::Zip {
+        wacz: outer.name_of(name),
+        error,
+    };
+    let seekable = Seekable::of(outer.open(name)?)?;
+    let mut zip = ZipArchive::new(seekable).map_err(failed)?;
+    let mut members = BTreeMap::new();
+    for number in 0..zip.len() {
+        let file = zip.by_index_raw(number).map_err(failed)?;
+        let path = file.name().map_err(failed)?.into_owned();
+        let is_wanted = path.starts_with("archive/") || path.starts_with("indexes/");
+        let stored = (file.data_start(), file.size(), file.compression());
+        drop(file);
+        let member = match stored {
+            _ if !is_wanted => continue,
+            (Some(begin), length, CompressionMethod::Stored) => Member::Stored(begin, length),
+            (_, length, _) if length <= MOST => {
+                let mut bytes = Vec::new();
+                let file = zip.by_index(number).map_err(failed)?;
+                let read = file.take(MOST).read_to_end(&mut bytes);
+                read.map_err(|error| failed(error.into()))?;
+                Member::Held(bytes.into())
+            }
+            _ => continue,
+        };
+        members.insert(path, member);
+    }
+    let index = INDEXES
+        .iter()
+        .find(|index| members.contains_key(&format!("indexes/{index}")));
+    let index = index.ok_or_else(|| WaczError::NoIndex(outer.name_of(name)))?;
+    let indexes = Wacz {
+        outer,
+        name: name.to_owned(),
+        folder: "indexes/",
+        members: Arc::new(members),
+    };
+    let archives = Wacz {
+        folder: "archive/",
+        ..indexes.clone()
+    };
+    Ok((indexes, (*index).to_owned(), archives))
+}
+
+impl Shelf for Wacz {
+    fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
+        // Some indexes name archives with their folder.
+        let bare = name.strip_prefix(self.folder).unwrap_or(name);
+        let member = self.members.get(&format!("{}{bare}", self.folder));
+        let member = member.ok_or_else(|| ShelfError::Outside(self.name_of(name)))?;
+        Ok(Box::new(Inner {
+            name: PathBuf::from(self.name_of(bare)),
+            outer: self.outer.open(&self.name)?,
+            member: member.clone(),
+        }))
+    }
+
+    fn name_of(&self, name: &str) -> String {
+        format!("{}: {}{name}", self.outer.name_of(&self.name), self.folder)
+    }
+}
+
+/// A file of a WACZ.
+struct Inner {
+    name: PathBuf,
+    outer: Box<dyn Parts>,
+    member: Member,
+}
+
+impl Parts for Inner {
+    fn name(&self) -> &Path {
+        &self.name
+    }
+
+    fn length(&mut self) -> Result<u64, ShelfError> {
+        Ok(match &self.member {
+            Member::Stored(_, length) => *length,
+            Member::Held(bytes) => bytes.len() as u64,
+        })
+    }
+
+    fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
+        match &self.member {
+            Member::Stored(begin, all) => {
+                let length = length.min(all.saturating_sub(offset));
+                self.outer.read(begin.saturating_add(offset), length)
+            }
+            Member::Held(bytes) => {
+                let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
+                let range = place(offset)..place(offset.saturating_add(length));
+                Ok(bytes.get(range).unwrap_or_default().to_vec())
+            }
+        }
+    }
+
+    fn piece(&self) -> u64 {
+        self.outer.piece()
+    }
+
+    fn is_far(&self) -> bool {
+        self.outer.is_far()
+    }
+}
+
+/// A file read in parts as a stream with a position, for the reader of ZIP.
+struct Seekable {
+    parts: Box<dyn Parts>,
+    length: u64,
+    position: u64,
+    /// The piece that was read last, and where it begins.
+    held: (u64, Vec<u8>),
+}
+
+impl Seekable {
+    fn of(mut parts: Box<dyn Parts>) -> Result<Self, ShelfError> {
+        Ok(Self {
+            length: parts.length()?,
+            parts,
+            position: 0,
+            held: (0, Vec::new()),
+        })
+    }
+
+    /// What is held from the position on.
+    fn rest(&self) -> &[u8] {
+        let from = self.position.checked_sub(self.held.0);
+        let from = from.and_then(|from| usize::try_from(from).ok());
+        from.and_then(|from| self.held.1.get(from..))
+            .unwrap_or_default()
+    }
+}
+
+impl Read for Seekable {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.rest().is_empty() && self.position < self.length {
+            // The directory is at the end and read backwards, so the piece begins before it.
+            let piece = self.parts.piece();
+            let from = self.position - self.position % piece;
+            let read = self.parts.read(from, piece).map_err(io::Error::other)?;
+            self.held = (from, read);
+        }
+        let mut rest = self.rest();
+        let n = rest.read(to)?;
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+impl Seek for Seekable {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::End(by) => self.length.checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+        };
+        let before = || io::Error::new(io::ErrorKind::InvalidInput, "before the beginning");
+        self.position = position.ok_or_else(before)?;
+        Ok(self.position)
+    }
+}

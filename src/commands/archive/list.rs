@@ -1,0 +1,114 @@
+//! `spoor archive list SOURCE... [--url URL ...]`
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use spoor::archive::cdxj::Line;
+use spoor::archive::find::{self, Capture, FindError};
+use spoor::archive::gap::Place;
+use spoor::sanitize;
+
+use super::sources::Wanted;
+use crate::commands::screen::counted as count;
+
+/// The widest media type that is printed whole.
+const MIME: usize = 18;
+
+/// List captures.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// At most so many captures.
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<u64>,
+    /// Print lines of a CDXJ index.
+    #[arg(long, conflicts_with = "json")]
+    cdxj: bool,
+}
+
+/// A capture, for JSON.
+#[derive(Serialize)]
+struct Listed<'l> {
+    url: &'l str,
+    time: &'l str,
+    status: Option<&'l str>,
+    mime: Option<&'l str>,
+    digest: Option<&'l str>,
+    file: Option<&'l str>,
+    #[serde(flatten)]
+    place: Option<Place>,
+}
+
+/// Why listing ended early.
+enum Ended {
+    Find(FindError),
+    Print(anyhow::Error),
+}
+
+impl From<FindError> for Ended {
+    fn from(error: FindError) -> Self {
+        Self::Find(error)
+    }
+}
+
+impl List {
+    /// Returns the exit code: 1 where nothing was found.
+    pub fn run(&self, json: bool) -> Result<u8> {
+        let (sources, selection) = (self.wanted.sources()?, self.wanted.selection()?);
+        let mut out = BufWriter::new(io::stdout().lock());
+        let mut listed = 0_u64;
+        let limit = self.limit.unwrap_or(u64::MAX);
+        let done = find::each(&sources, &selection, &mut |capture: Capture| {
+            if listed >= limit {
+                return Ok(false);
+            }
+            let line = self.line(&capture.line, json).map_err(Ended::Print)?;
+            let written = writeln!(out, "{line}").context("printing failed");
+            written.map_err(Ended::Print)?;
+            listed += 1;
+            Ok::<bool, Ended>(true)
+        });
+        match done {
+            Ok(()) => out.flush().context("printing failed")?,
+            Err(Ended::Find(error)) => return Err(error.into()),
+            Err(Ended::Print(error)) => return Err(error),
+        }
+        if listed == 0 {
+            eprintln!("no capture fits the selection");
+        }
+        Ok(u8::from(listed == 0))
+    }
+
+    fn line(&self, line: &Line, json: bool) -> Result<String> {
+        if self.cdxj {
+            return Ok(line.to_text());
+        }
+        let mime = line.mime.as_deref();
+        let status = line.status.as_deref();
+        if json {
+            let listed = Listed {
+                url: &line.url,
+                time: &line.time,
+                status,
+                mime,
+                digest: line.digest.as_deref(),
+                file: line.filename.as_deref(),
+                place: line.place,
+            };
+            return Ok(sanitize::json(&serde_json::to_string(&listed)?).into_owned());
+        }
+        let mime: String = mime.unwrap_or("-").chars().take(MIME).collect();
+        let text = format!(
+            "{:<14} {:>3} {mime:<MIME$} {:>11} {}",
+            line.time,
+            status.unwrap_or("-"),
+            line.place
+                .map_or_else(|| "-".to_owned(), |place| count(place.length)),
+            line.url
+        );
+        Ok(sanitize::shown(&text).into_owned())
+    }
+}
