@@ -6,6 +6,7 @@
 //! | `robots` | robots.txt, crawl delays, content signals and TDM reservations | nothing |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | nothing |
 //! | `fetch` | one request to an answer or a typed error: caps, address guard, rates | nothing |
+//! | `parts` | parts of files on web servers, politely | fetch, robots |
 //! | `extract` | one document to text blocks, links, and images with their context | nothing |
 //!
 //! Nothing here knows a topic, a queue or an output: each module turns one input into one
@@ -13,6 +14,7 @@
 
 pub mod extract;
 pub mod fetch;
+pub mod parts;
 pub mod robots;
 pub mod scope;
 pub mod sitemap;

@@ -21,7 +21,7 @@
 //! 8. `error`: failures, classified by type.
 //! 9. [`outcome()`]: the table of their consequences.
 //!
-//! [`part`] reads parts of files for a command; a crawl does not use it.
+//! [`part`] is one request for a part of a file; a crawl does not use it.
 //!
 //! This module does not know which URL is next and when (the frontier), robots rules,
 //! scope, the content of a body, or what is on disk. The only state it keeps about a host
