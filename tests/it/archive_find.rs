@@ -205,10 +205,15 @@ fn captures_are_found_alike_in_files_and_through_every_index() {
         };
         let expected = list(&[text(&archives)]);
         assert_eq!(expected.len(), number, "{selection:?}");
-        let far = [far.as_str(), "--contact", "me@a.test"];
-        let small = [small.as_str(), "--contact", "me@a.test"];
-        for source in [&[text(&index)][..], &[text(&blocks)], &far, &small] {
-            assert_eq!(list(source), expected, "{source:?} {selection:?}");
+        for source in [&index, &blocks] {
+            assert_eq!(list(&[text(source)]), expected, "{source:?} {selection:?}");
+        }
+        // A server is asked at most once a second, so it gets few of the questions.
+        if number == 11 {
+            for source in [&far, &small] {
+                let source = [source.as_str(), "--contact", "me@a.test"];
+                assert_eq!(list(&source), expected, "{source:?} {selection:?}");
+            }
         }
     }
     let agents = server.agents.lock().unwrap().clone();
@@ -230,13 +235,13 @@ fn a_capture_is_read_wherever_it_lies() {
     let far = format!("{}/all.cdxj", server.base);
     for n in [0, 7, 12, 23, 31, 45, 49] {
         let url = format!("http://a.test/{n}");
-        for source in [
-            &[text(&archives)][..],
-            &[text(&index)],
-            &[&far, "--contact", "me@a.test"],
-        ] {
-            let out = run(&[&["get"], source, &["--url", &url]].concat());
+        for source in [&archives, &index] {
+            let out = run(&["get", text(source), "--url", &url]);
             assert_eq!(out.as_bytes(), page(n), "{source:?} {url}");
+        }
+        if n == 23 {
+            let out = run(&["get", &far, "--contact", "me@a.test", "--url", &url]);
+            assert_eq!(out.as_bytes(), page(n), "{far} {url}");
         }
     }
     // 7 came from its revisit; its first capture is found by its date.
@@ -249,9 +254,12 @@ fn a_capture_is_read_wherever_it_lies() {
     let file = folder.path().join("seven.html");
     get(&["--output", text(&file)]);
     assert_eq!(std::fs::read(file).unwrap(), page(7));
-    // All of them, as files.
-    let all = folder.path().join("all");
-    let said = run(&["get", text(&index), "--all", text(&all)]);
+    saved(&index, &folder.path().join("all"));
+}
+
+/// Saves all 51 captures as files and compares them.
+fn saved(source: &Path, all: &Path) {
+    let said = run(&["get", text(source), "--all", text(all)]);
     assert!(said.starts_with("51 captures"), "{said}");
     let list = std::fs::read_to_string(all.join("captures.jsonl")).unwrap();
     for line in list.lines() {
@@ -339,11 +347,7 @@ fn a_cut_has_what_was_chosen_and_what_belongs_to_it() {
     run(&["check", text(&whole)]);
     let taken = run(&["list", text(&whole)]);
     assert_eq!(listed(&taken), listed(&run(&["list", text(&archives)])));
-    for n in 0..50 {
-        let url = format!("http://a.test/{n}");
-        let out = run(&["get", text(&whole), "--url", &url]);
-        assert_eq!(out.as_bytes(), page(n), "{url}");
-    }
+    saved(&whole, &folder.path().join("all"));
     let records = plain(&whole);
     assert!(
         records.starts_with("WARC/1.1\r\nWARC-Type: warcinfo"),

@@ -29,17 +29,17 @@ fn files(job: &Job) -> Vec<PathBuf> {
 }
 
 /// A record: kind, address, block, and its place.
-struct Stored {
-    kind: Kind,
-    uri: String,
+pub struct Stored {
+    pub kind: Kind,
+    pub uri: String,
     profile: Option<String>,
-    block: Vec<u8>,
+    pub block: Vec<u8>,
     file: String,
     offset: u64,
 }
 
 /// All records of the archive, which has no gap.
-fn records(job: &Job) -> Vec<Stored> {
+pub fn records(job: &Job) -> Vec<Stored> {
     let mut records = Vec::new();
     for path in files(job) {
         let mut reader = Reader::open(&path).unwrap();

@@ -7,7 +7,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use spoor::archive::record::Kind;
 
+use crate::archiving::{ARCHIVE, records};
 use crate::support::texts::{image, link, page, some, topical};
 use crate::support::{Job, JobText, Ran, spoor};
 
@@ -216,7 +218,8 @@ fn site() -> Site {
 
 fn crawl(consent: &str) -> (Job, Vec<String>) {
     let site = site();
-    let rest = format!("[consent]\n{consent}\n[buckets]\nboundaries = \"fixed\"\nrazor = 1e12\n");
+    let rest =
+        format!("{ARCHIVE}[consent]\n{consent}\n[buckets]\nboundaries = \"fixed\"\nrazor = 1e12\n");
     let text = JobText {
         seeds: &["http://a.test/"],
         rest: &rest,
@@ -309,6 +312,27 @@ fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
         row(&log, "a.test/reserved.png")["terms"]["tdm_policy"],
         "https://a.test/p"
     );
+    // The archive has what may be kept, and the terms of that.
+    let stored = records(&job);
+    let has = |kind: Kind, address: &str| {
+        let url = format!("http://{address}");
+        let found = stored.iter().find(|r| r.kind == kind && r.uri == url);
+        found.map(|record| String::from_utf8_lossy(&record.block).into_owned())
+    };
+    for (address, ..) in PAGES {
+        let is_kept = TEXT.contains(&address);
+        assert_eq!(has(Kind::Response, address).is_some(), is_kept, "{address}");
+    }
+    for forbidden in ["a.test/own.png", "a.test/reserved.png"] {
+        assert_eq!(has(Kind::Response, forbidden), None);
+    }
+    for (address, terms) in [
+        ("a.test/noimageai", "\"noimageai\":true"),
+        ("file.test/free.png", "\"licences\":[\"http://l.test/by\"]"),
+    ] {
+        let about = has(Kind::Metadata, address).unwrap();
+        assert!(about.contains(terms), "{about}");
+    }
     // What the host's file forbids is not even asked for, and neither are the images
     // of pages that forbid it.
     let count = |address: &str| asked.iter().filter(|a| *a == address).count();

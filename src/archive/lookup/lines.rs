@@ -90,7 +90,7 @@ fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ShelfError> {
     let (mut low, mut high) = (0, parts.length()?);
     while high.saturating_sub(low) > parts.piece() {
         let middle = low + (high - low) / 2;
-        match line_behind(parts, middle, high)? {
+        match line_from(parts, middle, high)? {
             // One line reaches from before the middle to `high`.
             None => high = middle,
             Some((next, line)) if line.as_slice() < text => low = next,
@@ -113,13 +113,15 @@ fn first(parts: &mut dyn Parts, text: &[u8]) -> Result<u64, ShelfError> {
     Ok(low + at as u64)
 }
 
-/// The first line that begins behind `offset` and before `high`: where the next one begins,
-/// and the line.
-fn line_behind(
+/// The first line that begins at `begin` or behind it, and before `high`: where the next one
+/// begins, and the line. `begin` is not 0.
+fn line_from(
     parts: &mut dyn Parts,
-    offset: u64,
+    begin: u64,
     high: u64,
 ) -> Result<Option<(u64, Vec<u8>)>, ShelfError> {
+    // The end of a line right before `begin` counts.
+    let offset = begin.saturating_sub(1);
     let mut bytes = Vec::new();
     loop {
         let from = offset + bytes.len() as u64;

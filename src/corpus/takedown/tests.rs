@@ -108,8 +108,8 @@ impl Job {
         }
         votes += "{\"undo\":1,\"annotator\":\"x\"}\n";
         fs::write(folder.join("ranking.tsv"), &rows).unwrap();
-        // As a ranking that was killed leaves it.
-        fs::write(folder.join("ranking.tsv.77.partial"), &rows).unwrap();
+        // As a ranking writes it. Process 1 always lives, so nothing sweeps its file away.
+        fs::write(folder.join("ranking.tsv.1.partial"), &rows).unwrap();
         fs::create_dir_all(folder.join("annotations")).unwrap();
         fs::write(folder.join("annotations/votes.jsonl"), votes).unwrap();
         for (name, of) in [("jsonl", 0..9), ("webdataset", 3..4)] {
@@ -461,7 +461,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         ("images.tsv", 2),
         ("logs/crawl.jsonl", 1),
         ("ranking.tsv", 1),
-        ("ranking.tsv.77.partial", 1),
+        ("ranking.tsv.1.partial", 1),
     ];
     assert_eq!(rows, expected, "the vote, and what took it back");
     assert_eq!(receipt.exports, [JobPath::parse("exports/jsonl").unwrap()]);
@@ -472,7 +472,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
     for table in [
         "images.tsv",
         "ranking.tsv",
-        "ranking.tsv.77.partial",
+        "ranking.tsv.1.partial",
         "logs/crawl.jsonl",
     ] {
         assert!(!job.text(table).contains("a.test/1.png"), "{table}");

@@ -164,6 +164,15 @@ fn metadata(completion: &Completion<Product>) -> Vec<(&'static str, String)> {
         fields.push(("spoor-extractor", page.text.extractor.name().to_owned()));
         fields.push(("spoor-words", page.text.words.to_string()));
     }
+    let terms = match &completion.product {
+        Some(Product::Page(page)) => Some(&page.terms),
+        Some(Product::Image { terms, .. }) => Some(terms),
+        _ => None,
+    };
+    if let Some(terms) = terms.filter(|terms| !terms.is_silent()) {
+        // As a sidecar has them; strings and flags always become JSON.
+        fields.extend(serde_json::to_string(terms).map(|json| ("spoor-terms", json)));
+    }
     if let Some(error) = &completion.error {
         fields.push(("spoor-error", error.clone()));
     }
