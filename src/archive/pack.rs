@@ -224,6 +224,8 @@ impl Pages<'_> {
         let (lines, captures) = sync_channel::<Vec<Capture>>(4);
         let captures = Mutex::new(captures);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (number, main) = self.look(index, &wanted)?;
+        let step = Mutex::new(Step::begin("pages listed", Some(number)));
         let work = |number: usize| {
             let mut runs = Runs::new(self.folder.join(format!("pages-{number}")));
             loop {
@@ -238,14 +240,16 @@ impl Pages<'_> {
                     if let Some(line) = self.line(&capture)? {
                         runs.add(format!("{} {line}", capture.line.time))?;
                     }
+                    step.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .advance(1);
                 }
             }
         };
-        let mut main: Main = None;
         let runs = std::thread::scope(|scope| {
             let work = &work;
             let threads: Vec<_> = (0..cores).map(|n| scope.spawn(move || work(n))).collect();
-            let handed = self.hand_out(index, &wanted, &lines, &mut main);
+            let handed = self.hand_out(index, &wanted, &lines);
             drop(lines);
             let mut runs = Vec::new();
             for thread in threads {
@@ -254,11 +258,7 @@ impl Pages<'_> {
             }
             handed.map(|()| runs)
         })?;
-        if main.is_none()
-            && let Some(url) = &self.about.main
-        {
-            return Err(PackError::NoMain(url.clone()));
-        }
+        drop(step);
         let sorted = self.folder.join("pages.sorted");
         let created = File::create(&sorted).map_err(IoError::at(&sorted, "creating"))?;
         let mut out = BufWriter::new(created);
@@ -269,29 +269,42 @@ impl Pages<'_> {
         Ok((listed, main))
     }
 
-    /// Gives all pages to the threads, and looks for the main one.
+    fn source(&self, index: &Path) -> Source {
+        let name = index.file_name().unwrap_or_default();
+        Source::Index {
+            shelf: Arc::new(Folder(self.folder.to_owned())),
+            name: name.to_string_lossy().into_owned(),
+            archives: Arc::new(Files::of(self.files)),
+        }
+    }
+
+    /// Counts the pages and looks for the main one, before any page is read: reading takes
+    /// long, and a wrong main page is told at once.
+    fn look(&self, index: &Path, wanted: &Selection) -> Result<(u64, Main), PackError> {
+        let (mut number, mut main) = (0, None);
+        find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
+            let Line { url, time, .. } = capture.line;
+            number += 1;
+            if self.about.main.as_ref() == Some(&url) {
+                main = Some((url, time));
+            }
+            Ok::<bool, PackError>(true)
+        })?;
+        match &self.about.main {
+            Some(url) if main.is_none() => Err(PackError::NoMain(url.clone())),
+            _ => Ok((number, main)),
+        }
+    }
+
+    /// Gives all pages to the threads.
     fn hand_out(
         &self,
         index: &Path,
         wanted: &Selection,
         to: &SyncSender<Vec<Capture>>,
-        main: &mut Main,
     ) -> Result<(), PackError> {
-        let source = Source::Index {
-            shelf: Arc::new(Folder(self.folder.to_owned())),
-            name: index
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
-            archives: Arc::new(Files::of(self.files)),
-        };
         let mut some = Vec::new();
-        find::each(&[source], wanted, &mut |capture: Capture| {
-            let Line { url, time, .. } = &capture.line;
-            if self.about.main.as_ref() == Some(url) {
-                *main = Some((url.clone(), time.clone()));
-            }
+        find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
             some.push(capture);
             if some.len() < TAKEN {
                 return Ok(true);
