@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::documents;
 use super::product::Product;
 use crate::archive::writer::Original;
-use crate::clock::millis;
+use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitKind};
 use crate::page::{ImageContext, TaskKind};
@@ -117,7 +117,7 @@ pub(super) fn archive(
         return Ok(());
     }
     let earlier = stored.and_then(Original::of_text);
-    let records = exchange.members(earlier.as_ref(), &metadata(completion));
+    let records = exchange.members(earlier.as_ref(), &metadata(completion, now));
     places.archive = Some(outputs.exchange(&records, now)?);
     if earlier.is_none() {
         let digest = exchange.key();
@@ -128,9 +128,10 @@ pub(super) fn archive(
 
 /// What the crawl knows of an exchange, for its `metadata` record; `via` and `hopsFromSeed`
 /// are names that Heritrix uses.
-fn metadata(completion: &Completion<Product>) -> Vec<(&'static str, String)> {
+fn metadata(completion: &Completion<Product>, now: u64) -> Vec<(&'static str, String)> {
     let task = &completion.task;
-    let mut fields = Vec::new();
+    // `WARC-Date` is when it was asked for; the log and the sidecars have this one.
+    let mut fields = vec![("spoor-time", timestamp(now))];
     if let Some(via) = &task.via {
         fields.push(("via", via.to_string()));
     }

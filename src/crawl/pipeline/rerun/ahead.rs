@@ -139,6 +139,12 @@ impl About {
         self.number("hopsFromSeed")
     }
 
+    /// When the exchange was complete, in milliseconds since 1970.
+    pub fn time(&self) -> Option<u64> {
+        let time: jiff::Timestamp = self.number("spoor-time")?;
+        u64::try_from(time.as_millisecond()).ok()
+    }
+
     /// How long the exchange took.
     pub fn elapsed(&self) -> Duration {
         Duration::from_millis(self.number("fetchTimeMs").unwrap_or_default())

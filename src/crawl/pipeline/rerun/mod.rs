@@ -374,7 +374,7 @@ impl Rerun<'_, '_> {
         self.pass_by(&ahead);
         let reply = Reply {
             stored: ahead.stored,
-            dated: ahead.date,
+            dated: ahead.about.time().or(ahead.date),
         };
         let (processor, begun) = (&self.processor, ahead.begun);
         let completion = completion(task, reply, ahead.about.elapsed(), |task, body| {
