@@ -5,6 +5,7 @@
 //! as raw text. This module does not know DNS, scope or what an address is used for.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -68,8 +69,10 @@ pub enum AddressError {
 /// percent-encodings of unreserved characters are decoded and the rest written in upper
 /// case (RFC 3986 section 6.2.2). None of this changes which resource is fetched. Parsing
 /// the text of a `PageUrl` gives an equal one.
+///
+/// Clones share the text: a link is handed from stage to stage many times.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
-pub struct PageUrl(Url);
+pub struct PageUrl(Arc<Url>);
 
 /// XXH3 of an address, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +186,7 @@ impl PageUrl {
         if bytes > MAX_URL_BYTES {
             return Err(AddressError::TooLong { bytes });
         }
-        Ok(Self(url))
+        Ok(Self(Arc::new(url)))
     }
 
     /// The canonical text.
@@ -242,10 +245,10 @@ impl PageUrl {
 
     /// The address of the robots.txt that governs this address (RFC 9309 section 2.3).
     pub fn robots_url(&self) -> PageUrl {
-        let mut url = self.0.clone();
+        let mut url = Url::clone(&self.0);
         url.set_path("/robots.txt");
         url.set_query(None);
-        Self(url)
+        Self(Arc::new(url))
     }
 
     /// The Sort-friendly URI Reordering Transform, without scheme:
