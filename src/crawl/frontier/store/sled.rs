@@ -41,7 +41,7 @@ const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Most writes given to sled at once: it keeps about 8 KB for each until the last one, and
 /// readers wait for it.
-const SLICE: usize = 1_000;
+const SLICE: usize = 500;
 
 /// The tree that holds a batch until all its slices are applied.
 const PROMISED: &[u8] = b"promised";
