@@ -52,7 +52,7 @@ use spoor::outputs::Row;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const ARENAS: (&str, &str) = (
     "_RJEM_MALLOC_CONF",
-    "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0",
+    "narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0,tcache_max:4096",
 );
 
 /// Kernel ticks are 10 ms for programs, whatever the kernel counts in itself.

@@ -5,6 +5,7 @@
 //! as raw text. This module does not know DNS, scope or what an address is used for.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -68,8 +69,10 @@ pub enum AddressError {
 /// percent-encodings of unreserved characters are decoded and the rest written in upper
 /// case (RFC 3986 section 6.2.2). None of this changes which resource is fetched. Parsing
 /// the text of a `PageUrl` gives an equal one.
+///
+/// Clones share the text: a link is handed from stage to stage many times.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
-pub struct PageUrl(Url);
+pub struct PageUrl(Arc<Url>);
 
 /// XXH3 of an address, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,34 +149,33 @@ impl PageUrl {
                 scheme: url.scheme().chars().take(200).collect(),
             });
         }
-        let host = match url.host() {
-            Some(Host::Domain(domain)) => domain.trim_end_matches('.').to_owned(),
-            Some(_) => url.host_str().unwrap_or_default().to_owned(),
-            None => String::new(),
-        };
         let no_host = || AddressError::NoHost {
             text: shortened(text),
         };
-        if host.is_empty() {
+        let host = url.host_str().unwrap_or_default();
+        let trimmed = match url.host() {
+            Some(Host::Domain(domain)) => domain.trim_end_matches('.'),
+            _ => host,
+        };
+        if trimmed.is_empty() {
             return Err(no_host());
         }
-        if url.host_str() != Some(host.as_str()) {
-            url.set_host(Some(&host)).map_err(|e| syntax(text, &e))?;
+        if trimmed != host {
+            let trimmed = trimmed.to_owned();
+            url.set_host(Some(&trimmed)).map_err(|e| syntax(text, &e))?;
         }
         url.set_fragment(None);
         if !url.username().is_empty() || url.password().is_some() {
             url.set_username("").map_err(|()| no_host())?;
             url.set_password(None).map_err(|()| no_host())?;
         }
-        let path = normal_escapes(url.path());
-        if path != url.path() {
+        if let Some(path) = normal_escapes(url.path()) {
             url.set_path(&path);
         }
         match url.query() {
             Some("") => url.set_query(None),
             Some(query) => {
-                let normal = normal_escapes(query);
-                if normal != query {
+                if let Some(normal) = normal_escapes(query) {
                     url.set_query(Some(&normal));
                 }
             }
@@ -183,7 +185,7 @@ impl PageUrl {
         if bytes > MAX_URL_BYTES {
             return Err(AddressError::TooLong { bytes });
         }
-        Ok(Self(url))
+        Ok(Self(Arc::new(url)))
     }
 
     /// The canonical text.
@@ -242,10 +244,10 @@ impl PageUrl {
 
     /// The address of the robots.txt that governs this address (RFC 9309 section 2.3).
     pub fn robots_url(&self) -> PageUrl {
-        let mut url = self.0.clone();
+        let mut url = Url::clone(&self.0);
         url.set_path("/robots.txt");
         url.set_query(None);
-        Self(url)
+        Self(Arc::new(url))
     }
 
     /// The Sort-friendly URI Reordering Transform, without scheme:
@@ -393,10 +395,10 @@ fn shortened(text: &str) -> String {
 /// Decodes the escapes of unreserved characters and writes the others in upper case. A `%`
 /// that starts no escape is left alone, and no digit after it is decoded if that would
 /// complete an escape. `.` stays encoded: a decoded dot segment would be resolved, and a
-/// different path fetched.
-fn normal_escapes(text: &str) -> String {
+/// different path fetched. `None` where nothing changes.
+fn normal_escapes(text: &str) -> Option<String> {
     if !text.contains('%') {
-        return text.to_owned();
+        return None;
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -429,7 +431,7 @@ fn normal_escapes(text: &str) -> String {
         }
     }
     out.push_str(rest);
-    out
+    (out != text).then_some(out)
 }
 
 #[cfg(test)]

@@ -123,6 +123,8 @@ pub(super) const LEARNED: &[u8] = b"X";
 pub(super) const EXAMPLES: &[u8] = b"Y";
 pub(super) const JUDGED: &[u8] = b"j";
 pub(super) const INSTEAD: &[u8] = b"O";
+/// Before the `U` key of their address.
+pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
 
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
@@ -145,7 +147,7 @@ pub(super) fn stored_group(name: &str) -> Vec<u8> {
 
 /// The key of the features of the address with this `U` key.
 pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
-    join(b'E', url_key)
+    join(CLUES, url_key)
 }
 
 /// The key of an example by its number.

@@ -64,7 +64,7 @@ impl Ledger {
         flush_marker::check(store.path(), meta.commits)?;
         meta.sample = codec::get(&*store, keys::SAMPLE)?.unwrap_or_default();
         meta.images = codec::get(&*store, keys::IMAGES)?.unwrap_or_default();
-        let seen = Seen::over(store, keys::URLS);
+        let seen = Seen::over(store, keys::URLS, keys::CLUES);
         Ok(Self {
             questions: seen.questions(),
             store: Box::new(seen),

@@ -7,7 +7,10 @@
 //! the filter is still being filled after a restart, its "absent" is looked up as well,
 //! so no key is missed.
 //!
-//! This is a [`Store`] over a store. It knows one prefix of keys and nothing of their
+//! What belongs to a key of the seen set lies under a key of its own: one byte, and that
+//! key. It is cached as well, and is certainly absent where its owner is.
+//!
+//! This is a [`Store`] over a store. It knows two prefixes of keys and nothing of their
 //! meaning.
 
 use std::hash::{DefaultHasher, Hasher};
@@ -31,6 +34,9 @@ const FALSE_POSITIVES: f64 = 0.002;
 
 /// Size of the cache of recent records, in bytes including keys.
 const RECENT_BYTES: u64 = 32 * 1024 * 1024;
+
+/// The same for what belongs to them.
+const OWNED_BYTES: u64 = if cfg!(test) { 200_000 } else { 8 * 1024 * 1024 };
 
 /// Approximate overhead of an entry, in bytes.
 const ENTRY_OVERHEAD: u64 = 100;
@@ -58,19 +64,31 @@ pub(super) struct Seen {
     filter: Filter,
     /// Where the reading of earlier keys continues; `None` when all are read.
     unread: Option<Vec<u8>>,
-    recent: Cache<Box<[u8]>, Box<[u8]>, Bytes>,
+    recent: Recent,
+    /// The first byte of the keys of what belongs to keys of the set, and the recent ones.
+    owned: u8,
+    recent_owned: Recent,
     questions: Arc<Questions>,
 }
 
+/// Recent pairs.
+type Recent = Cache<Box<[u8]>, Box<[u8]>, Bytes>;
+
+fn recent(bytes: u64) -> Recent {
+    let items = usize::try_from(bytes / 256).unwrap_or(usize::MAX);
+    Cache::with_weighter(items, bytes, Bytes)
+}
+
 impl Seen {
-    pub fn over(store: Box<dyn Store>, prefix: &'static [u8]) -> Self {
-        let items = usize::try_from(RECENT_BYTES / 256).unwrap_or(usize::MAX);
+    pub fn over(store: Box<dyn Store>, prefix: &'static [u8], owned: u8) -> Self {
         Self {
             store,
             prefix,
+            owned,
             filter: Filter::default(),
             unread: Some(prefix.to_vec()),
-            recent: Cache::with_weighter(items, RECENT_BYTES, Bytes),
+            recent: recent(RECENT_BYTES),
+            recent_owned: recent(OWNED_BYTES),
             questions: Arc::default(),
         }
     }
@@ -78,18 +96,54 @@ impl Seen {
     pub fn questions(&self) -> Arc<Questions> {
         Arc::clone(&self.questions)
     }
+
+    /// Whether a key of the set is in the store for certain not.
+    fn is_absent(&self, key: &[u8]) -> bool {
+        self.unread.is_none() && !self.filter.may_contain(key)
+    }
+
+    /// What belongs to a key of the set.
+    fn get_owned(&self, key: &[u8], owner: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(value) = self.recent_owned.get(key) {
+            return Ok(Some(value.into_vec()));
+        }
+        if self.is_absent(owner) {
+            return Ok(None);
+        }
+        let value = self.store.get(key)?;
+        if let Some(value) = &value {
+            self.recent_owned
+                .insert(key.into(), value.as_slice().into());
+        }
+        Ok(value)
+    }
+
+    /// Puts the writes to keys with a prefix into a cache of recent ones.
+    fn follow(recent: &Recent, batch: &Batch, prefix: &[u8]) {
+        for (key, value) in batch.writes_of(prefix) {
+            match value {
+                Some(value) => recent.insert(key.into(), value.into()),
+                None => {
+                    recent.remove(key);
+                }
+            }
+        }
+    }
 }
 
 impl Readable for Seen {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         if !key.starts_with(self.prefix) {
-            return self.store.get(key);
+            return match key.split_first() {
+                Some((first, owner)) if *first == self.owned => self.get_owned(key, owner),
+                _ => self.store.get(key),
+            };
         }
         self.questions.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(value) = self.recent.get(key) {
             return Ok(Some(value.into_vec()));
         }
-        if self.unread.is_none() && !self.filter.may_contain(key) {
+        if self.is_absent(key) {
             return Ok(None);
         }
         self.questions.stored.fetch_add(1, Ordering::Relaxed);
@@ -111,19 +165,18 @@ impl Readable for Seen {
 
 impl Store for Seen {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        for (key, value) in batch.writes_of(self.prefix) {
+        for (key, _) in batch.writes_of(self.prefix) {
             // Before the write: a key that is only in the filter costs a lookup, but one
             // that is missing there would be overlooked.
             self.filter.insert(key);
-            match value {
-                Some(value) => self.recent.insert(key.into(), value.into()),
-                None => {
-                    self.recent.remove(key);
-                }
-            }
         }
-        // After a failed batch the cache may be wrong.
-        self.store.apply(batch).inspect_err(|_| self.recent.clear())
+        Self::follow(&self.recent, &batch, self.prefix);
+        Self::follow(&self.recent_owned, &batch, &[self.owned]);
+        // After a failed batch the caches may be wrong.
+        self.store.apply(batch).inspect_err(|_| {
+            self.recent.clear();
+            self.recent_owned.clear();
+        })
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -300,7 +353,7 @@ mod tests {
         for n in 0..1_000 {
             before.pairs.insert(key(n), vec![1]);
         }
-        let mut seen = Seen::over(Box::new(before), b"U");
+        let mut seen = Seen::over(Box::new(before), b"U", b'E');
         for n in 1_000..1_500 {
             write(&mut seen, n, &[2]);
         }
@@ -326,7 +379,7 @@ mod tests {
     fn new_and_recent_keys_do_not_touch_the_store() {
         let store = Counting::default();
         let asked = Arc::clone(&store.asked);
-        let mut seen = Seen::over(Box::new(store), b"U");
+        let mut seen = Seen::over(Box::new(store), b"U", b'E');
         seen.warm(1).unwrap();
         for n in 0..20_000 {
             assert_eq!(seen.get(&key(n)).unwrap(), None);
@@ -344,19 +397,68 @@ mod tests {
         assert_eq!(asked.lock().unwrap().len(), touched + 1);
     }
 
+    /// The key of what belongs to a key.
+    fn owned(n: usize) -> Vec<u8> {
+        [b"E", key(n).as_slice()].concat()
+    }
+
+    #[test]
+    fn what_belongs_to_a_key_is_found_without_the_store_where_it_is_recent() {
+        let mut before = Counting::default();
+        before.pairs.insert(key(1), vec![1]);
+        before.pairs.insert(owned(1), vec![2]);
+        let asked = Arc::clone(&before.asked);
+        let mut seen = Seen::over(Box::new(before), b"U", b'E');
+        let asked = || std::mem::take(&mut *asked.lock().unwrap());
+        // Before the earlier keys are read, nothing is absent for certain.
+        assert_eq!(seen.get(&owned(2)).unwrap(), None);
+        assert_eq!(asked(), [owned(2)]);
+        seen.warm(10).unwrap();
+        for _ in 0..3 {
+            assert_eq!(seen.get(&owned(2)).unwrap(), None);
+            assert_eq!(seen.get(&owned(1)).unwrap(), Some(vec![2]));
+        }
+        assert_eq!(asked(), [owned(1)]);
+        for (value, found) in [(Some(vec![3]), 0), (None, 1)] {
+            let mut batch = Batch::default();
+            match value.clone() {
+                Some(value) => batch.put(owned(1), value),
+                None => batch.delete(owned(1)),
+            }
+            seen.apply(batch).unwrap();
+            assert_eq!(seen.get(&owned(1)).unwrap(), value);
+            assert_eq!(asked().len(), found);
+        }
+        // The memory is bounded, and what is forgotten is read again.
+        for n in 0..10_000 {
+            let mut batch = Batch::default();
+            batch.put(key(n), vec![0]);
+            batch.put(owned(n), n.to_be_bytes().to_vec());
+            seen.apply(batch).unwrap();
+        }
+        assert!(seen.recent_owned.weight() <= OWNED_BYTES);
+        for n in 0..10_000_usize {
+            let expected = Some(n.to_be_bytes().to_vec());
+            assert_eq!(seen.get(&owned(n)).unwrap(), expected);
+        }
+        assert!(asked().len() > 1_000);
+    }
+
     #[test]
     fn what_could_not_be_written_is_not_remembered() {
         let mut store = Counting::default();
         store.pairs.insert(key(1), vec![1]);
         store.full = true;
-        let mut seen = Seen::over(Box::new(store), b"U");
+        let mut seen = Seen::over(Box::new(store), b"U", b'E');
         seen.warm(10).unwrap();
         let mut batch = Batch::default();
         batch.put(key(1), vec![2]);
         batch.put(key(2), vec![2]);
+        batch.put(owned(1), vec![2]);
         seen.apply(batch).unwrap_err();
         assert_eq!(seen.get(&key(1)).unwrap(), Some(vec![1]));
         assert_eq!(seen.get(&key(2)).unwrap(), None);
+        assert_eq!(seen.get(&owned(1)).unwrap(), None);
     }
 
     #[test]
@@ -377,7 +479,7 @@ mod tests {
 
     #[test]
     fn the_recent_records_are_bounded_in_bytes() {
-        let mut seen = Seen::over(Box::new(Counting::default()), b"U");
+        let mut seen = Seen::over(Box::new(Counting::default()), b"U", b'E');
         for n in 0..1_000 {
             write(&mut seen, n, &vec![0; 100_000]);
         }

@@ -43,6 +43,7 @@ mod limits;
 mod links;
 mod main_text;
 mod metadata;
+mod names;
 mod neighbours;
 mod path;
 mod selection;

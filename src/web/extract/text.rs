@@ -3,6 +3,8 @@
 
 use crate::page::Span;
 
+use super::names::Names;
+
 /// The effect of an element on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -29,22 +31,88 @@ pub(super) enum Role {
 /// glosses of ruby (they would occur within words). `alt` texts are not text. List items
 /// and table cells are blocks.
 pub(super) fn role(name: &str) -> Role {
-    match name {
-        "address" | "article" | "aside" | "blockquote" | "body" | "caption" | "center" | "col"
-        | "colgroup" | "dd" | "details" | "dialog" | "dir" | "div" | "dl" | "dt" | "fieldset"
-        | "figcaption" | "figure" | "footer" | "form" | "frameset" | "h1" | "h2" | "h3" | "h4"
-        | "h5" | "h6" | "head" | "header" | "hgroup" | "hr" | "html" | "legend" | "li" | "main"
-        | "menu" | "nav" | "ol" | "p" | "search" | "section" | "summary" | "table" | "tbody"
-        | "td" | "tfoot" | "th" | "thead" | "tr" | "ul" => Role::Block,
-        "pre" | "listing" | "xmp" | "plaintext" => Role::Preformatted,
-        "br" => Role::Break,
-        "img" | "image" | "input" | "embed" | "area" | "frame" => Role::Object,
-        "noscript" | "button" | "audio" | "video" | "canvas" | "rt" | "rp" => Role::Aside,
-        "script" | "style" | "template" | "svg" | "math" | "textarea" | "select" | "option"
-        | "optgroup" | "datalist" | "iframe" | "noframes" | "noembed" => Role::Void,
-        _ => Role::Inline,
-    }
+    ROLES.get(name)
 }
+
+/// The roles that are not the usual one.
+static ROLES: Names<Role> = Names::new(
+    &[
+        (
+            Role::Block,
+            &[
+                "address",
+                "article",
+                "aside",
+                "blockquote",
+                "body",
+                "caption",
+                "center",
+                "col",
+                "colgroup",
+                "dd",
+                "details",
+                "dialog",
+                "dir",
+                "div",
+                "dl",
+                "dt",
+                "fieldset",
+                "figcaption",
+                "figure",
+                "footer",
+                "form",
+                "frameset",
+                "h1",
+                "h2",
+                "h3",
+                "h4",
+                "h5",
+                "h6",
+                "head",
+                "header",
+                "hgroup",
+                "hr",
+                "html",
+                "legend",
+                "li",
+                "main",
+                "menu",
+                "nav",
+                "ol",
+                "p",
+                "search",
+                "section",
+                "summary",
+                "table",
+                "tbody",
+                "td",
+                "tfoot",
+                "th",
+                "thead",
+                "tr",
+                "ul",
+            ],
+        ),
+        (Role::Preformatted, &["pre", "listing", "xmp", "plaintext"]),
+        (Role::Break, &["br"]),
+        (
+            Role::Object,
+            &["img", "image", "input", "embed", "area", "frame"],
+        ),
+        (
+            Role::Aside,
+            &["noscript", "button", "audio", "video", "canvas", "rt", "rp"],
+        ),
+        (
+            Role::Void,
+            &[
+                "script", "style", "template", "svg", "math", "textarea", "select", "option",
+                "optgroup", "datalist", "iframe", "noframes", "noembed",
+            ],
+        ),
+    ],
+    Role::Inline,
+);
 
 /// The blocks of plain text: a blank line ends one. White space is folded, none
 /// is empty.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapshot};
 
+use super::gather::{Backend, Borrowed};
 use super::{
     Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
 };
@@ -34,7 +35,13 @@ const JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A store in a folder, by fjall.
 pub struct FjallStore {
+    /// Before the database, so that it is closed first.
+    reader: FjallReader,
     db: Held<Database>,
+}
+
+/// What the store holds at the moment.
+pub struct FjallReader {
     keyspace: Held<Keyspace>,
     path: PathBuf,
 }
@@ -67,9 +74,11 @@ impl FjallStore {
         });
         match opened {
             Ok((db, keyspace)) => Ok(Self {
+                reader: FjallReader {
+                    keyspace: Held::new(keyspace),
+                    path: path.to_owned(),
+                },
                 db: Held::new(db),
-                keyspace: Held::new(keyspace),
-                path: path.to_owned(),
             }),
             Err(StoreError::Damaged { path, why }) => Err(StoreError::Open { path, why }),
             Err(other) => Err(other),
@@ -77,11 +86,53 @@ impl FjallStore {
     }
 
     fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
+        self.reader.guarded(call)
+    }
+}
+
+impl FjallReader {
+    fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
         guarded(&self.path, || call().map_err(failed(&self.path)))
     }
 }
 
+impl Backend for FjallStore {
+    type Reader = FjallReader;
+
+    fn reader(&self) -> FjallReader {
+        FjallReader {
+            keyspace: Held::new(Keyspace::clone(&self.reader.keyspace)),
+            path: self.reader.path.clone(),
+        }
+    }
+
+    fn apply_all(&mut self, all: &[Borrowed<'_>]) -> Result<(), StoreError> {
+        let mut writes = self.db.batch();
+        for (key, value) in all {
+            match value {
+                Some(value) => writes.insert(&self.reader.keyspace, *key, *value),
+                None => writes.remove(&self.reader.keyspace, *key),
+            }
+        }
+        self.guarded(|| writes.commit())
+    }
+}
+
 impl Readable for FjallStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.reader.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
+        self.reader.scan(prefix, from, visit)
+    }
+
+    fn path(&self) -> &Path {
+        &self.reader.path
+    }
+}
+
+impl Readable for FjallReader {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.guarded(|| Ok(self.keyspace.get(key)?.map(|v| v.to_vec())))
     }
@@ -97,14 +148,9 @@ impl Readable for FjallStore {
 
 impl Store for FjallStore {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let mut writes = self.db.batch();
-        for (key, value) in batch.into_writes() {
-            match value {
-                Some(value) => writes.insert(&self.keyspace, key, value),
-                None => writes.remove(&self.keyspace, key),
-            }
-        }
-        self.guarded(|| writes.commit())
+        let writes = batch.writes();
+        let writes = writes.map(|(key, value)| (key.as_slice(), value.as_deref()));
+        self.apply_all(&Vec::from_iter(writes))
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -117,8 +163,8 @@ impl Store for FjallStore {
 
     fn compact(&mut self) -> Result<bool, StoreError> {
         self.guarded(|| {
-            self.keyspace.rotate_memtable_and_wait()?;
-            self.keyspace.major_compact()
+            self.reader.keyspace.rotate_memtable_and_wait()?;
+            self.reader.keyspace.major_compact()
         })?;
         self.flush()?;
         Ok(true)
@@ -127,8 +173,8 @@ impl Store for FjallStore {
     fn snapshot(&self) -> Box<dyn Readable> {
         Box::new(FjallSnapshot {
             snapshot: Held::new(self.db.snapshot()),
-            keyspace: Held::new(Keyspace::clone(&self.keyspace)),
-            path: self.path.clone(),
+            keyspace: Held::new(Keyspace::clone(&self.reader.keyspace)),
+            path: self.reader.path.clone(),
         })
     }
 }

@@ -213,7 +213,7 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
     }
     Ok(match kind {
         config::StoreKind::Sled => Box::new(Gathered::over(SledStore::open(folder)?, folder)?),
-        config::StoreKind::Fjall => Box::new(FjallStore::open(folder)?),
+        config::StoreKind::Fjall => Box::new(Gathered::over(FjallStore::open(folder)?, folder)?),
     })
 }
 

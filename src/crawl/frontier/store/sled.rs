@@ -24,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use super::gather::{Backend, Borrowed};
+use super::journal::push_write;
 use super::{
     Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
 };
@@ -37,8 +39,9 @@ const FLUSH_EVERY_MS: u64 = 500;
 /// cached in front of the store anyway.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Most writes given to sled at once; it keeps about 8 KB for each until the last one.
-const SLICE: usize = 4_000;
+/// Most writes given to sled at once: it keeps about 8 KB for each until the last one, and
+/// readers wait for it.
+const SLICE: usize = 500;
 
 /// The tree that holds a batch until all its slices are applied.
 const PROMISED: &[u8] = b"promised";
@@ -59,16 +62,21 @@ const PIECE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// A store in a folder, by sled.
 pub struct SledStore {
-    db: Held<sled::Db>,
+    reader: SledReader,
     /// Pieces of the batch that is applied in slices, in order.
     promised: Held<sled::Tree>,
     /// Whether there may be such a batch.
     is_promised: bool,
     /// [`SLICE`], except in tests.
     slice: usize,
-    path: PathBuf,
     /// The recorded changes of the open snapshots.
     snapshots: RefCell<Vec<Weak<Before>>>,
+}
+
+/// What the store holds at the moment.
+pub struct SledReader {
+    db: Held<sled::Db>,
+    path: PathBuf,
 }
 
 /// A key, and its value or `None` where it is removed.
@@ -105,11 +113,13 @@ impl SledStore {
                 }
                 Ok((db, promised)) => {
                     let mut store = Self {
-                        db: Held::new(db),
+                        reader: SledReader {
+                            db: Held::new(db),
+                            path: path.to_owned(),
+                        },
                         promised: Held::new(promised),
                         is_promised: true,
                         slice,
-                        path: path.to_owned(),
                         snapshots: RefCell::default(),
                     };
                     store.keep_promise()?;
@@ -123,28 +133,39 @@ impl SledStore {
         }
     }
 
-    /// Stores a batch that is to be applied in slices.
-    pub(super) fn promise(&mut self, writes: &[Write]) -> Result<(), StoreError> {
+    /// Stores a batch that is to be applied in slices. Returns the number of its pieces.
+    pub(super) fn promise(&mut self, writes: &[Borrowed<'_>]) -> Result<u32, StoreError> {
         let mut batch = sled::Batch::default();
         let (mut piece, mut pieces) = (Vec::new(), 0_u32);
-        for (i, write) in writes.iter().enumerate() {
-            piece = postcard::to_extend(write, piece).map_err(|why| self.undecoded(&why))?;
+        for (i, (key, value)) in writes.iter().enumerate() {
+            push_write(&mut piece, key, *value);
             if piece.len() >= PROMISED_BYTES || i + 1 == writes.len() {
-                batch.insert(&pieces.to_be_bytes(), std::mem::take(&mut piece));
+                batch.insert(&pieces.to_be_bytes(), piece.as_slice());
+                piece.clear();
                 pieces += 1;
             }
         }
         self.is_promised = true;
-        self.guarded(|| self.promised.apply_batch(batch))
+        self.guarded(|| self.promised.apply_batch(batch))?;
+        Ok(pieces)
+    }
+
+    /// Removes the stored batch, which was applied.
+    fn forget_promise(&mut self, pieces: u32) -> Result<(), StoreError> {
+        let mut kept = sled::Batch::default();
+        (0..pieces).for_each(|piece| kept.remove(&piece.to_be_bytes()));
+        self.guarded(|| self.promised.apply_batch(kept))?;
+        sweep(pieces as usize);
+        self.is_promised = false;
+        Ok(())
     }
 
     /// Applies the stored batch, if there is one. Slices that were applied before are
     /// applied again, which is harmless because nothing else was written since.
     fn keep_promise(&mut self) -> Result<(), StoreError> {
-        let (mut slice, mut kept) = (Vec::new(), sled::Batch::default());
-        let mut pieces = 0;
+        let (mut slice, mut pieces) = (Vec::new(), 0);
         let mut promised = self.promised.iter();
-        while let Some((key, piece)) = self.guarded(|| promised.next().transpose())? {
+        while let Some((_, piece)) = self.guarded(|| promised.next().transpose())? {
             let mut rest: &[u8] = &piece;
             while !rest.is_empty() {
                 let read = postcard::take_from_bytes::<Write>(rest);
@@ -153,21 +174,28 @@ impl SledStore {
                 rest = left;
             }
             if slice.len() >= self.slice {
-                self.apply_slice(std::mem::take(&mut slice))?;
+                self.apply_writes(&slice)?;
+                slice.clear();
             }
-            kept.remove(key);
             pieces += 1;
         }
         if pieces > 0 {
-            self.apply_slice(slice)?;
-            self.guarded(|| self.promised.apply_batch(kept))?;
-            sweep(pieces);
+            self.apply_writes(&slice)?;
+            self.forget_promise(pieces)?;
         }
         self.is_promised = false;
         Ok(())
     }
 
-    pub(super) fn apply_slice(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+    pub(super) fn apply_writes(&self, writes: &[Write]) -> Result<(), StoreError> {
+        self.apply_slice(writes.iter().map(|(key, value)| (&**key, value.as_deref())))
+    }
+
+    /// Applies writes as one batch of sled's.
+    fn apply_slice<'w>(
+        &self,
+        writes: impl ExactSizeIterator<Item = Borrowed<'w>>,
+    ) -> Result<(), StoreError> {
         let count = writes.len();
         let mut batch = sled::Batch::default();
         for (key, value) in writes {
@@ -176,27 +204,27 @@ impl SledStore {
                 None => batch.remove(key),
             }
         }
-        self.guarded(|| self.db.apply_batch(batch))?;
+        self.guarded(|| self.reader.db.apply_batch(batch))?;
         sweep(count);
         Ok(())
     }
 
     fn undecoded(&self, why: &postcard::Error) -> StoreError {
         StoreError::Damaged {
-            path: self.path.clone(),
+            path: self.reader.path.clone(),
             why: format!("a batch that is applied in slices cannot be read: {why}"),
         }
     }
 
     fn guarded<T>(&self, call: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
-        guarded(&self.path, || call().map_err(failed(&self.path)))
+        self.reader.guarded(call)
     }
 
     /// Records the current values of these keys for every open snapshot before they
     /// change.
     fn keep_for_snapshots<'a>(
         &self,
-        keys: impl Iterator<Item = &'a Vec<u8>> + Clone,
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> sled::Result<()> {
         let mut snapshots = self.snapshots.borrow_mut();
         snapshots.retain(|s| s.strong_count() > 0);
@@ -204,8 +232,8 @@ impl SledStore {
             let mut before = locked(&before);
             for key in keys.clone() {
                 if !before.contains_key(key) {
-                    let value = self.db.get(key)?.map(|v| v.to_vec());
-                    before.insert(key.clone(), value);
+                    let value = self.reader.db.get(key)?.map(|v| v.to_vec());
+                    before.insert(key.to_vec(), value);
                 }
             }
         }
@@ -213,7 +241,27 @@ impl SledStore {
     }
 }
 
+impl SledReader {
+    fn guarded<T>(&self, call: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
+        guarded(&self.path, || call().map_err(failed(&self.path)))
+    }
+}
+
 impl Readable for SledStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.reader.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
+        self.reader.scan(prefix, from, visit)
+    }
+
+    fn path(&self) -> &Path {
+        &self.reader.path
+    }
+}
+
+impl Readable for SledReader {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.guarded(|| Ok(self.db.get(key)?.map(|v| v.to_vec())))
     }
@@ -239,28 +287,46 @@ impl Readable for SledStore {
     }
 }
 
-impl Store for SledStore {
-    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+impl Backend for SledStore {
+    type Reader = SledReader;
+
+    fn reader(&self) -> SledReader {
+        SledReader {
+            db: Held::new(sled::Db::clone(&self.reader.db)),
+            path: self.reader.path.clone(),
+        }
+    }
+
+    fn apply_all(&mut self, writes: &[Borrowed<'_>]) -> Result<(), StoreError> {
         // A batch that a disk error interrupted.
         if self.is_promised {
             self.keep_promise()?;
         }
-        let writes: Vec<Write> = batch.into_writes().collect();
-        self.guarded(|| self.keep_for_snapshots(writes.iter().map(|(key, _)| key)))?;
+        self.guarded(|| self.keep_for_snapshots(writes.iter().map(|(key, _)| *key)))?;
         if writes.len() <= self.slice {
-            return self.apply_slice(writes);
+            return self.apply_slice(writes.iter().copied());
         }
-        self.promise(&writes)?;
-        drop(writes);
-        self.keep_promise()
+        let pieces = self.promise(writes)?;
+        for slice in writes.chunks(self.slice) {
+            self.apply_slice(slice.iter().copied())?;
+        }
+        self.forget_promise(pieces)
+    }
+}
+
+impl Store for SledStore {
+    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let writes = batch.writes();
+        let writes = writes.map(|(key, value)| (key.as_slice(), value.as_deref()));
+        self.apply_all(&Vec::from_iter(writes))
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
-        self.guarded(|| self.db.flush().map(|_bytes| ()))
+        self.guarded(|| self.reader.db.flush().map(|_bytes| ()))
     }
 
     fn size(&self) -> Result<u64, StoreError> {
-        self.guarded(|| self.db.size_on_disk())
+        self.guarded(|| self.reader.db.size_on_disk())
     }
 
     fn compact(&mut self) -> Result<bool, StoreError> {
@@ -271,8 +337,8 @@ impl Store for SledStore {
         let before = Arc::default();
         self.snapshots.borrow_mut().push(Arc::downgrade(&before));
         Box::new(SledSnapshot {
-            db: Held::new(sled::Db::clone(&self.db)),
-            path: self.path.clone(),
+            db: Held::new(sled::Db::clone(&self.reader.db)),
+            path: self.reader.path.clone(),
             before,
         })
     }

@@ -4,6 +4,8 @@
 //! `search` nor `keygen` among the special elements, and `select` among those that end a
 //! scope.
 
+use crate::web::extract::names::Names;
+
 /// The rules for an element's start and end tags (HTML standard, section 13.2.6.4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -105,59 +107,96 @@ pub(super) enum Kind {
 
 /// The kind of an element by its lower-case name.
 pub(super) fn kind(name: &str) -> Kind {
-    match name {
-        "a" => Kind::Anchor,
-        "address" | "article" | "aside" | "blockquote" | "center" | "details" | "dir" | "div"
-        | "dl" | "fieldset" | "figcaption" | "figure" | "footer" | "header" | "hgroup" | "main"
-        | "menu" | "nav" | "ol" | "p" | "section" | "summary" | "ul" => Kind::Block,
-        "li" => Kind::Item,
-        "b" | "big" | "code" | "em" | "font" | "i" | "s" | "small" | "strike" | "strong" | "tt"
-        | "u" => Kind::Formatting,
-        "area" | "br" | "embed" | "img" | "keygen" | "wbr" => Kind::Leaf,
-        "td" | "th" => Kind::Cell,
-        "tr" => Kind::Row,
-        "tbody" | "tfoot" | "thead" => Kind::TableBody,
-        "table" => Kind::Table,
-        "caption" => Kind::Caption,
-        "colgroup" => Kind::ColumnGroup,
-        "col" => Kind::Column,
-        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => Kind::Heading,
-        "base" | "basefont" | "bgsound" | "link" | "meta" => Kind::HeadLeaf,
-        "script" => Kind::Script,
-        "style" | "noframes" => Kind::HeadRaw,
-        "dd" | "dt" => Kind::Definition,
-        "form" => Kind::Form,
-        "input" => Kind::Input,
-        "button" => Kind::Button,
-        "option" => Kind::Choice,
-        "optgroup" => Kind::ChoiceGroup,
-        "select" => Kind::Select,
-        "textarea" => Kind::Textarea,
-        "pre" | "listing" => Kind::Preformatted,
-        "hr" => Kind::Rule,
-        "param" | "source" | "track" => Kind::Parameter,
-        "title" => Kind::Title,
-        "noscript" => Kind::Noscript,
-        "iframe" | "noembed" => Kind::Raw,
-        "svg" | "math" => Kind::Foreign,
-        "template" => Kind::Template,
-        "rb" | "rtc" => Kind::RubyBase,
-        "rp" | "rt" => Kind::RubyText,
-        "dialog" | "search" => Kind::PlainBlock,
-        "applet" | "marquee" | "object" => Kind::Object,
-        "nobr" => Kind::Nobr,
-        "html" => Kind::Html,
-        "head" => Kind::Head,
-        "body" => Kind::Body,
-        "frameset" => Kind::Frameset,
-        "frame" => Kind::Frame,
-        "image" => Kind::Image,
-        "xmp" => Kind::Xmp,
-        "plaintext" => Kind::Plaintext,
-        "isindex" => Kind::Special,
-        _ => Kind::Other,
-    }
+    KINDS.get(name)
 }
+
+/// The kinds with a rule.
+static KINDS: Names<Kind> = Names::new(
+    &[
+        (Kind::Anchor, &["a"]),
+        (
+            Kind::Block,
+            &[
+                "address",
+                "article",
+                "aside",
+                "blockquote",
+                "center",
+                "details",
+                "dir",
+                "div",
+                "dl",
+                "fieldset",
+                "figcaption",
+                "figure",
+                "footer",
+                "header",
+                "hgroup",
+                "main",
+                "menu",
+                "nav",
+                "ol",
+                "p",
+                "section",
+                "summary",
+                "ul",
+            ],
+        ),
+        (Kind::Item, &["li"]),
+        (
+            Kind::Formatting,
+            &[
+                "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u",
+            ],
+        ),
+        (Kind::Leaf, &["area", "br", "embed", "img", "keygen", "wbr"]),
+        (Kind::Cell, &["td", "th"]),
+        (Kind::Row, &["tr"]),
+        (Kind::TableBody, &["tbody", "tfoot", "thead"]),
+        (Kind::Table, &["table"]),
+        (Kind::Caption, &["caption"]),
+        (Kind::ColumnGroup, &["colgroup"]),
+        (Kind::Column, &["col"]),
+        (Kind::Heading, &["h1", "h2", "h3", "h4", "h5", "h6"]),
+        (
+            Kind::HeadLeaf,
+            &["base", "basefont", "bgsound", "link", "meta"],
+        ),
+        (Kind::Script, &["script"]),
+        (Kind::HeadRaw, &["style", "noframes"]),
+        (Kind::Definition, &["dd", "dt"]),
+        (Kind::Form, &["form"]),
+        (Kind::Input, &["input"]),
+        (Kind::Button, &["button"]),
+        (Kind::Choice, &["option"]),
+        (Kind::ChoiceGroup, &["optgroup"]),
+        (Kind::Select, &["select"]),
+        (Kind::Textarea, &["textarea"]),
+        (Kind::Preformatted, &["pre", "listing"]),
+        (Kind::Rule, &["hr"]),
+        (Kind::Parameter, &["param", "source", "track"]),
+        (Kind::Title, &["title"]),
+        (Kind::Noscript, &["noscript"]),
+        (Kind::Raw, &["iframe", "noembed"]),
+        (Kind::Foreign, &["svg", "math"]),
+        (Kind::Template, &["template"]),
+        (Kind::RubyBase, &["rb", "rtc"]),
+        (Kind::RubyText, &["rp", "rt"]),
+        (Kind::PlainBlock, &["dialog", "search"]),
+        (Kind::Object, &["applet", "marquee", "object"]),
+        (Kind::Nobr, &["nobr"]),
+        (Kind::Html, &["html"]),
+        (Kind::Head, &["head"]),
+        (Kind::Body, &["body"]),
+        (Kind::Frameset, &["frameset"]),
+        (Kind::Frame, &["frame"]),
+        (Kind::Image, &["image"]),
+        (Kind::Xmp, &["xmp"]),
+        (Kind::Plaintext, &["plaintext"]),
+        (Kind::Special, &["isindex"]),
+    ],
+    Kind::Other,
+);
 
 impl Kind {
     /// Whether formatting is moved into such an element if it was left open around it.

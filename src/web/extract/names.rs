@@ -1,0 +1,102 @@
+//! What the name of an element means, found by one or two comparisons of numbers: a `match`
+//! on some hundred texts compares them one after the other, several times for each element
+//! of a page.
+
+/// Places in a table; more than twice as many as there are names.
+const PLACES: usize = 256;
+/// The longest name, in bytes.
+const LONGEST: usize = 15;
+
+/// A table from names to values, made by the compiler.
+#[derive(Debug)]
+pub(super) struct Names<T> {
+    places: [(u128, T); PLACES],
+    other: T,
+}
+
+impl<T: Copy> Names<T> {
+    /// A table of these names, grouped by their values. All other names have the value
+    /// `other`.
+    pub(super) const fn new(groups: &[(T, &[&str])], other: T) -> Self {
+        let mut places = [(0, other); PLACES];
+        let mut group = 0;
+        while group < groups.len() {
+            let (value, names) = groups[group];
+            let mut at = 0;
+            while at < names.len() {
+                let key = packed(names[at]);
+                assert!(key != 0, "the name is too long");
+                let mut place = place(key);
+                while places[place].0 != 0 {
+                    assert!(places[place].0 != key, "the name is there twice");
+                    place = (place + 1) % PLACES;
+                }
+                places[place] = (key, value);
+                at += 1;
+            }
+            group += 1;
+        }
+        Self { places, other }
+    }
+
+    /// The value of a name.
+    pub(super) fn get(&self, name: &str) -> T {
+        let key = packed(name);
+        let mut at = place(key);
+        while let Some((known, value)) = self.places.get(at) {
+            if *known == key {
+                return *value;
+            }
+            if *known == 0 {
+                break;
+            }
+            at = (at + 1) % PLACES;
+        }
+        self.other
+    }
+}
+
+/// The bytes of a name behind a 1, as a number; 0 if there are too many.
+const fn packed(name: &str) -> u128 {
+    let bytes = name.as_bytes();
+    if bytes.len() > LONGEST {
+        return 0;
+    }
+    let mut key = 1;
+    let mut at = 0;
+    while at < bytes.len() {
+        key = key << 8 | bytes[at] as u128;
+        at += 1;
+    }
+    key
+}
+
+const fn place(key: u128) -> usize {
+    let folded = (key ^ key >> 64) as u64;
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TABLE: Names<u8> = Names::new(&[(1, &["a", "b"]), (2, &["fifteen letter!"])], 0);
+
+    #[test]
+    fn every_name_has_its_value() {
+        for (name, value) in [
+            ("a", 1),
+            ("b", 1),
+            ("fifteen letter!", 2),
+            ("fifteen letter!?", 0),
+            ("!fifteen letter", 0),
+            ("", 0),
+            ("\0", 0),
+            ("\0a", 0),
+            ("A", 0),
+            ("ab", 0),
+        ] {
+            assert_eq!(TABLE.get(name), value, "{name:?}");
+        }
+    }
+}
