@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use crate::fs::IoError;
 
 /// The names of archives end with one of these, and while they grow also in `.open`.
-const ENDINGS: [&str; 6] = [
+const ENDINGS: [&str; 8] = [
     ".warc",
     ".warc.gz",
     ".warc.zst",
     ".arc",
     ".arc.gz",
     ".arc.zst",
+    ".warc.wet",
+    ".warc.wet.gz",
 ];
 
 /// Whether a file is named as an archive.
@@ -20,6 +22,14 @@ pub fn is_named(path: &Path) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".open").unwrap_or(&name);
     ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a file is named as one that has the text of pages instead of what servers sent, as
+/// Common Crawl has them.
+pub fn is_text(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_ascii_lowercase();
+    name.ends_with(".wet") || name.ends_with(".wet.gz")
 }
 
 /// The archives in a folder and in those beneath it, in the order of their paths. Links to

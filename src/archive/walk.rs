@@ -28,6 +28,10 @@ pub struct Exchange {
     pub about: BTreeMap<String, String>,
     /// How many bytes of the files were read up to here.
     pub read: u64,
+    /// The length of its first record, as in [`Record::length`](super::record::Record::length).
+    pub length: u64,
+    /// The digest of its payload, or else of its block, as the record states it.
+    pub digest: Option<String>,
 }
 
 /// Reads all files in their order, and calls `each` until it returns false. What lies before
@@ -122,6 +126,9 @@ impl Walk<'_> {
         }
         let capture = self.captures.capture(entry, self.cap)?;
         let id = entry.record.header("warc-record-id").map(str::to_owned);
+        let digests = ["warc-payload-digest", "warc-block-digest"];
+        let digest = digests.iter().find_map(|name| entry.record.header(name));
+        let (length, digest) = (entry.record.length, digest.map(str::to_owned));
         self.open = capture.map(|capture| {
             let about = BTreeMap::new();
             let exchange = Exchange {
@@ -129,6 +136,8 @@ impl Walk<'_> {
                 capture,
                 about,
                 read,
+                length,
+                digest,
             };
             (id, Box::new(exchange))
         });

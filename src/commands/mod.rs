@@ -5,6 +5,7 @@ mod agreement;
 mod annotate;
 mod archive;
 mod config;
+mod corpus;
 mod crawl;
 mod ctl;
 mod demo;
@@ -132,6 +133,8 @@ pub enum Command {
     Takedown(takedown::Takedown),
     /// Check WARC and ARC files, or count what is stored in them.
     Archive(archive::Archive),
+    /// Build a corpus of documents from jobs, archives, folders or JSON lines.
+    Corpus(corpus::Corpus),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -244,6 +247,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Ui(ui) => ui.run(),
         Command::Takedown(takedown) => takedown.run(),
         Command::Archive(archive) => return archive.run(),
+        Command::Corpus(corpus) => corpus.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

@@ -9,7 +9,9 @@
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
 //! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
-//! | `takedown` | removes samples from a job permanently | crawl::checkpoint, crawl::frontier, web::scope |
+//! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
+//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, archive, outputs, topic, web::extract |
+//! | `takedown` | removes samples from a job permanently | build, crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything.
@@ -17,6 +19,8 @@
 pub mod agreement;
 pub mod annotate;
 pub mod before;
+pub mod build;
+pub mod copies;
 pub mod export;
 pub mod rank;
 pub mod report;

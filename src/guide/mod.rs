@@ -71,6 +71,7 @@ topics! {
     reports: "the results of jobs, as HTML and Markdown with plots",
     images: "which images are kept, with which words; ranking and export",
     text: "documents, extractors, and the text of a crawl as a corpus",
+    corpus: "documents from jobs and archives, filtered, each once, in many formats",
     archives: "read and check WARC and ARC files, whatever has happened to them",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",

@@ -274,6 +274,7 @@ pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
         files,
         open: None,
         lines: VecDeque::new(),
+        before: 0,
     })
 }
 
@@ -306,6 +307,16 @@ pub struct Documents {
     open: Option<Segment>,
     /// Lines of the last frame that was read.
     lines: VecDeque<Result<Document, OutputError>>,
+    /// Bytes of the files that were read to their ends.
+    before: u64,
+}
+
+impl Documents {
+    /// How many bytes of the files were read.
+    pub fn read_bytes(&self) -> u64 {
+        let open = self.open.as_ref().map_or(0, |open| open.from.at);
+        self.before.saturating_add(open)
+    }
 }
 
 impl Iterator for Documents {
@@ -333,7 +344,10 @@ impl Iterator for Documents {
                             .map_err(|e| damaged(path, from, format!("not a document: {e}")))
                     }));
                 }
-                Ok(None) => self.open = None,
+                Ok(None) => {
+                    self.before = self.before.saturating_add(open.from.at);
+                    self.open = None;
+                }
                 Err(error) => {
                     if matches!(error, OutputError::Io(_)) {
                         self.open = None;

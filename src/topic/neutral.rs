@@ -79,6 +79,16 @@ impl Words {
         self.language
     }
 
+    /// The share of a word among all tokens; `None` if the table lacks it.
+    pub fn share(&self, word: &str) -> Option<f64> {
+        self.shares.get(word).copied()
+    }
+
+    /// The share of the rarest word of the table.
+    pub fn least_share(&self) -> f64 {
+        self.words.last().map_or(1.0 / TOKENS, |(_, share)| *share)
+    }
+
     /// Every word with its number of occurrences in the neutral text that the table
     /// represents.
     pub fn counts(&self) -> impl Iterator<Item = (&str, u64)> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use spoor::config::Config;
+use spoor::corpus::build::plan as corpus;
 use spoor::guide::{TOPICS, Topic};
 use spoor::lab::experiment::Plan;
 
@@ -223,6 +224,7 @@ fn every_shipped_job_is_valid() {
             panic!("{errors}");
         }
     }
+    corpus::Plan::load(&package("config/corpora/cats.toml")).unwrap();
 }
 
 #[test]
@@ -233,6 +235,17 @@ fn every_job_in_the_documents_is_valid() {
             count += 1;
             if text.contains("[[variant]]") {
                 Plan::parse(text, Path::new(&name)).unwrap();
+                continue;
+            }
+            if text.contains("[[step]]") {
+                let source = "[source]\njobs = [\"x\"]\n";
+                let has_source = text.contains("[source]");
+                let whole = if has_source {
+                    text.clone()
+                } else {
+                    format!("{source}{text}")
+                };
+                corpus::Plan::parse(Path::new(&name), &whole).unwrap();
                 continue;
             }
             // A piece of a job is one that has a name already.

@@ -53,6 +53,7 @@ mod consent;
 mod control;
 mod control_api;
 mod control_sample;
+mod corpus;
 mod damage;
 mod dashboard;
 mod examples;

@@ -178,7 +178,7 @@ fn body(
     }
     let columns = columns.iter();
     let columns = columns.map(|c| (c.name.as_ref(), c.kind, c.about.as_ref()));
-    parts::end(out, columns, request.job)
+    parts::end(out, columns, ("The job", request.job))
 }
 
 fn snippet(request: &Request<'_>) -> String {

@@ -72,7 +72,7 @@ impl<'a> Sample<'a> {
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::corpus) enum Kind {
     Image,
     Text,
     Time,
@@ -81,11 +81,12 @@ pub(super) enum Kind {
     Flag,
     Texts,
     Numbers,
+    Wholes,
 }
 
 impl Kind {
     /// The name in the data card.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::corpus) fn name(self) -> &'static str {
         match self {
             Kind::Image => "image",
             Kind::Text => "string",
@@ -95,6 +96,7 @@ impl Kind {
             Kind::Flag => "boolean",
             Kind::Texts => "list of strings",
             Kind::Numbers => "list of numbers",
+            Kind::Wholes => "list of integers",
         }
     }
 }
@@ -102,13 +104,14 @@ impl Kind {
 /// The value of a column. All but lists may be absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(super) enum Value {
+pub(in crate::corpus) enum Value {
     Text(Option<String>),
     Whole(Option<u64>),
     Number(Option<f64>),
     Flag(Option<bool>),
     Texts(Vec<String>),
     Numbers(Vec<f64>),
+    Wholes(Vec<u64>),
 }
 
 type Read = Rc<dyn Fn(&Sample<'_>) -> Value>;
@@ -158,8 +161,8 @@ impl Serialize for Object<'_> {
 
 /// The columns of [`Terms`], once for the page and once for the image: name, type, meaning
 /// and value of each. A new flag is a line here.
-pub(super) type Term = (&'static str, Kind, &'static str, fn(&Terms) -> Value);
-pub(super) const TERMS: &[Term] = &[
+pub(in crate::corpus) type Term = (&'static str, Kind, &'static str, fn(&Terms) -> Value);
+pub(in crate::corpus) const TERMS: &[Term] = &[
     ("noindex", Kind::Flag, "asks not to be kept", |t| {
         flag(t.directives.noindex)
     }),

@@ -17,16 +17,16 @@
 //! (README.md), `text` (documents).
 
 mod card;
-mod columns;
+pub(in crate::corpus) mod columns;
 mod lines;
-mod parts;
+pub(in crate::corpus) mod parts;
 mod place;
 mod shards;
 #[cfg(feature = "parquet")]
-mod table;
+pub(in crate::corpus) mod table;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_table.rs"]
-mod table;
+pub(in crate::corpus) mod table;
 mod text;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Replaces Parquet in a build without the feature `parquet`: every use is an error with
 //! advice.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Kind, Sample, Value};
 use super::{ExportError, Writer};
@@ -26,17 +26,18 @@ impl Writer for Pictures {
 }
 
 /// Has no value and cannot be created.
-pub(super) enum Table {}
+pub(in crate::corpus) enum Table {}
 
 impl Table {
-    pub(super) fn create<'a>(
-        _folder: &Path,
+    pub(in crate::corpus) fn create<'a>(
+        _folder: PathBuf,
+        _limit: u64,
         _columns: impl Iterator<Item = (&'a str, Kind)>,
     ) -> Result<Self, ExportError> {
         Err(ExportError::NoParquet)
     }
 
-    pub(super) fn add(
+    pub(in crate::corpus) fn add(
         &mut self,
         _values: impl Iterator<Item = Value>,
         _bytes: Option<&[u8]>,
@@ -44,7 +45,7 @@ impl Table {
         match *self {}
     }
 
-    pub(super) fn finish(self) -> Result<u32, ExportError> {
+    pub(in crate::corpus) fn finish(self) -> Result<u32, ExportError> {
         match self {}
     }
 }

@@ -16,16 +16,16 @@ const ROWS: usize = 20;
 const SHOWN: usize = 200;
 
 /// How often there is what.
-pub(super) type NameCounts = BTreeMap<String, u64>;
+pub(in crate::corpus) type NameCounts = BTreeMap<String, u64>;
 
 /// Counts one more.
-pub(super) fn count(counts: &mut NameCounts, what: &str) {
+pub(in crate::corpus) fn count(counts: &mut NameCounts, what: &str) {
     *counts.entry(what.to_owned()).or_default() += 1;
 }
 
 /// What publishers say of the use of the samples.
 #[derive(Default)]
-pub(super) struct Said {
+pub(in crate::corpus) struct Said {
     licences: NameCounts,
     /// By column, samples of whose publishers something was said.
     consent: NameCounts,
@@ -36,7 +36,7 @@ const LICENCES: &str = "licences";
 
 impl Said {
     /// Takes note of what a column says of a sample.
-    pub(super) fn add(&mut self, column: &str, value: &Value) {
+    pub(in crate::corpus) fn add(&mut self, column: &str, value: &Value) {
         match value {
             Value::Texts(licences) if column == LICENCES => {
                 for licence in licences {
@@ -54,7 +54,7 @@ impl Said {
 
     /// Writes the part on licences and consent. The words are what the samples are, what those
     /// did who made them, and what one of them is called; `columns` those that say something.
-    pub(super) fn write<'a>(
+    pub(in crate::corpus) fn write<'a>(
         &self,
         out: &mut dyn Write,
         (things, made, one): (&str, &str, &str),
@@ -80,7 +80,7 @@ impl Said {
 }
 
 /// Begins the front matter, up to the files of data, which are `files`.
-pub(super) fn begin(
+pub(in crate::corpus) fn begin(
     out: &mut dyn Write,
     name: &str,
     task: &str,
@@ -113,7 +113,7 @@ pub(super) fn begin(
 }
 
 /// A column's type as `datasets` names it; JSON has no times.
-pub(super) fn feature(
+pub(in crate::corpus) fn feature(
     out: &mut dyn Write,
     indent: &str,
     name: &str,
@@ -129,12 +129,18 @@ pub(super) fn feature(
         Kind::Flag => ("dtype", "bool"),
         Kind::Texts => ("list", "string"),
         Kind::Numbers => ("list", "float64"),
+        Kind::Wholes => ("list", "int64"),
     };
     writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")
 }
 
 /// The title, and what the export is.
-pub(super) fn title(out: &mut dyn Write, name: &str, about: &str, date: &str) -> io::Result<()> {
+pub(in crate::corpus) fn title(
+    out: &mut dyn Write,
+    name: &str,
+    about: &str,
+    date: &str,
+) -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let name = code(name);
     writeln!(
@@ -144,15 +150,16 @@ pub(super) fn title(out: &mut dyn Write, name: &str, about: &str, date: &str) ->
 }
 
 /// How the export is read, in Python.
-pub(super) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
+pub(in crate::corpus) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
     writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")
 }
 
-/// Ends the card with the columns, by name, kind and meaning, and with the job's file.
-pub(super) fn end<'a>(
+/// Ends the card with the columns, by name, kind and meaning, and with the file that made it,
+/// under this title.
+pub(in crate::corpus) fn end<'a>(
     out: &mut dyn Write,
     columns: impl Iterator<Item = (&'a str, Kind, &'a str)>,
-    job: &str,
+    (title, job): (&str, &str),
 ) -> io::Result<()> {
     writeln!(
         out,
@@ -163,11 +170,11 @@ pub(super) fn end<'a>(
     }
     let fence = fence(job);
     let job = job.trim_end();
-    writeln!(out, "\n## The job\n\n{fence}toml\n{job}\n{fence}")
+    writeln!(out, "\n## {title}\n\n{fence}toml\n{job}\n{fence}")
 }
 
 /// A table of counts of something, the highest first.
-pub(super) fn table(
+pub(in crate::corpus) fn table(
     out: &mut dyn Write,
     title: &str,
     column: &str,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, ListBuilder, StringBuilder};
+use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     StructArray, TimestampMillisecondArray,
@@ -36,7 +36,7 @@ pub(super) struct Pictures {
 impl Pictures {
     pub(super) fn create(folder: &Path, columns: Vec<Column>) -> Result<Self, ExportError> {
         let names = columns.iter().map(|c| (c.name.as_ref(), c.kind));
-        let table = Table::create(folder, names)?;
+        let table = Table::create(folder.join("data"), SHARD_BYTES, names)?;
         Ok(Self { columns, table })
     }
 }
@@ -53,8 +53,9 @@ impl Writer for Pictures {
 }
 
 /// Rows of columns in files of one size, in the folder `data`.
-pub(super) struct Table {
+pub(in crate::corpus) struct Table {
     folder: PathBuf,
+    limit: u64,
     kinds: Vec<Kind>,
     schema: Arc<Schema>,
     open: Option<Shard>,
@@ -71,12 +72,13 @@ struct Shard {
 }
 
 impl Table {
-    pub(super) fn create<'a>(
-        folder: &Path,
+    /// In the folder, which is made. Files are closed at `limit` bytes.
+    pub(in crate::corpus) fn create<'a>(
+        folder: PathBuf,
+        limit: u64,
         columns: impl Iterator<Item = (&'a str, Kind)>,
     ) -> Result<Self, ExportError> {
         // A folder with only Parquet files, so that it can be read as a whole.
-        let folder = folder.join("data");
         std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         let (fields, kinds): (Vec<Field>, Vec<Kind>) = columns
             .map(|(name, kind)| (Field::new(name, data_type(kind), true), kind))
@@ -90,6 +92,7 @@ impl Table {
         }
         Ok(Self {
             folder,
+            limit,
             rows: kinds.iter().map(|_| Vec::new()).collect(),
             kinds,
             schema: Arc::new(schema.with_metadata(metadata)),
@@ -128,7 +131,7 @@ impl Table {
             });
         written.map_err(|e| IoError::at(&shard.path, "writing")(std::io::Error::other(e)))?;
         let size = shard.out.bytes_written() + shard.out.in_progress_size();
-        if size as u64 >= SHARD_BYTES {
+        if size as u64 >= self.limit {
             close(shard)
         } else {
             self.open = Some(shard);
@@ -154,7 +157,7 @@ impl Table {
     }
 
     /// Adds a row with a value for each column, and the bytes of its image.
-    pub(super) fn add(
+    pub(in crate::corpus) fn add(
         &mut self,
         values: impl Iterator<Item = Value>,
         image: Option<&[u8]>,
@@ -175,7 +178,7 @@ impl Table {
     }
 
     /// Writes buffered rows, and returns the number of files.
-    pub(super) fn finish(mut self) -> Result<u32, ExportError> {
+    pub(in crate::corpus) fn finish(mut self) -> Result<u32, ExportError> {
         self.write_batch()?;
         self.open.take().map_or(Ok(()), close)?;
         Ok(self.begun)
@@ -211,6 +214,7 @@ fn data_type(kind: Kind) -> DataType {
         Kind::Flag => DataType::Boolean,
         Kind::Texts => list(DataType::Utf8),
         Kind::Numbers => list(DataType::Float64),
+        Kind::Wholes => list(DataType::Int64),
     }
 }
 
@@ -261,6 +265,19 @@ fn array(kind: Kind, values: Vec<Value>, images: &[Option<Vec<u8>>]) -> ArrayRef
             for value in values {
                 match value {
                     Value::Numbers(numbers) => lists.append_value(numbers.into_iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+        Kind::Wholes => {
+            let mut lists = ListBuilder::new(Int64Builder::new());
+            for value in values {
+                match value {
+                    Value::Wholes(numbers) => {
+                        let numbers = numbers.into_iter();
+                        lists.append_value(numbers.map(|n| i64::try_from(n).ok()));
+                    }
                     _ => lists.append_null(),
                 }
             }

@@ -36,6 +36,7 @@ use std::path::PathBuf;
 use crate::address::PageUrl;
 use crate::clock::timestamp;
 use crate::config::Config;
+use crate::corpus::build::{self, BuildError};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::DumpError;
@@ -84,9 +85,18 @@ pub enum TakedownError {
         /// The problem.
         why: String,
     },
+    /// A corpus that was built from the job cannot be written again.
+    #[error(transparent)]
+    Corpus(#[from] Box<BuildError>),
     /// A file or folder failed.
     #[error("{0}; free space or correct the permissions, then run this again")]
     Io(#[from] IoError),
+}
+
+impl From<BuildError> for TakedownError {
+    fn from(error: BuildError) -> Self {
+        Self::Corpus(Box::new(error))
+    }
 }
 
 /// The options of a takedown.
@@ -271,6 +281,8 @@ impl Work<'_> {
             exports::remove(&self.folder, export.as_str())?;
             (self.watch)("export")?;
         }
+        self.corpora(&scope, false)?;
+        (self.watch)("corpora")?;
         if !receipt.is_empty() {
             checkpoint::renew_backups(&self.folder, &self.frontier, self.now)?;
             (self.watch)("checkpoints")?;
@@ -325,6 +337,7 @@ impl Work<'_> {
         let frontier = &mut self.frontier;
         receipt.frontier = frontier.take_down(&scope, &bytes, &bare, self.now, true)?;
         receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
+        receipt.corpora = self.corpora(&scope, true)?;
         let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
         if !receipt.is_empty() {
             also.extend(checkpoint::backups_of(&self.folder));
@@ -341,6 +354,26 @@ impl Work<'_> {
         }
         self.remains(&mut receipt, &shares.untold);
         Ok((receipt, scope))
+    }
+
+    /// Removes the pages from the corpora that were built from the job; returns how many
+    /// documents of each, by its folder.
+    fn corpora(
+        &self,
+        scope: &Scope,
+        dry_run: bool,
+    ) -> Result<BTreeMap<String, u64>, TakedownError> {
+        let is_gone = |url: &str| {
+            let url = PageUrl::parse(url).ok();
+            url.is_some_and(|url| scope.taken_down(&url, TaskKind::Page).is_some())
+        };
+        let mut all = BTreeMap::new();
+        for folder in build::of_job(&self.folder)? {
+            let taken = build::remove(&folder, &is_gone, dry_run)?;
+            all.insert(folder.display().to_string(), taken.documents);
+        }
+        all.retain(|_, documents| *documents > 0);
+        Ok(all)
     }
 
     /// The kept images that have the bytes of removed ones, each once. `kept` maps the

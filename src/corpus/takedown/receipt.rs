@@ -56,6 +56,10 @@ pub struct Receipt {
     /// Exports that were removed whole, as paths below the job's folder; `spoor export`
     /// writes them again.
     pub exports: Vec<JobPath>,
+    /// Documents that were removed from corpora which were built from the job, by the
+    /// folder of the corpus.
+    #[serde(default)]
+    pub corpora: BTreeMap<String, u64>,
     /// Every file that was removed.
     pub files: Vec<GoneFile>,
     /// What could not be removed.
@@ -131,6 +135,7 @@ impl Receipt {
         for (own, before) in [
             (&mut self.rows, earlier.rows),
             (&mut self.pages, earlier.pages),
+            (&mut self.corpora, earlier.corpora),
         ] {
             for (table, rows) in before {
                 let known = own.entry(table).or_default();
@@ -158,6 +163,7 @@ impl Receipt {
             && self.pages.is_empty()
             && self.unnamed == 0
             && self.exports.is_empty()
+            && self.corpora.is_empty()
             && self.frontier == TakenDown::default()
     }
 }
@@ -218,6 +224,11 @@ impl fmt::Display for Receipt {
         let title = format!("texts of pages {did}");
         section(f, &title, &pages, |(file, pages)| {
             format!("{pages} of {file}")
+        })?;
+        let corpora: Vec<_> = self.corpora.iter().collect();
+        let title = format!("documents of corpora {did}");
+        section(f, &title, &corpora, |(folder, documents)| {
+            format!("{documents} of {folder}")
         })?;
         if self.unnamed > 0 {
             writeln!(

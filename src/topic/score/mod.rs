@@ -31,7 +31,7 @@ pub mod topicality;
 
 pub use boundaries::{Boundaries, BoundariesError};
 pub use calibration::{Calibration, CalibrationError};
-pub use contrast::{Contrast, CountTable};
+pub use contrast::{Adopted, Contrast, CountTable};
 pub use judge::Judge;
 pub use learner::Learner;
 pub use observer::{PageObserver, Verdict};

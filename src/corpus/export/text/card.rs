@@ -98,7 +98,7 @@ pub(super) fn write(
     steps(out, request, exported)?;
     let columns = columns.iter().filter(|c| is_written(request, c));
     let columns = columns.map(|c| (c.name, c.kind, c.about.as_ref()));
-    parts::end(out, columns, request.job)
+    parts::end(out, columns, ("The job", request.job))
 }
 
 fn is_written(request: &TextRequest<'_>, column: &Column) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn writer(
     Ok(match request.format {
         TextFormat::Parquet => {
             let names = columns.iter().map(|c| (c.name, c.kind));
-            let table = Table::create(folder, names)?;
+            let table = Table::create(folder.join("data"), SHARD_BYTES, names)?;
             Box::new(Columns { table, columns })
         }
         TextFormat::JsonLines => {

@@ -190,6 +190,7 @@ impl Rerun<'_, '_> {
                 },
             about,
             read,
+            ..
         } = exchange;
         let about = About(about);
         let kind = self.kind_of(&url, &about, &response)?;

@@ -1,0 +1,131 @@
+//! `copies.jsonl.zst`: which document or part is a copy of which, with the text that is the
+//! same on both sides.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::document::Document;
+use super::super::plan::{Copies, Measure};
+use super::super::steps::rounded;
+use crate::corpus::copies::{Words, cosine, of_both, of_shorter, passages};
+
+/// The file's name.
+pub const COPIES: &str = "copies.jsonl.zst";
+
+/// Passages whose text is written, the longest ones.
+const SHOWN: usize = 3;
+/// The most characters of one.
+const CHARACTERS: usize = 300;
+
+/// A copy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The number of the step in the plan, from 1.
+    pub number: usize,
+    /// What was compared: `document`, `paragraph`, `sentence` or `url`.
+    pub level: String,
+    /// `exact` or `near`.
+    pub kind: String,
+    /// The document.
+    pub id: String,
+    /// Its address.
+    pub url: String,
+    /// The document that it is a copy of.
+    pub copy_of: String,
+    /// The address of that.
+    pub copy_of_url: String,
+    /// The similarity.
+    pub similarity: f64,
+    /// The passages, four numbers each: from and to in this text, from and to in the other,
+    /// in bytes of the texts that this step was given.
+    pub spans: Vec<u64>,
+    /// The longest passages.
+    pub matched: Vec<Matched>,
+}
+
+/// A passage that is the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matched {
+    /// In this document.
+    pub text: String,
+    /// In the other.
+    pub other: String,
+}
+
+/// Two parts compared.
+pub(super) struct Compared {
+    pub(super) similarity: f64,
+    /// Ranges of bytes of both documents.
+    pub(super) spans: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// Compares parts of two documents.
+pub(super) fn compare(
+    step: &Copies,
+    (first, of_first): (&Document, &Range<usize>),
+    (second, of_second): (&Document, &Range<usize>),
+) -> Compared {
+    let a = Words::of(first.text.get(of_first.clone()).unwrap_or_default());
+    let b = Words::of(second.text.get(of_second.clone()).unwrap_or_default());
+    let found = passages(&a, &b, step.words);
+    let similarity = match step.measure {
+        Measure::Both => of_both(&a, &b, &found),
+        Measure::Shorter => of_shorter(&a, &b, &found),
+        Measure::Cosine => cosine(&a, &b),
+    };
+    let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
+    let spans = found.iter().map(|passage| {
+        (
+            moved(a.bytes(&passage.first), of_first.start),
+            moved(b.bytes(&passage.second), of_second.start),
+        )
+    });
+    Compared {
+        similarity,
+        spans: spans.collect(),
+    }
+}
+
+/// The numbers of spans.
+pub(super) fn numbers(spans: &[(Range<usize>, Range<usize>)]) -> Vec<u64> {
+    let all = spans
+        .iter()
+        .flat_map(|(a, b)| [a.start, a.end, b.start, b.end]);
+    all.map(|at| at as u64).collect()
+}
+
+impl Cluster {
+    /// The line of a copy.
+    pub(super) fn of(
+        (number, step): (usize, &Copies),
+        is_exact: bool,
+        document: &Document,
+        of: &Document,
+        compared: &Compared,
+    ) -> Self {
+        let mut longest: Vec<&(Range<usize>, Range<usize>)> = compared.spans.iter().collect();
+        // The sort is stable: of equally long ones the first.
+        longest.sort_by_key(|(range, _)| std::cmp::Reverse(range.len()));
+        let short = |text: &str, range: &Range<usize>| -> String {
+            let passage = text.get(range.clone()).unwrap_or_default();
+            passage.chars().take(CHARACTERS).collect()
+        };
+        let matched = longest.iter().take(SHOWN).map(|(a, b)| Matched {
+            text: short(&document.text, a),
+            other: short(&of.text, b),
+        });
+        Self {
+            number,
+            level: step.level.name().to_owned(),
+            kind: if is_exact { "exact" } else { "near" }.to_owned(),
+            id: document.id.clone(),
+            url: document.url.clone(),
+            copy_of: of.id.clone(),
+            copy_of_url: of.url.clone(),
+            similarity: rounded(compared.similarity),
+            spans: numbers(&compared.spans),
+            matched: matched.collect(),
+        }
+    }
+}

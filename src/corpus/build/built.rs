@@ -1,0 +1,100 @@
+//! A corpus that was built, read again.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::document::Document;
+use super::removed::{REMOVED, Removed};
+use super::source::each_line;
+use super::{BuildError, COPIES, Cluster, is_corpus, output};
+
+/// The folder that a path means: that of a corpus, or of the corpus of a plan.
+///
+/// # Errors
+///
+/// [`BuildError::Missing`] where there is none.
+pub fn find(path: &Path) -> Result<PathBuf, BuildError> {
+    let folder = if path.is_dir() {
+        path.to_owned()
+    } else {
+        super::Plan::load(path)?.output.folder
+    };
+    if is_corpus(&folder) {
+        Ok(folder)
+    } else {
+        Err(BuildError::Missing(folder))
+    }
+}
+
+/// Passes the documents of a corpus in their order, until `each` returns false.
+///
+/// # Errors
+///
+/// [`BuildError`]; that of `each`, or what is damaged.
+pub fn each_document(
+    folder: &Path,
+    each: &mut dyn FnMut(Document) -> Result<bool, BuildError>,
+) -> Result<(), BuildError> {
+    if !is_corpus(folder) {
+        return Err(BuildError::Missing(folder.to_owned()));
+    }
+    let mut goes_on = true;
+    for path in output::documents(folder)? {
+        each_line(&path, &mut |number, _, line| {
+            let document = output::of_line(line.unwrap_or_default());
+            let document = document.map_err(|error| damaged(&path, number, &error))?;
+            goes_on = each(document)?;
+            Ok(goes_on)
+        })?;
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Passes what was removed, in order.
+///
+/// # Errors
+///
+/// As [`each_document`].
+pub fn each_removed(
+    folder: &Path,
+    each: &mut dyn FnMut(Removed) -> Result<bool, BuildError>,
+) -> Result<(), BuildError> {
+    each_value(&folder.join(REMOVED), each)
+}
+
+/// Passes the copies that were found; none where they were not looked for.
+///
+/// # Errors
+///
+/// As [`each_document`].
+pub fn each_copy(
+    folder: &Path,
+    each: &mut dyn FnMut(Cluster) -> Result<bool, BuildError>,
+) -> Result<(), BuildError> {
+    let path = folder.join(COPIES);
+    if !path.is_file() {
+        return Ok(());
+    }
+    each_value(&path, each)
+}
+
+fn each_value<T: DeserializeOwned>(
+    path: &Path,
+    each: &mut dyn FnMut(T) -> Result<bool, BuildError>,
+) -> Result<(), BuildError> {
+    each_line(path, &mut |number, _, line| {
+        let value = serde_json::from_slice(line.unwrap_or_default());
+        each(value.map_err(|error| damaged(path, number, &error))?)
+    })
+}
+
+fn damaged(path: &Path, number: u64, error: &serde_json::Error) -> BuildError {
+    BuildError::Damaged {
+        path: path.to_owned(),
+        why: format!("line {}: {error}", number + 1),
+    }
+}

@@ -1,0 +1,344 @@
+//! A corpus from a plan: jobs, archives, folders and JSON lines become documents, which
+//! steps judge, and which are written in the formats that others read.
+//!
+//! ```text
+//!  sources --batches--> read on all cores --in order--> files of phase 0
+//!                       (extract, language, quality, perplexity, mask)
+//!  files --compared (copies, buckets)--> decided on all cores --in order--> files of phase 1
+//!  ...
+//!  files of the last phase --rendered on all cores--> documents/, parquet/, tsv/ ...
+//! ```
+//!
+//! The same plan with the same sources gives the same bytes, on any number of cores, and
+//! however often the build was killed: everything comes in a fixed order, and each file of a
+//! phase is written whole, with the state that counts it.
+//!
+//! Memory does not grow with the sources, but for 16 bytes a response of an archive, and what
+//! `barrier::copies` says of copies.
+//!
+//! Reading order: `plan`, `document`, `source`, `steps`, `run` (the phases), `barrier` (steps
+//! that compare documents), `output`, `removed`, `card`; `work` is the folder of a build,
+//! `store` the files between phases, `ordered` the work on all cores.
+
+mod barrier;
+mod built;
+mod card;
+mod count;
+pub mod document;
+mod error;
+mod explain;
+mod ordered;
+mod output;
+pub mod plan;
+mod remove;
+mod removed;
+mod run;
+mod source;
+mod stats;
+mod steps;
+mod store;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::barrier::{COPIES, Cluster, Matched};
+pub use self::built::{each_copy, each_document, each_removed, find};
+pub use self::count::StepCount;
+pub use self::error::BuildError;
+pub use self::explain::{Explained, Explanation, explain};
+use self::output::Column;
+use self::plan::{Plan, Step};
+pub use self::remove::{Taken, of_job, remove};
+pub use self::removed::{REMOVED, Removed};
+use self::run::Run;
+use self::source::Sources;
+pub use self::stats::{Stats, stats};
+pub use self::steps::{Measured, Value};
+use self::store::Store;
+use self::work::Workplace;
+pub use self::work::is_corpus;
+use crate::fs::{IoError, atomic};
+use crate::progress::Step as Progress;
+
+/// The file that marks a corpus; readers of data sets ignore files whose names begin with a
+/// dot.
+pub const MARK: &str = ".spoor-corpus";
+
+/// How a corpus is built.
+#[derive(Debug, Clone, Default)]
+pub struct How {
+    /// Begins anew, whatever was begun.
+    pub fresh: bool,
+    /// Writes nothing.
+    pub dry_run: bool,
+    /// Takes so many documents at most, evenly from all sources, into a folder of its own.
+    pub sample: Option<u64>,
+    /// Today, as `2026-01-31`, for the data card.
+    pub date: String,
+}
+
+/// What a corpus is made of, as its mark says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    /// The version of spoor.
+    pub spoor: String,
+    /// The folder; nothing of a dry run.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// Documents.
+    pub documents: u64,
+    /// Their words, excluding numbers.
+    pub words: u64,
+    /// Files of data.
+    pub files: u32,
+    /// The steps: first reading, then those of the plan.
+    pub steps: Vec<StepCount>,
+    /// The plan and its sources.
+    print: String,
+    /// What rules of quality measured.
+    measures: Vec<String>,
+    /// Whether it was there before.
+    #[serde(skip)]
+    pub was_there: bool,
+}
+
+/// Builds the corpus of a plan.
+///
+/// # Errors
+///
+/// [`BuildError`]; what was done is kept, and the next call goes on there.
+pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
+    let sources = Sources::of(&plan.source)?;
+    let sample = how
+        .sample
+        .map(|sample| sample.div_ceil(sources.units().max(1)));
+    let print = print(plan, &sources, how);
+    let to = folder(plan, how);
+    if !how.fresh && !how.dry_run && !work::unfinished(&to) && is_corpus(&to) {
+        let built = read_mark(&to)?;
+        if built.print == print {
+            return Ok(Built {
+                was_there: true,
+                ..built
+            });
+        }
+        return Err(BuildError::Changed {
+            path: to,
+            what: "another plan or other sources",
+        });
+    }
+    let (extractor, phases) = run::phases(plan)?;
+    let place = if how.dry_run {
+        Workplace::scratch(&print)?
+    } else {
+        Workplace::open(&to, &print, &how.date, how.fresh)?
+    };
+    if !how.dry_run {
+        register(plan, &to);
+    }
+    let mut run = Run {
+        plan,
+        sources: &sources,
+        place,
+        extractor,
+        phases,
+        sample,
+    };
+    if how.dry_run {
+        let ended = run.go().map(|_| built(plan, &run.place, &print));
+        run.place.remove()?;
+        return ended;
+    }
+    let store = run.go()?;
+    let Run { place, .. } = run;
+    finish(plan, place, &store, &print)
+}
+
+/// The folder of the corpus.
+fn folder(plan: &Plan, how: &How) -> PathBuf {
+    let folder = &plan.output.folder;
+    match how.sample {
+        None => folder.clone(),
+        Some(_) => {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            folder.with_file_name(format!("{name}-sample"))
+        }
+    }
+}
+
+/// What tells one build from another.
+fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
+    let all = format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{}",
+        plan.source, plan.steps, plan.output, how.sample, sources.print
+    );
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
+}
+
+/// The figures of a build whose phases are done.
+fn built(plan: &Plan, place: &Workplace, print: &str) -> Built {
+    let counts = &place.state.counts;
+    let is_shown = |number: usize| match number.checked_sub(1) {
+        None => true,
+        Some(at) => !matches!(plan.steps.get(at), Some(Step::Extract(_))),
+    };
+    let steps = counts
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| is_shown(*number));
+    Built {
+        spoor: env!("CARGO_PKG_VERSION").to_owned(),
+        folder: None,
+        documents: counts.last().map_or(0, |count| count.left),
+        words: 0,
+        files: 0,
+        steps: steps.map(|(_, count)| count.clone()).collect(),
+        print: print.to_owned(),
+        measures: measures(plan),
+        was_there: false,
+    }
+}
+
+/// The names of what the rules of a plan measure.
+fn measures(plan: &Plan) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for step in &plan.steps {
+        if let Step::Quality(step) = step {
+            for name in steps::measures_of(step) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+    names
+}
+
+/// Writes the corpus, and moves it to its place.
+fn finish(plan: &Plan, place: Workplace, store: &Store, print: &str) -> Result<Built, BuildError> {
+    let out = place.out()?;
+    let mut built = built(plan, &place, print);
+    let columns = output::columns(&built.measures);
+    let mut tally = card::Tally::default();
+    let mut progress = Progress::begin("writing documents", Some(built.documents));
+    built.files = output::write(
+        &plan.output,
+        &out,
+        &columns,
+        |push| store.each(0, push),
+        |(file, frames): (u32, Vec<Vec<u8>>)| {
+            let read = frames.iter().map(|frame| store.document(file, frame));
+            read.collect()
+        },
+        |document| {
+            tally.add(document, &columns);
+            progress.advance(1);
+        },
+    )?;
+    drop(progress);
+    (built.documents, built.words) = (tally.documents, tally.words);
+    join(&out.join(REMOVED), &place.all_removed()?)?;
+    let copies = place.all_copies(plan);
+    if !copies.is_empty() {
+        join(&out.join(COPIES), &copies)?;
+    }
+    seal(plan, &out, &built, &columns, &tally, &place.state.date)?;
+    let folder = place.finish()?;
+    Ok(Built {
+        folder: Some(folder),
+        ..built
+    })
+}
+
+/// Writes the card and the mark.
+fn seal(
+    plan: &Plan,
+    out: &Path,
+    built: &Built,
+    columns: &[Column],
+    tally: &card::Tally,
+    date: &str,
+) -> Result<(), BuildError> {
+    let path = out.join("README.md");
+    let written = atomic::write(&path, |file| {
+        card::write(file, plan, built, columns, tally, date)
+    });
+    written.map_err(IoError::at(&path, "writing"))?;
+    let path = out.join(PLAN);
+    let written = atomic::write(&path, |file| file.write_all(plan.text.as_bytes()));
+    written.map_err(IoError::at(&path, "writing"))?;
+    let path = out.join(MARK);
+    let text = serde_json::to_vec(built).map_err(std::io::Error::from);
+    let written = text.and_then(|text| atomic::write(&path, |file| file.write_all(&text)));
+    written.map_err(IoError::at(&path, "writing"))?;
+    Ok(())
+}
+
+/// The plan, in the folder of its corpus.
+const PLAN: &str = "plan.toml";
+
+/// The mark of a corpus.
+fn read_mark(folder: &Path) -> Result<Built, BuildError> {
+    let path = folder.join(MARK);
+    let text = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(BuildError::Missing(folder.to_owned()));
+        }
+        read => read.map_err(IoError::at(&path, "reading"))?,
+    };
+    let built: Built = serde_json::from_slice(&text).map_err(|error| BuildError::Damaged {
+        path,
+        why: error.to_string(),
+    })?;
+    Ok(Built {
+        folder: Some(folder.to_owned()),
+        ..built
+    })
+}
+
+/// Joins files into one; frames of zstd in a row are a whole file.
+fn join(to: &Path, files: &[PathBuf]) -> Result<(), BuildError> {
+    let out = File::create(to).map_err(IoError::at(to, "creating"))?;
+    let mut out = BufWriter::new(out);
+    for path in files {
+        let mut from = File::open(path).map_err(IoError::at(path, "opening"))?;
+        std::io::copy(&mut from, &mut out).map_err(IoError::at(to, "writing"))?;
+    }
+    out.flush().map_err(IoError::at(to, "writing"))?;
+    Ok(())
+}
+
+/// The list of corpora in the folder of a job that they were built from, by which a takedown
+/// finds them: a path a line.
+pub const CORPORA: &str = "corpora.txt";
+
+/// Notes a corpus in the folders of its jobs. Where that fails, a takedown has to be told
+/// the folder by hand.
+fn register(plan: &Plan, folder: &Path) {
+    let whole = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let whole = whole.display().to_string();
+    // An archive may lie in the folder of the job that wrote it.
+    let above = plan.source.archives.iter().chain(&plan.source.selections);
+    let above = above.flat_map(|path| path.ancestors().skip(1).take(2));
+    let jobs = plan.source.jobs.iter().map(PathBuf::as_path).chain(above);
+    for job in jobs.filter(|job| job.join("logs/crawl.jsonl").is_file()) {
+        let known = crate::fs::beneath::read_to_string(job, CORPORA).unwrap_or_default();
+        if known.lines().any(|line| line == whole) {
+            continue;
+        }
+        let text = format!("{known}{whole}\n");
+        if let Err(error) = atomic::write_bytes(job, CORPORA, text.as_bytes()) {
+            tracing::warn!(
+                "{}: not noted: {error}; after a takedown from this job, run `spoor corpus \
+                 remove {whole}` as well",
+                job.join(CORPORA).display()
+            );
+        }
+    }
+}

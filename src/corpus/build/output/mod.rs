@@ -1,0 +1,182 @@
+//! The formats of a corpus. A document is put into all of them at once, so that a corpus is
+//! the same documents in each, in the same order.
+
+mod columns;
+mod shards;
+mod vertical;
+
+use std::path::{Path, PathBuf};
+
+use super::BuildError;
+use super::document::{Document, folded, paragraphs};
+use super::ordered::ordered;
+use super::plan::{Compression, Format, Output};
+pub(super) use columns::{Column, columns, of_line};
+use shards::Shards;
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::corpus::export::ExportError;
+use crate::corpus::export::table::Table;
+use crate::sanitize;
+
+/// A document in the formats of text.
+struct Rendered {
+    document: Document,
+    texts: Vec<String>,
+}
+
+/// Writes documents in all formats into the folder `out`. `feed` passes pieces of work,
+/// `read` makes the documents of a piece, and `take` sees each in order. Returns the number
+/// of files.
+pub(super) fn write<T: Send>(
+    output: &Output,
+    out: &Path,
+    columns: &[Column],
+    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), BuildError> + Send,
+    read: impl Fn(T) -> Result<Vec<Document>, BuildError> + Sync,
+    mut take: impl FnMut(&Document),
+) -> Result<u32, BuildError> {
+    let mut formats = vec![Format::Jsonl];
+    formats.extend(output.formats.iter().filter(|f| **f != Format::Parquet));
+    let mut shards: Vec<Shards> = formats
+        .iter()
+        .map(|format| Shards::create(out.join(format.name()), ending(*format), output))
+        .collect::<Result<_, _>>()?;
+    let mut table = if output.formats.contains(&Format::Parquet) {
+        let names = columns.iter().map(|column| (&*column.name, column.kind));
+        let folder = out.join(Format::Parquet.name());
+        Some(Table::create(folder, output.shard_bytes, names).map_err(of_table)?)
+    } else {
+        None
+    };
+    let work = |piece: T| {
+        let rendered = read(piece)?.into_iter().map(|document| {
+            let texts = formats
+                .iter()
+                .map(|format| text(*format, columns, &document));
+            let texts = texts.collect();
+            Rendered { document, texts }
+        });
+        Ok(rendered.collect::<Vec<_>>())
+    };
+    ordered(feed, work, |rendered: Result<Vec<Rendered>, BuildError>| {
+        for Rendered { document, texts } in rendered? {
+            for (shards, text) in shards.iter_mut().zip(&texts) {
+                shards.add(text)?;
+            }
+            if let Some(table) = &mut table {
+                let values = columns.iter().map(|column| column.value(&document));
+                table.add(values, None).map_err(of_table)?;
+            }
+            take(&document);
+        }
+        Ok(())
+    })?;
+    let mut files = 0;
+    for shards in shards {
+        files += shards.finish()?;
+    }
+    if let Some(table) = table {
+        files += table.finish().map_err(of_table)?;
+    }
+    Ok(files)
+}
+
+fn of_table(error: ExportError) -> BuildError {
+    match error {
+        ExportError::Io(error) => error.into(),
+        _ => BuildError::NoParquet,
+    }
+}
+
+/// The ending of the files of a format.
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Jsonl => "jsonl",
+        Format::Parquet => "parquet",
+        Format::Tsv => "tsv",
+        Format::Vertical => "vert",
+        Format::Text | Format::Sentences => "txt",
+    }
+}
+
+/// The pattern of the files of a format, from the folder of the corpus.
+pub(super) fn pattern(format: Format, compression: Compression) -> String {
+    let packed = match (format, compression) {
+        (Format::Parquet, _) | (_, Compression::None) => "",
+        (_, Compression::Zstd) => ".zst",
+        (_, Compression::Gzip) => ".gz",
+    };
+    format!("{}/*.{}{packed}", format.name(), ending(format))
+}
+
+/// The files of documents as JSON lines in a corpus, in their order.
+pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    shards::files(&folder.join(Format::Jsonl.name()))
+}
+
+/// A document in a format.
+fn text(format: Format, columns: &[Column], document: &Document) -> String {
+    match format {
+        // Parquet is no text.
+        Format::Parquet => String::new(),
+        Format::Jsonl => columns::line(columns, document),
+        Format::Tsv => {
+            let title = document.title.as_deref().unwrap_or_default();
+            let cells = [&document.url, title, &document.text].map(cell);
+            format!("{}\n", cells.join("\t"))
+        }
+        Format::Vertical => vertical::document(document),
+        Format::Text => format!("{}\n", cell(&document.text)),
+        Format::Sentences => {
+            let mut lines = String::new();
+            for paragraph in paragraphs(&document.text) {
+                for sentence in paragraph.unicode_sentences() {
+                    lines.push_str(&cell(sentence));
+                    lines.push('\n');
+                }
+            }
+            lines.push('\n');
+            lines
+        }
+    }
+}
+
+/// A text in one line, without what steers a terminal or turns the direction of writing.
+fn cell(text: &str) -> String {
+    let text = folded(text);
+    if !text.contains(sanitize::acts) {
+        return text;
+    }
+    text.chars().filter(|c| !sanitize::acts(*c)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_one_document() {
+        let document = Document {
+            url: "http://a.test/".to_owned(),
+            title: Some("A\tlamp\n".to_owned()),
+            text: "It burns. It\nshines!\n\nAll\u{202e} night.".to_owned(),
+            ..Document::default()
+        };
+        let of = |format| text(format, &[], &document);
+        assert_eq!(
+            of(Format::Tsv),
+            "http://a.test/\tA lamp\tIt burns. It shines! All night.\n"
+        );
+        assert_eq!(of(Format::Text), "It burns. It shines! All night.\n");
+        assert_eq!(
+            of(Format::Sentences),
+            "It burns.\nIt\nshines!\nAll night.\n\n"
+        );
+        assert_eq!(pattern(Format::Tsv, Compression::Zstd), "tsv/*.tsv.zst");
+        assert_eq!(
+            pattern(Format::Parquet, Compression::Zstd),
+            "parquet/*.parquet"
+        );
+    }
+}

@@ -1,0 +1,452 @@
+//! A plan: where the documents come from, the steps in the user's order, and what is written.
+//! `read` reads and checks one.
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::language::Language;
+use crate::page::Extractor;
+use serde::{Deserialize, Serialize};
+
+/// Why a plan cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file cannot be read.
+    #[error("{}: reading failed: {source}; give the path of a plan in TOML", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or has a key that is not known.
+    #[error("{}: {why}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// The problem, with line and key.
+        why: String,
+    },
+    /// A value makes no sense.
+    #[error("{}: {key}: {why}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The problem, and what to do.
+        why: String,
+    },
+}
+
+/// A checked plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The file.
+    pub file: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Where the documents come from; paths are relative to the folder of the file.
+    pub source: Source,
+    /// The steps, in the order of the file.
+    pub steps: Vec<Step>,
+    /// What is written.
+    pub output: Output,
+}
+
+/// Where the documents come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Source {
+    /// Folders of jobs.
+    pub jobs: Vec<PathBuf>,
+    /// WARC, ARC and WET files, or folders of them.
+    pub archives: Vec<PathBuf>,
+    /// CDXJ indexes, whose captures are taken.
+    pub selections: Vec<PathBuf>,
+    /// Folders of HTML and text.
+    pub folders: Vec<PathBuf>,
+    /// Files of JSON lines, also compressed, or of Parquet.
+    pub jsonl: Vec<PathBuf>,
+}
+
+/// What is written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Output {
+    /// The folder; by default that of the plan's own name, beside it.
+    pub folder: PathBuf,
+    /// The formats besides JSON lines, which are always written.
+    pub formats: Vec<Format>,
+    /// How files of text are compressed.
+    pub compression: Compression,
+    /// The size in bytes, before compression, at which a file is closed and the next begun.
+    pub shard_bytes: u64,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            folder: PathBuf::new(),
+            formats: Vec::new(),
+            compression: Compression::Zstd,
+            shard_bytes: 512 << 20,
+        }
+    }
+}
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// A line of JSON a document.
+    Jsonl,
+    /// A row a document.
+    Parquet,
+    /// Address, title and text.
+    Tsv,
+    /// A token a line, as Sketch Engine reads it.
+    Vertical,
+    /// A document a line.
+    Text,
+    /// A sentence a line.
+    Sentences,
+}
+
+impl Format {
+    /// Its name in a plan, and that of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "documents",
+            Self::Parquet => "parquet",
+            Self::Tsv => "tsv",
+            Self::Vertical => "vertical",
+            Self::Text => "text",
+            Self::Sentences => "sentences",
+        }
+    }
+}
+
+/// A compression of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Zstandard.
+    Zstd,
+    /// Gzip.
+    Gzip,
+    /// None.
+    None,
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Takes the text out of pages.
+    Extract(Extract),
+    /// By recognised language.
+    Language(ByLanguage),
+    /// By rules of quality.
+    Quality(Quality),
+    /// By perplexity.
+    Perplexity(Perplexity),
+    /// Without copies.
+    Copies(Copies),
+    /// Without what identifies people.
+    Mask(Mask),
+}
+
+impl Step {
+    /// Its kind, as in a plan.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Extract(_) => "extract",
+            Self::Language(_) => "language",
+            Self::Quality(_) => "quality",
+            Self::Perplexity(_) => "perplexity",
+            Self::Copies(_) => "copies",
+            Self::Mask(_) => "mask",
+        }
+    }
+}
+
+/// `kind = "extract"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Extract {
+    /// What separates the main text from the rest of a page.
+    pub extractor: Extractor,
+}
+
+impl Default for Extract {
+    fn default() -> Self {
+        Self {
+            extractor: Extractor::Article,
+        }
+    }
+}
+
+/// `kind = "language"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByLanguage {
+    /// Those that stay; any that was recognised without it.
+    pub languages: Vec<Language>,
+    /// The least certainty.
+    pub least: f64,
+    /// Nothing is removed.
+    pub mark: bool,
+}
+
+/// `kind = "quality"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quality {
+    /// Published sets of rules.
+    pub rules: Vec<RuleSet>,
+    /// Own bounds by the name of a measure; they replace those of a set.
+    pub bounds: BTreeMap<String, Bound>,
+    /// Nothing is removed; the values are recorded.
+    pub mark: bool,
+}
+
+/// A published set of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleSet {
+    /// Of the Colossal Clean Crawled Corpus (Raffel et al. 2020).
+    C4,
+    /// Of MassiveText (Rae et al. 2021).
+    Gopher,
+    /// Of FineWeb (Penedo et al. 2024).
+    FineWeb,
+}
+
+/// What a measure may be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bound {
+    /// At least.
+    pub least: Option<f64>,
+    /// At most.
+    pub most: Option<f64>,
+}
+
+/// `kind = "perplexity"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Perplexity {
+    /// The folder of a topic's model, or `neutral`.
+    pub model: PathBuf,
+    /// The least perplexity of a document that stays.
+    pub least: Option<f64>,
+    /// The highest.
+    pub most: Option<f64>,
+    /// The shares of documents of a language up to which they are `head` and `middle`.
+    pub buckets: Option<[f64; 2]>,
+    /// The buckets that stay; all without it.
+    pub keep: Vec<Bucket>,
+}
+
+impl Perplexity {
+    /// Whether it is that of the language at large.
+    pub fn is_neutral(&self) -> bool {
+        self.model.as_os_str() == NEUTRAL
+    }
+}
+
+/// The model that is built in.
+const NEUTRAL: &str = "neutral";
+
+/// A class of perplexities (CCNet, Wenzek et al. 2020).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// The lowest.
+    Head,
+    /// Between the two.
+    Middle,
+    /// The highest.
+    Tail,
+}
+
+impl Bucket {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Middle => "middle",
+            Self::Tail => "tail",
+        }
+    }
+}
+
+/// `kind = "copies"`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Copies {
+    /// What is compared.
+    pub level: Level,
+    /// How far apart in time two copies may be; any without it.
+    pub window: Option<Window>,
+    /// Which of several copies stays.
+    pub keep: Keep,
+    /// The least similarity of near copies; 1 for exact ones alone.
+    pub least: f64,
+    /// How similarity is measured.
+    pub measure: Measure,
+    /// Words of a shingle, and of the shortest passage that counts as the same.
+    pub words: usize,
+    /// Bands of the sketch by which candidates are found.
+    pub bands: usize,
+    /// Hashes of a band.
+    pub rows: usize,
+    /// Earlier corpora, of which nothing may be a copy.
+    pub against: Vec<PathBuf>,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self {
+            level: Level::Document,
+            window: None,
+            keep: Keep::First,
+            least: 0.8,
+            measure: Measure::Both,
+            words: 5,
+            // As FineWeb has them: 112 hashes in 14 bands of 8.
+            bands: 14,
+            rows: 8,
+            against: Vec::new(),
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Whole documents.
+    Document,
+    /// Paragraphs.
+    Paragraph,
+    /// Sentences.
+    Sentence,
+    /// Addresses.
+    Url,
+}
+
+impl Level {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Paragraph => "paragraph",
+            Self::Sentence => "sentence",
+            Self::Url => "url",
+        }
+    }
+
+    /// Whether parts of documents are compared.
+    pub fn is_part(self) -> bool {
+        matches!(self, Self::Paragraph | Self::Sentence)
+    }
+}
+
+/// Which of several copies stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// The first in the order of the sources.
+    First,
+    /// The last.
+    Last,
+    /// The one with the most words.
+    Longest,
+    /// The one with the lowest perplexity, by the last step that measured it.
+    Best,
+    /// None of them.
+    None,
+    /// All of them; the copies are marked.
+    All,
+}
+
+/// How similarity is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// The share of the words of both that stand in passages which are the same.
+    Both,
+    /// The share of the words of the shorter one.
+    Shorter,
+    /// The cosine of the counts of their words.
+    Cosine,
+}
+
+/// A time between two documents, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Window(pub i64);
+
+impl TryFrom<String> for Window {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let units = [
+            ("h", 3_600_000),
+            ("d", 86_400_000),
+            ("w", 7 * 86_400_000_i64),
+        ];
+        let found = units.iter().find_map(|(unit, millis)| {
+            let number: i64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            number.checked_mul(*millis).filter(|window| *window > 0)
+        });
+        found.map(Self).ok_or_else(|| {
+            format!("`{text}` is not a time as \"12h\", \"3d\" or \"2w\", with a whole number")
+        })
+    }
+}
+
+/// `kind = "mask"`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mask {
+    /// What is looked for.
+    pub what: Vec<Private>,
+    /// It is counted and stays in the text.
+    pub mark: bool,
+}
+
+impl Default for Mask {
+    fn default() -> Self {
+        Self {
+            what: vec![Private::Mail, Private::Phone, Private::Ip],
+            mark: false,
+        }
+    }
+}
+
+/// What may identify a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Private {
+    /// A mail address.
+    Mail,
+    /// A telephone number.
+    Phone,
+    /// An address of a machine.
+    Ip,
+}
+
+impl fmt::Display for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mail => "mail",
+            Self::Phone => "phone",
+            Self::Ip => "ip",
+        })
+    }
+}

@@ -1,0 +1,412 @@
+//! The phases of a build: each reads documents in order, on all cores, and writes them.
+//!
+//! A step that compares documents begins a phase: it looks at all that the phase before has
+//! left, and then decides on each. All other steps judge a document by itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::BuildError;
+use super::barrier::{Barrier, Decide, Fate};
+use super::count::StepCount;
+use super::document::Document;
+use super::ordered::ordered;
+use super::plan::{Plan, Step};
+use super::removed::{self, Removed};
+use super::source::{self, Batch, Cursor, READ, Raw, Sources};
+use super::steps::{self, Local, Measured, Trace, Value};
+use super::store::{self, Store};
+use super::work::Workplace;
+use crate::fs::{IoError, atomic};
+use crate::page::Extractor;
+use crate::progress::Step as Progress;
+
+/// Bytes of frames, or of lines on what was removed, at which a file is closed.
+const FILE_BYTES: usize = if cfg!(test) { 2_000 } else { 4 << 20 };
+/// Batches at which it is closed, so that little is done twice.
+const FILE_BATCHES: usize = 32;
+
+/// The steps up to the next one that compares documents.
+pub(super) struct Phase {
+    /// The step that begins it, by number; none for the first phase.
+    barrier: Option<(usize, Barrier)>,
+    locals: Vec<(usize, Box<dyn Local>)>,
+}
+
+/// The phases of a plan, and the extractor of its pages.
+pub(super) fn phases(plan: &Plan) -> Result<(Extractor, Vec<Phase>), BuildError> {
+    let mut extractor = Extractor::Article;
+    let mut phases = vec![Phase {
+        barrier: None,
+        locals: Vec::new(),
+    }];
+    for (number, step) in (1..).zip(&plan.steps) {
+        if let Step::Extract(step) = step {
+            extractor = step.extractor;
+        }
+        if let (Some(local), Some(phase)) = (steps::local(step)?, phases.last_mut()) {
+            phase.locals.push((number, local));
+        }
+        if let Some(barrier) = Barrier::of(step) {
+            phases.push(Phase {
+                barrier: Some((number, barrier)),
+                locals: Vec::new(),
+            });
+        }
+    }
+    Ok((extractor, phases))
+}
+
+/// The empty figures of a plan's steps: first of reading, then of each by its number.
+pub(super) fn counts(plan: &Plan) -> Vec<StepCount> {
+    let steps = plan.steps.iter().map(Step::kind);
+    std::iter::once(READ)
+        .chain(steps)
+        .map(StepCount::of)
+        .collect()
+}
+
+/// What was made of some items.
+struct Made {
+    frames: Vec<Vec<u8>>,
+    /// Lines on what was removed.
+    removed: String,
+    counts: Vec<StepCount>,
+}
+
+/// A build in progress.
+pub(super) struct Run<'r> {
+    pub(super) plan: &'r Plan,
+    pub(super) sources: &'r Sources,
+    pub(super) place: Workplace,
+    pub(super) extractor: Extractor,
+    pub(super) phases: Vec<Phase>,
+    pub(super) sample: Option<u64>,
+}
+
+impl Run<'_> {
+    /// Runs the phases that are left; returns the documents that the last one leaves.
+    pub(super) fn go(&mut self) -> Result<Store, BuildError> {
+        if self.place.state.counts.is_empty() {
+            self.place.state.counts = counts(self.plan);
+        }
+        while self.place.state.phase < self.phases.len() {
+            let number = self.place.state.phase;
+            if self.place.state.files.len() <= number {
+                self.place.state.files.push(0);
+            }
+            match number.checked_sub(1) {
+                None => self.read()?,
+                Some(before) => self.pass(number, before)?,
+            }
+            self.place.state.phase += 1;
+            self.place.commit()?;
+            if let Some(before) = number.checked_sub(1) {
+                let folder = self.place.path(&format!("phase-{before}"));
+                if folder.exists() {
+                    std::fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
+                }
+            }
+        }
+        self.store(self.phases.len().saturating_sub(1))
+    }
+
+    fn store(&self, phase: usize) -> Result<Store, BuildError> {
+        let files = self
+            .place
+            .state
+            .files
+            .get(phase)
+            .copied()
+            .unwrap_or_default();
+        Store::open(self.place.path(&format!("phase-{phase}")), files)
+    }
+
+    /// The first phase: from the sources.
+    fn read(&mut self) -> Result<(), BuildError> {
+        let mut store = self.store(0)?;
+        let Self {
+            sources,
+            place,
+            extractor,
+            phases,
+            sample,
+            plan,
+        } = self;
+        let (sources, extractor, sample) = (*sources, *extractor, *sample);
+        let Some(phase) = phases.first() else {
+            return Ok(());
+        };
+        let from = place.state.cursor;
+        let names = counts(plan);
+        let mut progress = Progress::begin("bytes read", Some(sources.bytes()));
+        let work = |batch: Batch| {
+            let Batch {
+                items,
+                cursor,
+                read,
+            } = batch;
+            let mut made = Made::of(&names);
+            for raw in items {
+                if let Some(document) = made.begin(raw, extractor)
+                    && let Some(document) = made.through(&phase.locals, document)
+                {
+                    made.add(&document)?;
+                }
+            }
+            Ok::<_, BuildError>((made, cursor, read))
+        };
+        let mut open = Open::default();
+        ordered(
+            |push| sources.each(from, sample, push),
+            work,
+            |made| {
+                let (made, cursor, read) = made?;
+                progress.reach(read);
+                open.add(made);
+                if open.is_full() {
+                    open.commit(0, &mut store, place, Some(cursor))?;
+                } else {
+                    open.cursor = Some(cursor);
+                }
+                Ok(())
+            },
+        )?;
+        let cursor = open.cursor;
+        open.commit(0, &mut store, place, cursor)
+    }
+
+    /// A phase behind another: the step that compares, and those behind it.
+    fn pass(&mut self, number: usize, before: usize) -> Result<(), BuildError> {
+        let from = self.store(before)?;
+        let mut store = self.store(number)?;
+        let names = counts(self.plan);
+        let Self { place, phases, .. } = self;
+        let Some(phase) = phases.get(number) else {
+            return Ok(());
+        };
+        let Some((step, barrier)) = &phase.barrier else {
+            return Ok(());
+        };
+        let decider = barrier.decider(*step, &from, place)?;
+        let mut progress = Progress::begin("files of documents", Some(from.files().into()));
+        let begin = store.files();
+        let mut first = 0;
+        for file in 0..begin {
+            first += from.frames(file)?.count();
+        }
+        let feed = |push: &mut dyn FnMut((u32, usize, Vec<Vec<u8>>)) -> bool| {
+            from.each(begin, &mut |(file, frames)| {
+                let at = first;
+                first += frames.len();
+                push((file, at, frames))
+            })
+        };
+        let work = |(file, first, frames): (u32, usize, Vec<Vec<u8>>)| {
+            let mut made = Made::of(&names);
+            for (index, frame) in (first..).zip(frames) {
+                let document = from.document(file, &frame)?;
+                if let Some(document) = made.decide(*step, &*decider, index, document)
+                    && let Some(document) = made.through(&phase.locals, document)
+                {
+                    made.add(&document)?;
+                }
+            }
+            Ok::<_, BuildError>(made)
+        };
+        ordered(feed, work, |made| {
+            let mut open = Open::default();
+            open.add(made?);
+            open.commit(number, &mut store, place, None)?;
+            progress.reach(store.files().into());
+            Ok(())
+        })
+    }
+}
+
+impl Made {
+    fn of(names: &[StepCount]) -> Self {
+        Self {
+            frames: Vec::new(),
+            removed: String::new(),
+            counts: names.to_vec(),
+        }
+    }
+
+    fn count(&mut self, step: usize, note: impl FnOnce(&mut StepCount)) {
+        if let Some(count) = self.counts.get_mut(step) {
+            note(count);
+        }
+    }
+
+    /// Reads an item; a defect on one costs that one alone.
+    fn begin(&mut self, raw: Raw, extractor: Extractor) -> Option<Document> {
+        let url = raw.url().to_owned();
+        let mut trace = Trace::default();
+        let read = AssertUnwindSafe(|| source::document(raw, extractor, &mut trace));
+        let document = catch_unwind(read).unwrap_or_else(|_| {
+            trace.note(
+                "defect",
+                Value::None,
+                || "please report the URL".to_owned(),
+                false,
+            );
+            Document {
+                url,
+                ..Document::default()
+            }
+        });
+        match trace.broken() {
+            Some(broken) => {
+                self.goes(0, READ, &document, broken, None);
+                None
+            }
+            None => {
+                self.count(0, StepCount::stays);
+                Some(document)
+            }
+        }
+    }
+
+    /// Takes a document through steps; `None` if one removes it.
+    fn through(
+        &mut self,
+        locals: &[(usize, Box<dyn Local>)],
+        mut document: Document,
+    ) -> Option<Document> {
+        for (number, local) in locals {
+            let mut trace = Trace::default();
+            local.apply(&mut document, &mut trace);
+            for rule in &trace.marked {
+                self.count(*number, |count| count.mark(rule));
+            }
+            let Some(broken) = trace.broken() else {
+                if !local.is_half() {
+                    self.count(*number, StepCount::stays);
+                }
+                continue;
+            };
+            if local.marks() {
+                self.count(*number, StepCount::stays);
+                self.count(*number, |count| count.mark(&broken.rule));
+                continue;
+            }
+            let step = self.name(*number);
+            self.goes(*number, &step, &document, broken, None);
+            return None;
+        }
+        Some(document)
+    }
+
+    /// What a step that compares documents decides.
+    fn decide(
+        &mut self,
+        number: usize,
+        decider: &dyn Decide,
+        index: usize,
+        mut document: Document,
+    ) -> Option<Document> {
+        match decider.decide(index, &mut document) {
+            Fate::Stays => self.count(number, StepCount::stays),
+            Fate::Marked(rule) => {
+                self.count(number, StepCount::stays);
+                self.count(number, |count| count.mark(rule));
+            }
+            Fate::Goes(broken, url) => {
+                let step = self.name(number);
+                self.goes(number, &step, &document, &broken, url.as_deref());
+                return None;
+            }
+        }
+        Some(document)
+    }
+
+    fn name(&self, number: usize) -> String {
+        let count = self.counts.get(number);
+        count.map_or_else(String::new, |count| count.step.clone())
+    }
+
+    fn goes(
+        &mut self,
+        number: usize,
+        step: &str,
+        document: &Document,
+        broken: &Measured,
+        url: Option<&str>,
+    ) {
+        self.count(number, |count| {
+            // The media type of what is no page may be anything.
+            count.goes(&broken.rule);
+        });
+        let line = Removed::of(document, (number, step), broken, url);
+        self.removed.push_str(&removed::line(&line));
+    }
+
+    fn add(&mut self, document: &Document) -> Result<(), BuildError> {
+        let path = std::path::Path::new(&document.url);
+        let frame = store::frame(document).map_err(IoError::at(path, "compressing"))?;
+        self.frames.push(frame);
+        Ok(())
+    }
+}
+
+/// The file that is being made.
+#[derive(Default)]
+struct Open {
+    frames: Vec<Vec<u8>>,
+    removed: String,
+    counts: Vec<StepCount>,
+    bytes: usize,
+    batches: usize,
+    cursor: Option<Cursor>,
+}
+
+impl Open {
+    fn add(&mut self, made: Made) {
+        self.bytes += made.removed.len() + made.frames.iter().map(Vec::len).sum::<usize>();
+        self.batches += 1;
+        self.frames.extend(made.frames);
+        self.removed.push_str(&made.removed);
+        if self.counts.is_empty() {
+            self.counts = made.counts;
+            return;
+        }
+        for (sum, more) in self.counts.iter_mut().zip(&made.counts) {
+            sum.merge(more);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= FILE_BYTES || self.batches >= FILE_BATCHES
+    }
+
+    /// Writes the file and the state, and begins the next. The files of a phase are one to
+    /// one those of the phase before, so an empty one is written too.
+    fn commit(
+        &mut self,
+        phase: usize,
+        store: &mut Store,
+        place: &mut Workplace,
+        cursor: Option<Cursor>,
+    ) -> Result<(), BuildError> {
+        let made = std::mem::take(self);
+        if made.batches == 0 {
+            return Ok(());
+        }
+        let path = place.removed(phase, store.files())?;
+        let packed = removed::packed(&made.removed);
+        let written = packed
+            .and_then(|packed| atomic::write(&path, |out| std::io::Write::write_all(out, &packed)));
+        written.map_err(IoError::at(&path, "writing"))?;
+        store.add(&made.frames)?;
+        if let Some(files) = place.state.files.get_mut(phase) {
+            *files = store.files();
+        }
+        for (sum, more) in place.state.counts.iter_mut().zip(&made.counts) {
+            sum.merge(more);
+        }
+        if let Some(cursor) = cursor {
+            place.state.cursor = cursor;
+        }
+        place.commit()
+    }
+}

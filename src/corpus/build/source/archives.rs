@@ -1,0 +1,154 @@
+//! The pages of WARC and ARC files, and the texts of WET files.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::super::BuildError;
+use super::super::document::Document;
+use super::{MAX_BODY, Page, Push, Raw};
+use crate::archive::captures::{Capture, Captures};
+use crate::archive::reader::{Item, Reader};
+use crate::archive::record::{Kind, Record, Spot};
+use crate::archive::walk::{Exchange, Walked, walk};
+use crate::clock::timestamp;
+
+/// The pages of archives, behind a place.
+pub(super) fn each(
+    captures: &Captures,
+    after: Option<[u64; 3]>,
+    push: Push<'_>,
+) -> Result<(), BuildError> {
+    let after = after.map(|[file, offset, inside]| Spot {
+        file: u32::try_from(file).unwrap_or(u32::MAX),
+        offset,
+        inside,
+    });
+    walk(captures, after, MAX_BODY, &mut |walked| match walked {
+        // What a file lacks is told by `spoor archive check`.
+        Walked::Gap(gap) => {
+            tracing::warn!("{gap:?}");
+            true
+        }
+        Walked::Exchange(exchange) => {
+            let spot = exchange.spot;
+            let place = [u64::from(spot.file), spot.offset, spot.inside];
+            let read = exchange.read;
+            push(raw(captures, *exchange), place, read)
+        }
+    })?;
+    Ok(())
+}
+
+fn raw(captures: &Captures, exchange: Exchange) -> Raw {
+    let Exchange {
+        spot,
+        capture,
+        about,
+        length,
+        digest,
+        ..
+    } = exchange;
+    let Capture {
+        url,
+        date,
+        response,
+    } = capture;
+    let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
+    let known = Document {
+        url: url.as_str().to_owned(),
+        fetched: date.map(timestamp),
+        archive: captures.files().get(at).map(|path| name(path)),
+        offset: Some(spot.offset),
+        length: Some(length),
+        digest,
+        ..Document::default()
+    };
+    // Crawls of spoor say as what they asked for an address.
+    let kind = about.get("spoor-kind").map(String::as_str);
+    if let Some(kind) = kind.filter(|kind| *kind != "page") {
+        return Raw::Other(Box::new(known), "kind", kind.to_owned(), "a page");
+    }
+    if url.path() == "/robots.txt" {
+        return Raw::Other(Box::new(known), "kind", "robots".to_owned(), "a page");
+    }
+    match response {
+        Err(error) => Raw::Other(
+            Box::new(known),
+            "response",
+            error.to_string(),
+            "a whole one",
+        ),
+        Ok(response) if !(200..300).contains(&response.status) => {
+            let status = response.status.to_string();
+            Raw::Other(Box::new(known), "status", status, "200 to 299")
+        }
+        Ok(response) => Raw::Page(Box::new(Page {
+            url,
+            response,
+            known,
+        })),
+    }
+}
+
+/// The name of a file without its folder, so that a corpus does not depend on where it lay.
+fn name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The texts in a file of conversions, behind a place.
+pub(super) fn conversions(
+    path: &Path,
+    after: Option<[u64; 3]>,
+    push: Push<'_>,
+) -> Result<(), BuildError> {
+    let after = after.map(|[_, offset, inside]| (offset, inside));
+    let mut reader = Reader::open(path)?;
+    loop {
+        let read = reader.position();
+        let mut entry = match reader.next_item()? {
+            None => return Ok(()),
+            Some(Item::Gap(gap)) => {
+                tracing::warn!("{gap:?}");
+                continue;
+            }
+            Some(Item::Record(entry)) => entry,
+        };
+        let here = (entry.record.offset, entry.record.inside.unwrap_or_default());
+        if after.is_some_and(|after| here <= after) || entry.record.kind != Kind::Conversion {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        let most = u64::try_from(MAX_BODY).unwrap_or(u64::MAX);
+        // What is damaged is no whole record, which `finish` tells.
+        entry.by_ref().take(most).read_to_end(&mut bytes).ok();
+        if entry.finish()?.is_none() {
+            continue;
+        }
+        let document = Document {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            ..of_record(&entry.record, path)
+        };
+        if !push(Raw::Text(Box::new(document)), [0, here.0, here.1], read) {
+            return Ok(());
+        }
+    }
+}
+
+fn of_record(record: &Record, path: &Path) -> Document {
+    Document {
+        url: record.uri.clone().unwrap_or_default(),
+        fetched: record
+            .timestamp()
+            .map(|time| timestamp(u64::try_from(time.as_millisecond()).unwrap_or_default())),
+        mime: record.content_type().map(str::to_owned),
+        charset_used: Some("UTF-8".to_owned()),
+        archive: Some(name(path)),
+        offset: Some(record.offset),
+        length: Some(record.length),
+        digest: record.header("warc-block-digest").map(str::to_owned),
+        ..Document::default()
+    }
+}

@@ -1,0 +1,109 @@
+//! Folders of HTML and text.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::super::BuildError;
+use super::super::document::Document;
+use super::{MAX_BODY, Page, Push, Raw};
+use crate::address::PageUrl;
+use crate::archive::http::Response;
+use crate::fs::IoError;
+
+/// Endings of files that are read, and their types.
+const TYPES: [(&str, &str); 6] = [
+    ("html", "text/html"),
+    ("htm", "text/html"),
+    ("xhtml", "application/xhtml+xml"),
+    ("txt", "text/plain"),
+    ("text", "text/plain"),
+    ("md", "text/plain"),
+];
+
+fn type_of(path: &Path) -> Option<&'static str> {
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    let mut types = TYPES.iter();
+    types
+        .find(|(known, _)| *known == ending)
+        .map(|(_, media)| *media)
+}
+
+/// The files in a folder and in those beneath it, in the order of their paths. Links to
+/// folders are not followed.
+pub(super) fn beneath(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
+            let entry = entry.map_err(IoError::at(&folder, "listing"))?;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(IoError::at(&path, "reading"))?;
+            if kind.is_dir() {
+                folders.push(path);
+            } else if type_of(&path).is_some() {
+                found.push(path);
+            }
+        }
+    }
+    if found.is_empty() {
+        let all: Vec<&str> = TYPES.iter().map(|(ending, _)| *ending).collect();
+        return Err(BuildError::Source {
+            path: folder.to_owned(),
+            why: format!("no file in it ends in one of: {}", all.join(", ")),
+        });
+    }
+    found.sort();
+    Ok(found)
+}
+
+pub(super) fn each(
+    folder: &Path,
+    files: &[PathBuf],
+    after: Option<[u64; 3]>,
+    push: Push<'_>,
+) -> Result<(), BuildError> {
+    // Links on a page need a base, though nobody follows them.
+    let base = PageUrl::parse("http://file.invalid/").map_err(|error| BuildError::Source {
+        path: folder.to_owned(),
+        why: error.to_string(),
+    })?;
+    let mut read = 0;
+    for (number, path) in (0..).zip(files) {
+        if after.is_some_and(|[last, ..]| number <= last) {
+            continue;
+        }
+        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let mut body = Vec::new();
+        let most = MAX_BODY as u64 + 1;
+        let taken = file.take(most).read_to_end(&mut body);
+        taken.map_err(IoError::at(path, "reading"))?;
+        read += body.len() as u64;
+        let truncated = body.len() > MAX_BODY;
+        body.truncate(MAX_BODY);
+        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
+        let known = Document {
+            url: format!("file:{name}"),
+            archive: Some(name.into_owned()),
+            ..Document::default()
+        };
+        let media = type_of(path).unwrap_or("text/plain");
+        let page = Page {
+            url: base.clone(),
+            response: Response {
+                status: 200,
+                headers: vec![("content-type".to_owned(), media.as_bytes().to_vec())],
+                body: Bytes::from(body),
+                truncated,
+                cut: false,
+            },
+            known,
+        };
+        if !push(Raw::Page(Box::new(page)), [number, 0, 0], read) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! Where documents come from: jobs, archives, folders and JSON lines, as one stream.
+//!
+//! Everything comes in a fixed order, each item with the place behind it, so that a build
+//! that was killed goes on there.
+
+mod archives;
+mod folders;
+mod jobs;
+mod lines;
+mod read;
+#[cfg(feature = "parquet")]
+mod rows;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_rows.rs"]
+mod rows;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::lines::each_line;
+pub(super) use self::read::{READ, document};
+
+use super::BuildError;
+use super::document::Document;
+use super::plan::Source;
+use crate::address::PageUrl;
+use crate::archive::captures::Captures;
+use crate::archive::chosen::Chosen;
+use crate::archive::files;
+use crate::archive::http::Response;
+use crate::fs::IoError;
+use crate::outputs;
+
+/// The longest body of a page that is read, as in a crawl; longer ones are cut.
+const MAX_BODY: usize = 8 << 20;
+
+/// What a source has.
+#[derive(Debug)]
+pub(super) enum Raw {
+    /// A response of a server.
+    Page(Box<Page>),
+    /// A document that has its text.
+    Text(Box<Document>),
+    /// What is no document: what was known of it, the rule it breaks, the value, and what
+    /// would be wanted.
+    Other(Box<Document>, &'static str, String, &'static str),
+}
+
+/// A response, with what is known besides.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) url: PageUrl,
+    pub(super) response: Response,
+    pub(super) known: Document,
+}
+
+impl Raw {
+    /// The address.
+    pub(super) fn url(&self) -> &str {
+        match self {
+            Self::Page(page) => &page.known.url,
+            Self::Text(document) | Self::Other(document, ..) => &document.url,
+        }
+    }
+
+    /// How many bytes it has, about.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Page(page) => page.response.body.len(),
+            Self::Text(document) | Self::Other(document, ..) => document.text.len(),
+        }
+    }
+}
+
+/// How far the sources were read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cursor {
+    unit: usize,
+    /// The last item of the unit that was read.
+    after: Option<[u64; 3]>,
+}
+
+/// Some items.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) items: Vec<Raw>,
+    /// The place behind the last one.
+    pub(super) cursor: Cursor,
+    /// How many bytes of all sources were read up to there, about.
+    pub(super) read: u64,
+}
+
+/// Items of a batch, at most.
+const BATCH: usize = 32;
+/// Their bytes, at most, but for the last one.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// A part of the sources.
+#[derive(Debug)]
+enum Unit {
+    Job(PathBuf),
+    Archives(Box<Captures>),
+    /// The text of pages, in a file as Common Crawl has them.
+    Conversions(PathBuf),
+    Folder(PathBuf, Vec<PathBuf>),
+    Lines(PathBuf),
+    Rows(PathBuf),
+}
+
+/// All sources.
+#[derive(Debug)]
+pub(super) struct Sources {
+    units: Vec<Unit>,
+    bytes: u64,
+    /// What they were when the build began: paths and sizes of files that do not grow.
+    pub(super) print: String,
+}
+
+/// Receives an item: what it is, the place in the unit, and the bytes read of the unit.
+type Push<'p> = &'p mut dyn FnMut(Raw, [u64; 3], u64) -> bool;
+
+impl Sources {
+    /// Looks at what a plan names.
+    pub(super) fn of(source: &Source) -> Result<Self, BuildError> {
+        let mut found = Self {
+            units: Vec::new(),
+            bytes: 0,
+            print: String::new(),
+        };
+        let mut archives = Vec::new();
+        for folder in &source.jobs {
+            if found.job(folder)? {
+                continue;
+            }
+            let stored = folder.join("archive");
+            if !stored.is_dir() {
+                return Err(BuildError::Source {
+                    path: folder.clone(),
+                    why: "no folder of a job with documents/ or archive/; crawl first".to_owned(),
+                });
+            }
+            archives.push(stored);
+        }
+        archives.extend(source.archives.iter().cloned());
+        let all = files::listed(&archives).map_err(crate::archive::chosen::ChosenError::from)?;
+        let (texts, stored): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| files::is_text(p));
+        let named: Vec<PathBuf> = stored
+            .into_iter()
+            .chain(source.selections.clone())
+            .collect();
+        if !named.is_empty() {
+            let captures = Captures::of_chosen(Chosen::of(&named)?)?;
+            for file in captures.files().iter().chain(&source.selections) {
+                found.note(file)?;
+            }
+            found.bytes += captures.bytes();
+            found.units.push(Unit::Archives(Box::new(captures)));
+        }
+        for path in texts {
+            found.bytes += found.note(&path)?;
+            found.units.push(Unit::Conversions(path));
+        }
+        for folder in &source.folders {
+            let files = folders::beneath(folder)?;
+            for file in &files {
+                found.bytes += found.note(file)?;
+            }
+            found.units.push(Unit::Folder(folder.clone(), files));
+        }
+        for path in &source.jsonl {
+            found.bytes += found.note(path)?;
+            let is_table = starts_with(path, b"PAR1")?;
+            let unit = if is_table { Unit::Rows } else { Unit::Lines };
+            found.units.push(unit(path.clone()));
+        }
+        Ok(found)
+    }
+
+    /// Earlier corpora: files of JSON lines.
+    pub(super) fn earlier(files: &[PathBuf]) -> Result<Self, BuildError> {
+        let source = Source {
+            jsonl: files.to_vec(),
+            ..Source::default()
+        };
+        Self::of(&source)
+    }
+
+    /// Passes the documents of earlier corpora, some at a time.
+    pub(super) fn texts(
+        &self,
+        push: &mut dyn FnMut(Vec<Document>) -> bool,
+    ) -> Result<(), BuildError> {
+        self.each(Cursor::default(), None, &mut |batch| {
+            let texts = batch.items.into_iter().filter_map(|raw| match raw {
+                Raw::Text(document) => Some(document.begin()),
+                _ => None,
+            });
+            push(texts.collect())
+        })
+    }
+
+    /// Adds the documents of a job; false if it has none. They may grow.
+    fn job(&mut self, folder: &Path) -> Result<bool, BuildError> {
+        let documents = folder.join(outputs::DOCUMENTS);
+        let Ok(entries) = documents.read_dir() else {
+            return Ok(false);
+        };
+        let mut bytes = 0;
+        for entry in entries {
+            let entry = entry.map_err(IoError::at(&documents, "listing"))?;
+            bytes += entry.metadata().map_or(0, |about| about.len());
+        }
+        if bytes == 0 {
+            return Ok(false);
+        }
+        self.bytes += bytes;
+        self.print.push_str(&format!("job {}\n", folder.display()));
+        self.units.push(Unit::Job(folder.to_owned()));
+        Ok(true)
+    }
+
+    /// Notes a file; returns its size.
+    fn note(&mut self, path: &Path) -> Result<u64, BuildError> {
+        let about = path.metadata().map_err(IoError::at(path, "opening"))?;
+        self.print
+            .push_str(&format!("{} {}\n", path.display(), about.len()));
+        Ok(about.len())
+    }
+
+    /// How many parts they have.
+    pub(super) fn units(&self) -> u64 {
+        self.units.len() as u64
+    }
+
+    /// The size of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Passes everything behind a place, in batches; of each unit at most `most` items.
+    pub(super) fn each(
+        &self,
+        from: Cursor,
+        most: Option<u64>,
+        push: &mut dyn FnMut(Batch) -> bool,
+    ) -> Result<(), BuildError> {
+        let mut before = 0;
+        for (number, unit) in self.units.iter().enumerate() {
+            let bytes = unit.bytes();
+            if number >= from.unit {
+                let after = from.after.filter(|_| number == from.unit);
+                let mut batching = Batching {
+                    open: Batch::default(),
+                    unit: number,
+                    before,
+                    bytes: 0,
+                    left: most,
+                    push,
+                    goes_on: true,
+                };
+                unit.each(after, &mut |raw, place, read| {
+                    batching.add(raw, place, read)
+                })?;
+                let end = Cursor {
+                    unit: number + 1,
+                    after: None,
+                };
+                if !batching.end(end, before + bytes) {
+                    break;
+                }
+            }
+            before += bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Unit {
+    fn bytes(&self) -> u64 {
+        let size = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
+        match self {
+            Self::Archives(captures) => captures.bytes(),
+            Self::Folder(_, files) => files.iter().map(size).sum(),
+            Self::Conversions(path) | Self::Lines(path) | Self::Rows(path) => size(path),
+            Self::Job(folder) => {
+                let entries = folder.join(outputs::DOCUMENTS).read_dir();
+                let entries = entries.into_iter().flatten().flatten();
+                entries
+                    .map(|entry| entry.metadata().map_or(0, |m| m.len()))
+                    .sum()
+            }
+        }
+    }
+
+    fn each(&self, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
+        match self {
+            Self::Job(folder) => jobs::each(folder, after, push),
+            Self::Archives(captures) => archives::each(captures, after, push),
+            Self::Conversions(path) => archives::conversions(path, after, push),
+            Self::Folder(folder, files) => folders::each(folder, files, after, push),
+            Self::Lines(path) => lines::each(path, after, push),
+            Self::Rows(path) => rows::each(path, after, push),
+        }
+    }
+}
+
+/// Whether a file begins with these bytes.
+fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
+    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut begin = Vec::new();
+    let read = file.take(bytes.len() as u64).read_to_end(&mut begin);
+    read.map_err(IoError::at(path, "reading"))?;
+    Ok(begin == bytes)
+}
+
+/// The batch that is being filled.
+struct Batching<'p> {
+    open: Batch,
+    unit: usize,
+    /// Bytes of the units before.
+    before: u64,
+    bytes: usize,
+    left: Option<u64>,
+    push: &'p mut dyn FnMut(Batch) -> bool,
+    goes_on: bool,
+}
+
+impl Batching<'_> {
+    fn add(&mut self, raw: Raw, place: [u64; 3], read: u64) -> bool {
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+        }
+        self.bytes += raw.bytes();
+        self.open.items.push(raw);
+        self.open.cursor = Cursor {
+            unit: self.unit,
+            after: Some(place),
+        };
+        self.open.read = self.before + read;
+        if self.open.items.len() >= BATCH || self.bytes >= BATCH_BYTES {
+            self.bytes = 0;
+            self.goes_on = (self.push)(std::mem::take(&mut self.open));
+        }
+        self.goes_on
+    }
+
+    fn end(mut self, end: Cursor, read: u64) -> bool {
+        if self.goes_on {
+            self.open.cursor = end;
+            self.open.read = read;
+            self.goes_on = (self.push)(self.open);
+        }
+        self.goes_on
+    }
+}

@@ -1,0 +1,135 @@
+//! What a source has becomes a document: pages are extracted, all are cleaned and counted.
+
+use super::super::document::{Document, paragraphs};
+use super::super::steps::{Trace, Value, rounded};
+use super::{Page, Raw};
+use crate::address::PageUrl;
+use crate::language;
+use crate::page::Extractor;
+use crate::web::extract::{Options, extract};
+
+/// The name of this step in tables.
+pub(in crate::corpus::build) const READ: &str = "extract";
+
+/// The longest text in bytes: of pages, extraction keeps 2 MiB.
+const MAX_TEXT: usize = 16 << 20;
+
+/// The document of an item. What breaks a rule is noted.
+pub(in crate::corpus::build) fn document(
+    raw: Raw,
+    extractor: Extractor,
+    trace: &mut Trace,
+) -> Document {
+    let mut found = match raw {
+        Raw::Text(document) => *document,
+        Raw::Other(known, rule, value, bound) => {
+            let value = match value.parse() {
+                Ok(number) => Value::Number(number),
+                Err(_) => Value::Text(value),
+            };
+            trace.note(rule, value, || bound.to_owned(), false);
+            *known
+        }
+        Raw::Page(page) => match of_page(*page, extractor) {
+            Ok(document) => document,
+            Err((known, why)) => {
+                let media = Value::Text(why);
+                trace.note("type", media, || "HTML or text".to_owned(), false);
+                known
+            }
+        },
+    };
+    if found.host.is_empty() {
+        let url = PageUrl::parse(&found.url);
+        found.host = url.map_or_else(|_| String::new(), |url| url.host_key().as_str().to_owned());
+    }
+    if trace.broken().is_some() {
+        return found;
+    }
+    let bytes = found.text.len();
+    let bound = || format!("at most {MAX_TEXT} bytes");
+    if !trace.note(
+        "length",
+        Value::Number(bytes as f64),
+        bound,
+        bytes <= MAX_TEXT,
+    ) {
+        found.text.clear();
+        return found;
+    }
+    let mut found = found.begin();
+    let words = Value::Number(f64::from(found.words));
+    trace.note(
+        "words",
+        words,
+        || "at least one".to_owned(),
+        found.words > 0,
+    );
+    if found.words > 0 {
+        let guess = language::guess(paragraphs(&found.text));
+        found.language = guess.map(|guess| guess.language.code().to_owned());
+        found.language_certainty = guess.map(|guess| rounded(guess.certainty));
+    }
+    found
+}
+
+/// Everything but text is left out.
+fn options(extractor: Extractor) -> Options {
+    Options {
+        extractor,
+        documents: Some(extractor),
+        max_links: 0,
+        max_images: 0,
+        ..Options::default()
+    }
+}
+
+fn of_page(page: Page, extractor: Extractor) -> Result<Document, (Document, String)> {
+    let Page {
+        url,
+        response,
+        known,
+    } = page;
+    let media = response.all("content-type").into_iter().next();
+    let media = media.as_deref().and_then(|media| media.split(';').next());
+    let media = media.map(|media| media.trim().to_ascii_lowercase());
+    let controls = controls(&response.body);
+    let read = extract(&url, &response.into_fetched(), &options(extractor));
+    let mut page = match read {
+        Ok(page) => page,
+        Err(error) => {
+            let why = media.unwrap_or_else(|| error.to_string());
+            return Err((known, why));
+        }
+    };
+    let main = page.main.take().unwrap_or_default();
+    let meta = std::mem::take(&mut page.metadata);
+    Ok(Document {
+        published: meta.published,
+        modified: meta.modified,
+        title: meta.title,
+        authors: meta.authors,
+        declared_language: page.language.take(),
+        charset_declared: page.declared_charset.take(),
+        charset_used: Some(page.charset.clone()),
+        // In UTF-16 half of the bytes of most texts are zero.
+        controls_removed: if page.charset.starts_with("UTF-16") {
+            0
+        } else {
+            controls
+        },
+        mime: media,
+        extractor: Some(main.share.extractor.name().to_owned()),
+        text: main.text,
+        licences: page.terms.licences.clone(),
+        terms: Some(page.terms).filter(|terms| !terms.is_silent()),
+        ..known
+    })
+}
+
+/// How many control characters but white space a body has; extraction leaves them out.
+fn controls(body: &[u8]) -> u32 {
+    let is_control =
+        |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0x0B;
+    u32::try_from(body.iter().filter(is_control).count()).unwrap_or(u32::MAX)
+}

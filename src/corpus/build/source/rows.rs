@@ -1,0 +1,88 @@
+//! Files of Parquet, read as lines of JSON with the same keys.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{Array, RecordBatch};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::{Map, Value};
+
+use super::super::BuildError;
+use super::super::document::Document;
+use super::Push;
+use super::lines::{COLUMNS, raw};
+use crate::clock::timestamp;
+use crate::fs::IoError;
+
+/// Rows that are in memory.
+const ROWS: usize = 256;
+
+pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
+    let archive = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let broken = |error: String| BuildError::Source {
+        path: path.to_owned(),
+        why: format!("{error}; give files of Parquet or of JSON lines with a column `text`"),
+    };
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file);
+    let builder = builder.map_err(|error| broken(error.to_string()))?;
+    let schema = builder.parquet_schema();
+    // Lists have columns of their own below them, which nobody needs.
+    let wanted = schema.root_schema().get_fields().iter().enumerate();
+    let wanted = wanted.filter(|(_, field)| COLUMNS.contains(&field.name()));
+    let mask = ProjectionMask::roots(schema, wanted.map(|(at, _)| at).collect::<Vec<_>>());
+    let reader = builder.with_projection(mask).with_batch_size(ROWS).build();
+    let reader = reader.map_err(|error| broken(error.to_string()))?;
+    let mut number = 0;
+    for batch in reader {
+        let batch = batch.map_err(|error| broken(error.to_string()))?;
+        for row in 0..batch.num_rows() {
+            let here = number;
+            number += 1;
+            if after.is_some_and(|[last, ..]| here <= last) {
+                continue;
+            }
+            let place = Document {
+                archive: Some(archive.clone().into_owned()),
+                offset: Some(here),
+                url: format!("{archive}#{here}"),
+                ..Document::default()
+            };
+            if !push(raw(Ok(map(&batch, row)), place), [here, 0, 0], 0) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The texts and times of a row.
+fn map(batch: &RecordBatch, row: usize) -> Map<String, Value> {
+    let mut map = Map::new();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        if let Some(text) = cell(column.as_ref(), row) {
+            map.insert(field.name().clone(), Value::String(text));
+        }
+    }
+    map
+}
+
+fn cell(column: &dyn Array, row: usize) -> Option<String> {
+    if column.is_null(row) {
+        return None;
+    }
+    if let Some(texts) = column.as_string_opt::<i32>() {
+        return Some(texts.value(row).to_owned());
+    }
+    if let Some(texts) = column.as_string_opt::<i64>() {
+        return Some(texts.value(row).to_owned());
+    }
+    if let Some(texts) = column.as_string_view_opt() {
+        return Some(texts.value(row).to_owned());
+    }
+    let times = column.as_primitive_opt::<TimestampMillisecondType>()?;
+    Some(timestamp(u64::try_from(times.value(row)).ok()?))
+}

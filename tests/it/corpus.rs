@@ -1,0 +1,340 @@
+//! `spoor corpus` as a process: jobs and archives, kills, takedowns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use spoor::lab::Lab;
+
+use crate::archiving::ARCHIVE;
+use crate::support::texts::{link, other, page, some, topical, tree};
+use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
+
+/// Keys that say where a document lies and when it was asked for, and not what it is. A job
+/// notes when an answer had come, an archive when it was asked for.
+const PLACE: [&str; 9] = [
+    "archive", "date", "digest", "fetched", "job", "length", "mime", "offset", "on_topic",
+];
+
+fn build(plan: &Path, more: &[&str]) -> Ran {
+    let mut arguments = vec!["corpus", "build", plan.to_str().unwrap()];
+    arguments.extend(more);
+    Ran::of(&mut spoor(&arguments))
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let bytes = std::fs::read(path).unwrap();
+    let text = zstd::decode_all(bytes.as_slice()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn documents(corpus: &Path) -> Vec<Value> {
+    lines(&corpus.join("documents/00000.jsonl.zst"))
+}
+
+/// Names and contents of all files below a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(open) = folders.pop() {
+        for entry in std::fs::read_dir(open).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_owned();
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// A crawled job with an archive: three hosts, a mirror and a near copy.
+fn crawled() -> (Job, Wire) {
+    let address = |n: usize| format!("http://{}.test/{n}", ["a", "b", "c"][n % 3]);
+    let text = |n: usize| [some(other(), n * 9, 9), some(topical(), n * 3, 3)];
+    let html = |n: usize, of: usize| {
+        let [first, second] = text(of);
+        let next = link(&address(n + 1), "a lighthouse");
+        page(
+            &format!("Light {n}"),
+            "",
+            &[format!("{first} {next}"), second],
+        )
+    };
+    let mut pages: Vec<(String, String)> = (0..9).map(|n| (address(n), html(n, n))).collect();
+    pages.push((address(9), html(9, 4)));
+    pages.push((address(10), html(10, 5).replacen(" the ", " our ", 1)));
+    let pages: Vec<(&str, String)> = pages
+        .iter()
+        .map(|(url, html)| (url.strip_prefix("http://").unwrap(), html.clone()))
+        .collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let job = Job::new(
+        &wire,
+        &JobText {
+            seeds: &["http://a.test/0"],
+            rest: ARCHIVE,
+            ..JobText::default()
+        },
+    );
+    job.run();
+    (job, wire)
+}
+
+const STEPS: &str = "[[step]]\nkind = \"language\"\n[[step]]\nkind = \"quality\"\nrules = [\"gopher\"]\n\
+    bounds = { words = { least = 20 } }\n[[step]]\nkind = \"copies\"\n[[step]]\nkind = \"mask\"\n";
+
+/// The documents of a job and its pages in an archive give the same corpus; every page is in
+/// it or explained; and a takedown reaches into it.
+#[test]
+fn a_job_and_its_archive_give_the_same_corpus() {
+    let (job, _wire) = crawled();
+    let root = job.folder().parent().unwrap().to_owned();
+    let plan = |name: &str, source: &str| {
+        let path = root.join(format!("{name}.toml"));
+        let formats = "formats = [\"parquet\", \"tsv\", \"vertical\", \"text\", \"sentences\"]";
+        std::fs::write(
+            &path,
+            format!("[source]\n{source}\n{STEPS}[output]\n{formats}\n"),
+        )
+        .unwrap();
+        path
+    };
+    let of_job = plan("of-job", "jobs = [\"job\"]");
+    let of_warc = plan("of-warc", "archives = [\"job/archive\"]");
+    let index = std::fs::read_dir(job.folder().join("archive")).unwrap();
+    let index = index.map(|entry| entry.unwrap().path());
+    let index = index.filter(|path| path.extension().is_some_and(|e| e == "cdxj"));
+    let index: Vec<PathBuf> = index.collect();
+    let of_index = plan("of-index", &format!("selections = {index:?}"));
+    let mut all = Vec::new();
+    for plan in [&of_job, &of_warc, &of_index] {
+        let out = build(plan, &[]).good();
+        assert!(out.contains("\n9 documents, "), "{out}");
+        let mut found = documents(&plan.with_extension(""));
+        for document in &mut found {
+            let map = document.as_object_mut().unwrap();
+            PLACE.iter().for_each(|key| drop(map.remove(*key)));
+        }
+        all.push(found);
+    }
+    assert_eq!(all[0], all[1]);
+    assert_eq!(all[1], all[2]);
+    let stored = &documents(&root.join("of-warc"))[0];
+    assert!(stored["offset"].is_u64() && stored["digest"].as_str().unwrap().starts_with("sha1:"));
+    assert_eq!(stored["mime"], "text/html");
+
+    let removed = lines(&root.join("of-job/removed.jsonl.zst"));
+    let told: Vec<(&Value, &Value)> = removed
+        .iter()
+        .map(|r| (&r["rule"], &r["copy_of_url"]))
+        .collect();
+    let expected = [
+        ("exact copy", "http://b.test/4"),
+        ("near copy", "http://c.test/5"),
+    ];
+    let expected = expected.map(|(rule, of)| (json!(rule), json!(of)));
+    let expected: Vec<(&Value, &Value)> = expected.iter().map(|(a, b)| (a, b)).collect();
+    assert_eq!(told, expected);
+    let of_job = of_job.to_str().unwrap();
+    let corpus =
+        |arguments: &[&str]| Ran::of(&mut spoor(&[&["corpus"], arguments].concat())).good();
+    let copies = corpus(&["copies", of_job]);
+    assert!(copies.contains("http://c.test/5\n  near 0.9"), "{copies}");
+    let stays = corpus(&["build", of_job, "--explain", "http://a.test/3"]);
+    assert!(
+        stays.contains("mean_word_length") && stays.contains("it is in the corpus"),
+        "{stays}"
+    );
+    let goes = corpus(&["build", of_job, "--explain", "http://a.test/9"]);
+    assert!(
+        goes.contains("removed by copies: exact copy is 1; "),
+        "{goes}"
+    );
+    let stats = corpus(&["stats", of_job]);
+    assert!(stats.contains("copies: near copy"), "{stats}");
+    let again = build(Path::new(of_job), &["--json"]).good();
+    assert_eq!(
+        serde_json::from_str::<Value>(&again).unwrap()["was_there"],
+        true
+    );
+
+    let file = job.file();
+    let take_down = [
+        "takedown",
+        file.to_str().unwrap(),
+        "--url",
+        "http://b.test/4",
+    ];
+    let receipt = Ran::of(&mut spoor(&take_down)).good();
+    assert!(
+        receipt.contains("1 of ") && receipt.contains("documents of corpora removed"),
+        "{receipt}"
+    );
+    for name in ["of-job", "of-warc", "of-index"] {
+        let left = documents(&root.join(name));
+        assert_eq!(left.len(), 8, "{name}");
+        let all = files(&root.join(name));
+        for (path, bytes) in &all {
+            let text = zstd::decode_all(bytes.as_slice()).unwrap_or_else(|_| bytes.clone());
+            let text = String::from_utf8_lossy(&text);
+            assert!(
+                !text.contains("http://b.test/4"),
+                "{name}: {}",
+                path.display()
+            );
+        }
+        assert!(all.keys().any(|path| path.starts_with("parquet")));
+    }
+    let refused = build(Path::new(of_job), &["--json"]);
+    assert!(refused.status.success() || refused.refused().contains("--fresh"));
+}
+
+/// Killed wherever it is, it ends with the same bytes.
+#[test]
+fn a_build_that_is_killed_gives_the_same_bytes() {
+    kill(4, 4_000);
+}
+
+#[test]
+#[ignore = "minutes: twenty kills"]
+fn a_build_that_is_killed_twenty_times_gives_the_same_bytes() {
+    kill(20, 20_000);
+}
+
+fn kill(kills: usize, documents: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let lines: String = (0..documents)
+        .map(|n| {
+            let text = some(other(), n % (documents * 2 / 3) * 3, 3);
+            let text = format!("{text} This is number {}.", n % (documents * 2 / 3));
+            format!(
+                "{}\n",
+                json!({"url": format!("http://a.test/{n}"), "text": text})
+            )
+        })
+        .collect();
+    std::fs::write(root.join("in.jsonl"), lines).unwrap();
+    let plan = |name: &str| {
+        let path = root.join(format!("{name}.toml"));
+        let text = "[source]\njsonl = [\"in.jsonl\"]\n[[step]]\nkind = \"perplexity\"\n\
+            model = \"neutral\"\nbuckets = [0.3, 0.6]\n[[step]]\nkind = \"copies\"\nleast = 1\n\
+            [output]\nformats = [\"tsv\"]\nfolder = \"NAME/corpus\"\n";
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(&path, text.replace("NAME", name)).unwrap();
+        path
+    };
+    let calm = plan("calm");
+    let table = build(&calm, &[]).good();
+    assert!(table.contains("exact copy "), "{table}");
+    let killed = plan("killed");
+    let work = root.join("killed/.corpus.spoor-build");
+    let size = || {
+        let all = if work.is_dir() {
+            files(&work)
+        } else {
+            BTreeMap::new()
+        };
+        (all.len(), all.values().map(Vec::len).sum::<usize>())
+    };
+    let mut count = 0;
+    while count < kills {
+        let mut live = Live::start(&mut spoor(&["corpus", "build", killed.to_str().unwrap()]));
+        // Something must have been done since the last kill, or no run would ever end.
+        let before = size();
+        while size() == before && !live.has_ended() {
+            std::thread::yield_now();
+        }
+        if !live.kill() {
+            break;
+        }
+        count += 1;
+    }
+    assert!(count > 0, "it ended before it could be killed");
+    let ended = build(&killed, &[]).good();
+    let without_folder = |text: &str| text.replace("calm", "killed");
+    assert_eq!(ended.lines().next(), table.lines().next());
+    let (mut calm, mut other) = (
+        files(&root.join("calm/corpus")),
+        files(&root.join("killed/corpus")),
+    );
+    // These name the folder.
+    for name in [".spoor-corpus", "plan.toml", "README.md"] {
+        let calm = calm.remove(Path::new(name)).unwrap();
+        let other = other.remove(Path::new(name)).unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let (calm, other) = (text(calm), text(other));
+        if name != ".spoor-corpus" {
+            assert_eq!(without_folder(&calm), other);
+        }
+    }
+    assert_eq!(
+        calm.keys().collect::<Vec<_>>(),
+        other.keys().collect::<Vec<_>>()
+    );
+    assert!(calm == other, "contents differ after {count} kills");
+    assert!(!work.exists());
+}
+
+/// Pages that no corpus wants, and a page of 40 MB.
+#[test]
+fn hostile_pages_are_explained_and_harm_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("pages");
+    std::fs::create_dir_all(pages.join("deep")).unwrap();
+    let paragraph = format!("<p>{}</p>\n", some(topical(), 0, 4));
+    let write = |name: &str, html: &str| std::fs::write(pages.join(name), html).unwrap();
+    write("a.html", &page("", "", &[some(topical(), 0, 9)]));
+    write("digits.html", &page("Pi", "", &["3".repeat(3_776)]));
+    write("deep/art.txt", &"/\\_/\\ ( -.- ) > ^ <\n".repeat(200));
+    write("empty.html", "");
+    write(
+        "nul.txt",
+        &format!("{}\0\0 {}", some(other(), 0, 5), some(other(), 9, 9)),
+    );
+    write(
+        "large.html",
+        &paragraph.repeat((40 << 20) / paragraph.len()),
+    );
+    write("deep/nested.html", &"<div>".repeat(200_000));
+    std::fs::write(pages.join("binary.html"), [0_u8, 1, 2, 255].repeat(9_000)).unwrap();
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, "[source]\nfolders = [\"pages\"]\n").unwrap();
+    let out = build(&plan, &[]).good();
+    let found = documents(&folder.path().join("plan"));
+    let urls: Vec<&str> = found.iter().map(|d| d["url"].as_str().unwrap()).collect();
+    assert_eq!(
+        urls,
+        ["file:a.html", "file:large.html", "file:nul.txt"],
+        "{out}"
+    );
+    assert_eq!(
+        (&found[2]["controls_removed"], &found[0]["host"]),
+        (&json!(2), &json!(""))
+    );
+    assert!(found[1]["text"].as_str().unwrap().len() <= 2 << 20);
+    let removed = lines(&folder.path().join("plan/removed.jsonl.zst"));
+    assert_eq!(removed.len(), 5);
+    assert!(
+        removed
+            .iter()
+            .all(|line| line["bound"].is_string() && line["step"] == "extract")
+    );
+
+    let error = |text: &str| {
+        std::fs::write(&plan, text).unwrap();
+        build(&plan, &[]).refused()
+    };
+    let said = error("[source]\nfolders = [\"pages\"]\n[[step]]\nkind = \"mask\"\n");
+    assert!(said.contains("--fresh"), "{said}");
+    let said = error("[source]\nfolders = [\"gone\"]\n");
+    assert!(said.contains("gone"), "{said}");
+    let said = error("[source]\njobs = [\"pages\"]\n");
+    assert!(said.contains("documents/ or archive/"), "{said}");
+}
