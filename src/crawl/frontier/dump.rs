@@ -396,6 +396,9 @@ pub fn restore(
             return Err(wrong(why));
         }
         building.add(store, fact)?;
+        if let Some(why) = building.too_large() {
+            return Err(wrong(why));
+        }
         in_batch += read;
         if number % BATCH_LINES == 0 || in_batch > BATCH_BYTES {
             in_batch = 0;

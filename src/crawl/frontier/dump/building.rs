@@ -26,7 +26,25 @@ pub(super) struct Building {
     sample: Option<Sample>,
 }
 
+/// Numbers go on from those of a dump; one above this would end soon.
+const LARGEST: u64 = u64::MAX / 2;
+
 impl Building {
+    /// A number that is too large for a frontier to go on from, in words.
+    pub fn too_large(&self) -> Option<String> {
+        let meta = &self.meta;
+        let all = [
+            meta.next_seq,
+            meta.next_id,
+            meta.counts.fetches,
+            meta.counts.bytes,
+            self.highest_seq,
+            self.highest_id,
+        ];
+        let largest = all.into_iter().max().filter(|number| *number > LARGEST);
+        largest.map(|number| format!("the number {number} is larger than any frontier has"))
+    }
+
     pub fn add(&mut self, store: &dyn Store, fact: Fact) -> Result<(), StoreError> {
         match fact {
             Fact::Meta { meta } => self.meta = meta,

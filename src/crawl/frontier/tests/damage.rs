@@ -1,6 +1,7 @@
 //! Damaged stores: detection, messages and salvage.
 
 use super::*;
+use crate::crawl::frontier::dump;
 use crate::crawl::frontier::store::{Readable, Visitor};
 
 over_all! {
@@ -197,4 +198,25 @@ proptest! {
         let least = if single { 400 - lost } else { 400 - (last - first) };
         prop_assert!(kept >= least, "{} of {}", kept, least);
     }
+}
+
+/// Numbers go on from those of an export; the last number there is would overflow.
+#[test]
+fn an_export_with_a_number_near_the_last_one_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let meta = Meta {
+        format: FORMAT,
+        ..Meta::default()
+    };
+    let mut meta = serde_json::to_value(&meta).unwrap();
+    meta["fact"] = "meta".into();
+    let document = serde_json::json!({"fact": "document", "id": u64::MAX, "url": "http://a.org/"});
+    let text = format!("{meta}\n{document}\n");
+    let mut store = open_store(folder.path()).unwrap();
+    let restored = dump::restore(&mut *store, &mut text.as_bytes(), Path::new("x.jsonl"));
+    let why = restored.unwrap_err().to_string();
+    assert!(
+        why.starts_with("x.jsonl:2: the number 18446744073709551615"),
+        "{why}"
+    );
 }
