@@ -9,7 +9,8 @@
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
 //! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
-//! | `takedown` | removes samples from a job permanently | crawl::checkpoint, crawl::frontier, web::scope |
+//! | `search` | a full-text index of documents, and a page to search it | archive, report, topic |
+//! | `takedown` | removes samples from a job permanently | search, crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything.
@@ -20,5 +21,6 @@ pub mod before;
 pub mod export;
 pub mod rank;
 pub mod report;
+pub mod search;
 pub mod stored;
 pub mod takedown;

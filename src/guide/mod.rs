@@ -72,6 +72,7 @@ topics! {
     images: "which images are kept, with which words; ranking and export",
     text: "documents, extractors, and the text of a crawl as a corpus",
     archives: "read and check WARC and ARC files, whatever has happened to them",
+    search: "find documents by their words, on the terminal and on a page",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
     annotation: "people judge the images; how far they agree",
