@@ -2,6 +2,7 @@
 
 use spoor::config::new_job::StartError;
 use spoor::config::{ConfigErrors, ContactMissing};
+use spoor::corpus::search::SearchError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::pipeline::Stop;
 use spoor::crawl::train::TrainError;
@@ -11,6 +12,8 @@ use spoor::daemon::{DaemonError, Summary};
 
 /// It failed while working.
 const FAILED: u8 = 1;
+/// The command line is wrong; a query is part of it.
+const USAGE: u8 = 2;
 /// It needs a running crawl, and there is none.
 const NOT_RUNNING: u8 = 3;
 /// A crawl has not fetched a single page, in this run or before.
@@ -57,6 +60,11 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     }
     if error.is::<ConfigErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
         return REFUSED;
+    }
+    match error.downcast_ref() {
+        Some(SearchError::Query(_)) => return USAGE,
+        Some(SearchError::Busy(_)) => return BUSY,
+        _ => {}
     }
     let open = match error.downcast_ref() {
         Some(

@@ -16,6 +16,7 @@ mod explain;
 mod export;
 mod frontier;
 mod help;
+mod index;
 mod init;
 mod lab;
 mod licenses;
@@ -29,6 +30,7 @@ mod report;
 mod schema;
 mod score;
 mod screen;
+mod search;
 mod steps;
 mod summary;
 mod takedown;
@@ -120,6 +122,11 @@ pub enum Command {
     /// Write a job's best images and their words, or with --text its documents, as a data
     /// set for other programs.
     Export(export::Export),
+    /// Make a full-text index of the documents of a job or corpus, or add those that are
+    /// new.
+    Index(index::Index),
+    /// Search the indexed documents, here or on a page of this machine.
+    Search(search::Search),
     /// Print the JSON Schema of files that spoor writes.
     #[command(subcommand)]
     Schema(schema::Schema),
@@ -188,15 +195,18 @@ impl Command {
 
     /// Whether it continues after its standard output is closed.
     pub fn serves(&self) -> bool {
-        matches!(
-            self,
-            Self::Demo(_)
-                | Self::Train(_)
-                | Self::Crawl(_)
-                | Self::Annotate(_)
-                | Self::Ui(_)
-                | Self::Lab(_)
-        )
+        match self {
+            Self::Search(search) => search.serve,
+            _ => matches!(
+                self,
+                Self::Demo(_)
+                    | Self::Train(_)
+                    | Self::Crawl(_)
+                    | Self::Annotate(_)
+                    | Self::Ui(_)
+                    | Self::Lab(_)
+            ),
+        }
     }
 }
 
@@ -241,6 +251,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),
         Command::Export(export) => export.run(),
+        Command::Index(index) => index.run(),
+        Command::Search(search) => search.run(),
         Command::Schema(schema) => schema.run(),
         Command::Agreement(agreement) => agreement.run(),
         Command::Report(report) => report.run(),

@@ -11,7 +11,8 @@
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, archive, outputs, topic, web::extract |
-//! | `takedown` | removes samples from a job permanently | build, crawl::checkpoint, crawl::frontier, web::scope |
+//! | `search` | a full-text index of documents, and a page to search it | archive, report, topic |
+//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything.
@@ -24,5 +25,6 @@ pub mod copies;
 pub mod export;
 pub mod rank;
 pub mod report;
+pub mod search;
 pub mod stored;
 pub mod takedown;

@@ -129,6 +129,16 @@ pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, Boundari
     Ok(boundaries)
 }
 
+/// The same for reading results: of a model that is missing or unreadable the usual ones.
+pub fn known_boundaries(config: &Config) -> Boundaries {
+    let facts = ModelFacts::read(&config.model_folder());
+    let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
+    let boundaries = chosen_boundaries(config, calibration.boundaries);
+    boundaries
+        .validate()
+        .map_or_else(|_| Boundaries::default(), |()| boundaries)
+}
+
 /// Those of the configuration, or those that the model measured.
 fn chosen_boundaries(config: &Config, measured: Boundaries) -> Boundaries {
     let section = &config.buckets;

@@ -73,6 +73,7 @@ topics! {
     text: "documents, extractors, and the text of a crawl as a corpus",
     corpus: "documents from jobs and archives, filtered, each once, in many formats",
     archives: "read and check WARC and ARC files, whatever has happened to them",
+    search: "find documents by their words, on the terminal and on a page",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
     annotation: "people judge the images; how far they agree",

@@ -129,7 +129,7 @@ pub enum OutputError {
     #[error("{}: a takedown removes samples from this job; wait for it", .0.display())]
     Removing(PathBuf),
     /// The samples are in use.
-    #[error("{}: `spoor rank`, `spoor export` or `spoor annotate` uses the samples of this job; wait for it or stop it first", .0.display())]
+    #[error("{}: `spoor rank`, `spoor export`, `spoor annotate`, `spoor index` or `spoor search` uses the samples of this job; wait for it or stop it first", .0.display())]
     Reading(PathBuf),
     /// The recorded lengths cannot be decoded.
     #[error("the frontier's record of the outputs is damaged ({why})")]
@@ -698,6 +698,7 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
         ("report", 1),
         ("checkpoints", 0),
         ("takedowns", 0),
+        ("search", 0),
         ("frontier", 8),
     ];
     for (name, deeper) in parts {

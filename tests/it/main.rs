@@ -16,7 +16,8 @@
 //! [`consent`] what terms of use forbid, [`texts`] which part of a page is its text and in
 //! which language, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
-//! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
+//! agree, [`takedown`] that what was taken down is gone and stays so, [`search`] that documents are found
+//! by their words, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file
 //! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
@@ -79,6 +80,7 @@ mod recrawl;
 mod replay;
 mod report;
 mod robots;
+mod search;
 mod secrets;
 mod service;
 mod sitemaps;

@@ -19,19 +19,26 @@ const FOLDER: &str = "exports";
 /// cannot be searched for. It is quickly written again.
 const REPORT: &str = "report";
 
+/// The folder of the full-text index, which has the texts in a form of its own. `spoor index`
+/// makes it again.
+const INDEX: &str = crate::corpus::search::FOLDER;
+
 /// Extensions of files whose text is compressed.
 const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
 
 /// The exports in a job's folder that contain one of `needles`: addresses, paths or hashes
-/// of removed samples. Exports that cannot be searched are included, and so is the report.
+/// of removed samples. Exports that cannot be searched are included, and so are the report
+/// and the full-text index.
 pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, TakedownError> {
     let exports = folder.join(FOLDER);
     let mut found = Vec::new();
     if needles.is_empty() {
         return Ok(found);
     }
-    if beneath::is_dir(folder, REPORT) {
-        found.extend(JobPath::parse(REPORT));
+    for name in [REPORT, INDEX] {
+        if beneath::is_dir(folder, name) {
+            found.extend(JobPath::parse(name));
+        }
     }
     if !beneath::is_dir(folder, FOLDER) {
         return Ok(found);
@@ -135,7 +142,7 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     let path = folder.join(name);
     // The name may come from an interrupted receipt in a file, which must not remove
     // anything else.
-    let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
+    let of_export = [REPORT, INDEX].contains(&name) || name.starts_with(&format!("{FOLDER}/"));
     if !of_export {
         let why = std::io::Error::new(ErrorKind::InvalidInput, "not an export");
         return Err(IoError::at(&path, "removing")(why).into());

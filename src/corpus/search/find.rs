@@ -1,0 +1,418 @@
+//! Searching the index.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tantivy::aggregation::AggregationCollector;
+use tantivy::aggregation::agg_req::Aggregations;
+use tantivy::collector::{Count, TopDocs};
+use tantivy::directory::MmapDirectory;
+use tantivy::query::{BooleanQuery, Occur, Query, TermQuery};
+use tantivy::schema::{Field, IndexRecordOption, Value as _};
+use tantivy::{
+    DocAddress, Index, IndexReader, Order, ReloadPolicy, Searcher, TantivyDocument, TantivyError,
+    Term,
+};
+
+use super::query::{self, Request, Wanted};
+use super::schema::{self, About, CAPTURE, DOCUMENT, Fields, IMAGE, Picture, Stored, schema};
+use super::snippet::Snippet;
+use super::state::State;
+use super::update::tokenizers;
+use super::{FOLDER, Home, SearchError};
+use crate::fs::IoError;
+use crate::fs::beneath;
+
+/// Values of a facet.
+const VALUES: usize = 12;
+/// The most hits of a search, and the most that are passed over.
+const MOST: usize = 10_000;
+
+/// An open index.
+pub struct Search {
+    home: Home,
+    reader: IndexReader,
+    fields: Fields,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Found {
+    /// Documents in the index.
+    pub documents: u64,
+    /// Documents that match.
+    pub total: u64,
+    /// Milliseconds that it took.
+    pub ms: f64,
+    /// The hits asked for, the best first.
+    pub hits: Vec<Hit>,
+    /// Counts of all that match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facets: Option<Facets>,
+}
+
+/// A document that matches.
+#[derive(Debug, Clone, Serialize)]
+pub struct Hit {
+    /// The number by which the page knows it.
+    #[serde(skip)]
+    pub key: u64,
+    /// How well it matches; absent where nothing is looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f32>,
+    /// Its title.
+    pub title: String,
+    /// The title with the words that were looked for.
+    #[serde(skip)]
+    pub marked: Snippet,
+    /// The best passage of its text.
+    pub snippet: Snippet,
+    /// Everything else about it.
+    #[serde(flatten)]
+    pub about: About,
+}
+
+/// A whole document.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    /// Its title.
+    pub title: String,
+    /// Its text.
+    pub text: String,
+    /// Everything else about it.
+    pub about: About,
+}
+
+/// How many of the documents that match have which values.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Facets {
+    /// By host.
+    pub host: Facet,
+    /// By year.
+    pub year: Facet,
+    /// By language.
+    pub language: Facet,
+    /// By class of perplexity.
+    pub bucket: Facet,
+}
+
+/// The most frequent values, with their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Facet {
+    /// The values.
+    pub values: Vec<(String, u64)>,
+    /// The documents with other values.
+    pub others: u64,
+}
+
+impl Search {
+    /// Opens the index of a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::NoIndex`], [`SearchError::OtherVersion`].
+    pub fn open(home: &Home) -> Result<Self, SearchError> {
+        let none = || SearchError::NoIndex(home.folder.clone());
+        let path = home.index();
+        if !beneath::is_dir(&home.folder, FOLDER) {
+            return Err(none());
+        }
+        beneath::refuse_links_out(&home.folder, FOLDER, 0)
+            .map_err(IoError::at(&path, "opening"))?;
+        let opened = guarded(|| {
+            let directory = MmapDirectory::open(&path)?;
+            if !Index::exists(&directory)? {
+                return Ok(None);
+            }
+            let mut index = Index::open(directory)?;
+            index.set_tokenizers(tokenizers());
+            let payload = index.load_metas()?.payload;
+            let reader = index
+                .reader_builder()
+                .reload_policy(ReloadPolicy::Manual)
+                .doc_store_cache_num_blocks(16)
+                .try_into()?;
+            Ok(Some((index, payload, reader)))
+        });
+        let (index, payload, reader) = opened.map_err(home.failed())?.ok_or_else(none)?;
+        let (schema, fields) = schema();
+        let payload = payload.ok_or_else(none)?;
+        if index.schema() != schema || State::parse(&payload).is_none() {
+            return Err(SearchError::OtherVersion(home.folder.clone()));
+        }
+        Ok(Self {
+            home: home.clone(),
+            reader,
+            fields,
+        })
+    }
+
+    /// Sees what was indexed since it was opened.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn reload(&self) -> Result<(), SearchError> {
+        guarded(|| self.reader.reload()).map_err(self.home.failed())
+    }
+
+    /// The documents of the index.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn documents(&self) -> Result<u64, SearchError> {
+        let all = self.of_kind(DOCUMENT);
+        let count = guarded(|| self.reader.searcher().search(&all, &Count));
+        Ok(count.map_err(self.home.failed())? as u64)
+    }
+
+    /// Bytes of files of documents that are not indexed yet.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn behind(&self) -> Result<u64, SearchError> {
+        let searcher = self.reader.searcher();
+        let metas = guarded(|| searcher.index().load_metas()).map_err(self.home.failed())?;
+        let state = metas.payload.as_deref().and_then(State::parse);
+        let state = state.unwrap_or_default();
+        Ok(state.behind(&self.home.folder))
+    }
+
+    /// Searches.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Query`], [`SearchError::Index`].
+    pub fn find(&self, request: &Request) -> Result<Found, SearchError> {
+        let begun = Instant::now();
+        let parsed = query::parse(request, &self.fields)?;
+        let searcher = self.reader.searcher();
+        let documents = self.of_kind(DOCUMENT);
+        let (limit, offset) = (request.limit.min(MOST), request.offset.min(MOST));
+        let found = guarded(|| {
+            let documents = searcher.search(&documents, &Count)? as u64;
+            let query = parsed.query.as_ref();
+            let top = TopDocs::with_limit(limit.max(1)).and_offset(offset);
+            let facets = request.facets.then(facets).transpose()?;
+            let (total, hits, facets) = if parsed.is_ranked {
+                let (total, hits, facets) =
+                    searcher.search(query, &(Count, top.order_by_score(), facets))?;
+                let hits: Vec<_> = hits.into_iter().map(|(s, at)| (Some(s), at)).collect();
+                (total, hits, facets)
+            } else {
+                let top = top.order_by_fast_field::<u64>("date", Order::Desc);
+                let (total, hits, facets) = searcher.search(query, &(Count, top, facets))?;
+                let hits: Vec<_> = hits.into_iter().map(|(_, at)| (None, at)).collect();
+                (total, hits, facets)
+            };
+            let hits = hits
+                .into_iter()
+                .take(limit)
+                .map(|(score, at)| self.hit(&searcher, at, score, &parsed.wanted))
+                .collect::<Result<Vec<_>, _>>()?;
+            let facets = match facets {
+                Some(counted) => Some(Facets::of(&serde_json::to_value(counted).map_err(odd)?)),
+                None => None,
+            };
+            Ok(Found {
+                documents,
+                total: total as u64,
+                ms: begun.elapsed().as_secs_f64() * 1e3,
+                hits,
+                facets,
+            })
+        });
+        found.map_err(self.home.failed())
+    }
+
+    fn hit(
+        &self,
+        searcher: &Searcher,
+        at: DocAddress,
+        score: Option<f32>,
+        wanted: &[Wanted],
+    ) -> tantivy::Result<Hit> {
+        let Whole {
+            title,
+            text,
+            mut about,
+        } = self.read(searcher, at)?;
+        let key = about.place.key();
+        if about.capture.is_none() && self.home.is_job {
+            let mut all: Vec<Stored> =
+                self.read_abouts(searcher, CAPTURE, self.fields.key, key, 8)?;
+            about.capture = all.pop();
+        }
+        Ok(Hit {
+            key,
+            score,
+            marked: Snippet::whole(&title, wanted),
+            title,
+            snippet: Snippet::of(&text, wanted),
+            about,
+        })
+    }
+
+    fn read(&self, searcher: &Searcher, at: DocAddress) -> tantivy::Result<Whole> {
+        let entry: TantivyDocument = searcher.doc(at)?;
+        let text = |field| text_of(&entry, field).to_owned();
+        Ok(Whole {
+            title: text(self.fields.title),
+            text: text(self.fields.text),
+            about: serde_json::from_str(text_of(&entry, self.fields.about)).map_err(odd)?,
+        })
+    }
+
+    /// The document with a number.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn document(&self, key: u64) -> Result<Option<Whole>, SearchError> {
+        let query = self.of_kind_with(DOCUMENT, self.fields.key, key);
+        let found = guarded(|| {
+            let searcher = self.reader.searcher();
+            let first = searcher.search(&query, &TopDocs::with_limit(1).order_by_score())?;
+            let first = first.first().map(|(_, at)| self.read(&searcher, *at));
+            first.transpose()
+        });
+        found.map_err(self.home.failed())
+    }
+
+    /// Images of a page, each once.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn pictures(&self, page: &str, limit: usize) -> Result<Vec<Picture>, SearchError> {
+        let mut seen = HashSet::new();
+        // The same image has a row for each change of its words.
+        let all: Vec<Picture> =
+            self.abouts(IMAGE, self.fields.page, schema::page(page), limit * 4)?;
+        let mut all: Vec<_> = all
+            .into_iter()
+            .filter(|picture| seen.insert(picture.file.clone()))
+            .filter(|picture| beneath::is_file(&self.home.folder, &picture.file))
+            .collect();
+        all.sort_by(|a, b| a.file.cmp(&b.file));
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    /// Where the archive has the page of a document.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn capture(&self, key: u64, about: &About) -> Result<Option<Stored>, SearchError> {
+        if about.capture.is_some() {
+            return Ok(about.capture.clone());
+        }
+        let mut all: Vec<Stored> = self.abouts(CAPTURE, self.fields.key, key, 8)?;
+        Ok(all.pop())
+    }
+
+    fn abouts<T: for<'de> Deserialize<'de>>(
+        &self,
+        kind: &str,
+        field: Field,
+        number: u64,
+        limit: usize,
+    ) -> Result<Vec<T>, SearchError> {
+        let searcher = self.reader.searcher();
+        let found = guarded(|| self.read_abouts(&searcher, kind, field, number, limit));
+        found.map_err(self.home.failed())
+    }
+
+    fn read_abouts<T: for<'de> Deserialize<'de>>(
+        &self,
+        searcher: &Searcher,
+        kind: &str,
+        field: Field,
+        number: u64,
+        limit: usize,
+    ) -> tantivy::Result<Vec<T>> {
+        let query = self.of_kind_with(kind, field, number);
+        let top = TopDocs::with_limit(limit.max(1)).order_by_score();
+        let found = searcher.search(&query, &top)?;
+        let read = found.into_iter().map(|(_, at)| {
+            let entry: TantivyDocument = searcher.doc(at)?;
+            serde_json::from_str(text_of(&entry, self.fields.about)).map_err(odd)
+        });
+        read.collect()
+    }
+
+    fn of_kind(&self, kind: &str) -> TermQuery {
+        let term = Term::from_field_text(self.fields.kind, kind);
+        TermQuery::new(term, IndexRecordOption::Basic)
+    }
+
+    fn of_kind_with(&self, kind: &str, field: Field, number: u64) -> BooleanQuery {
+        let number = Term::from_field_u64(field, number);
+        let number = TermQuery::new(number, IndexRecordOption::Basic);
+        let both: [Box<dyn Query>; 2] = [Box::new(self.of_kind(kind)), Box::new(number)];
+        BooleanQuery::new(both.into_iter().map(|q| (Occur::Must, q)).collect())
+    }
+}
+
+fn text_of(entry: &TantivyDocument, field: Field) -> &str {
+    let value = entry.get_first(field);
+    value.and_then(|value| value.as_str()).unwrap_or_default()
+}
+
+/// The counts that are asked for.
+fn facets() -> tantivy::Result<AggregationCollector> {
+    let terms = |field: &str| json!({"terms": {"field": field, "size": VALUES}});
+    let years = json!({"terms": {"field": "year", "size": VALUES, "order": {"_key": "desc"}}});
+    let asked = json!({
+        "host": terms("host"),
+        "year": years,
+        "language": terms("language"),
+        "bucket": terms("bucket"),
+    });
+    let asked: Aggregations = serde_json::from_value(asked).map_err(odd)?;
+    Ok(AggregationCollector::from_aggs(asked, Default::default()))
+}
+
+impl Facets {
+    fn of(counted: &Value) -> Self {
+        let facet = |name: &str| {
+            let facet = counted.get(name);
+            let values = facet.and_then(|f| f.get("buckets")?.as_array());
+            let values = values.into_iter().flatten().filter_map(|value| {
+                let key = match value.get("key")? {
+                    Value::String(text) => text.clone(),
+                    number => format!("{}", number.as_f64()?),
+                };
+                Some((key, value.get("doc_count")?.as_u64()?))
+            });
+            Facet {
+                values: values.filter(|(key, _)| !key.is_empty()).collect(),
+                others: facet
+                    .and_then(|f| f.get("sum_other_doc_count")?.as_u64())
+                    .unwrap_or(0),
+            }
+        };
+        Self {
+            host: facet("host"),
+            year: facet("year"),
+            language: facet("language"),
+            bucket: facet("bucket"),
+        }
+    }
+}
+
+fn odd(error: serde_json::Error) -> TantivyError {
+    TantivyError::InternalError(error.to_string())
+}
+
+/// A damaged index makes its library panic at some places.
+fn guarded<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(TantivyError::InternalError("it is damaged".to_owned())))
+}

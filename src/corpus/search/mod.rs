@@ -1,0 +1,159 @@
+//! A full-text index of the documents of a job or of a corpus that was built, and searching
+//! it: from the command line and on a page of this machine.
+//!
+//! # What the index promises
+//!
+//! - **It follows.** Each run reads what was added since. How far files were read is part of
+//!   each commit, so a kill at any moment costs only what was not committed. A file of which
+//!   the indexed part was changed is read anew, and of a file that is gone nothing stays.
+//! - **It keeps no secrets.** A takedown removes the index of a job with the samples; the
+//!   next run makes it anew. Where a corpus lost documents, their text is gone from the
+//!   files of the index when the run ends.
+//! - A page that was visited again is there once, as it was last.
+//! - A crawl, a build and searches may go on meanwhile.
+//!
+//! Reading order: `schema` (the fields), `words` (text to words), `read` (lines of files),
+//! `entry` (a line to an entry), `state` (how far files were read), `update` (indexing),
+//! `rows` (images, and places in the archive), `query` (what a user typed), `find`
+//! (searching), `snippet` (the context of a hit), `capture` (a stored page), `page` and
+//! `server` (the page), `terminal` (results as text).
+//!
+//! Nothing here fetches anything, and nothing but the index is written.
+
+mod capture;
+mod entry;
+mod find;
+mod page;
+mod query;
+mod read;
+mod rows;
+mod schema;
+mod server;
+mod snippet;
+mod state;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod update;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use crate::fs::IoError;
+use crate::fs::beneath;
+use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};
+use crate::topic::score::Boundaries;
+
+pub use find::{Facet, Facets, Found, Hit, Search};
+pub use query::{Filters, QueryError, Request};
+pub use schema::{About, Picture, Place, Stored};
+pub use server::{Access, serve};
+pub use snippet::Snippet;
+pub use terminal::{Style, text};
+pub use update::{Indexer, Updated};
+
+/// The folder of the index, in the folder of the job or corpus.
+pub const FOLDER: &str = "search";
+
+/// Why documents cannot be indexed or searched.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// There are no documents.
+    #[error(
+        "{}: there is no folder `documents` in it; give a job's TOML file or folder, or the folder \
+         that `spoor corpus build` wrote", .0.display()
+    )]
+    NoDocuments(PathBuf),
+    /// There is no index.
+    #[error("{}: no index yet; make it with `spoor index {}`", .0.display(), .0.display())]
+    NoIndex(PathBuf),
+    /// Another version of spoor made the index.
+    #[error(
+        "{}: the index has the form of another version of spoor; `spoor index {}` makes it anew",
+        .0.display(), .0.display()
+    )]
+    OtherVersion(PathBuf),
+    /// Another process is indexing.
+    #[error(
+        "{}: another spoor is indexing (`spoor index` or `spoor search --serve`); wait for it or \
+         stop it", .0.display()
+    )]
+    Busy(PathBuf),
+    /// The index failed.
+    #[error(
+        "{}: {why}; free space or correct the permissions; if it is damaged, remove this folder \
+         and index again", path.display()
+    )]
+    Index {
+        /// Its folder.
+        path: PathBuf,
+        /// The problem.
+        why: String,
+    },
+    /// The query cannot be understood.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// An output of a job cannot be read.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A file cannot be read.
+    #[error("{0}; check the disk and the permissions")]
+    Io(#[from] IoError),
+}
+
+/// The folder of a job or of a corpus.
+#[derive(Debug, Clone)]
+pub struct Home {
+    folder: PathBuf,
+    is_job: bool,
+    boundaries: Option<Boundaries>,
+}
+
+impl Home {
+    /// A folder with documents. `boundaries` class the perplexity of documents that have no
+    /// class of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::NoDocuments`].
+    pub fn open(folder: &Path, boundaries: Option<Boundaries>) -> Result<Self, SearchError> {
+        let is_job = beneath::is_dir(folder, "logs") || beneath::is_dir(folder, "images");
+        if !is_job && !beneath::is_dir(folder, DOCUMENTS) {
+            return Err(SearchError::NoDocuments(folder.to_owned()));
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            is_job,
+            boundaries,
+        })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps samples from being taken down from a job while they are read.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError::Removing`].
+    pub fn lock(&self) -> Result<Option<SampleLock>, SearchError> {
+        if !self.is_job {
+            return Ok(None);
+        }
+        Ok(Some(outputs::read_samples(&self.folder)?))
+    }
+
+    fn index(&self) -> PathBuf {
+        self.folder.join(FOLDER)
+    }
+
+    /// An error of the index.
+    fn failed(&self) -> impl Fn(tantivy::TantivyError) -> SearchError + '_ {
+        |error| SearchError::Index {
+            path: self.index(),
+            why: error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Rows of a job's tables that belong to its documents: the images of a page, and where the
+//! archive has it.
+
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+
+use serde::Deserialize;
+
+use super::schema::{Picture, Stored};
+use super::state::Row;
+use super::{Home, SearchError, schema};
+use crate::fs::IoError;
+use crate::outputs::{self, Table, TextPlace};
+
+/// The longest row that is read, in bytes.
+const MAX_ROW: usize = 1 << 20;
+
+/// The most characters of an alternative text.
+const ALT: usize = 200;
+
+/// Calls `each` with the address of a page and an image of it, for rows since `from`.
+/// Returns how far the table was read.
+pub(super) fn images(
+    home: &Home,
+    from: Row,
+    mut each: impl FnMut(&str, &Picture) -> Result<(), SearchError>,
+) -> Result<Row, SearchError> {
+    since(home, Table::Images, from, |row| {
+        let row = String::from_utf8_lossy(row);
+        let mut cells = row.split('\t');
+        let (Some(file), Some(page)) = (cells.nth(1), cells.nth(4)) else {
+            return Ok(());
+        };
+        // The header, and rows that were not written by spoor.
+        if !file.starts_with("images/") {
+            return Ok(());
+        }
+        let alt = cells.nth(3).unwrap_or_default();
+        each(
+            page,
+            &Picture {
+                file: file.to_owned(),
+                alt: alt.chars().take(ALT).collect(),
+            },
+        )
+    })
+}
+
+/// The part of a row of the log that is read.
+#[derive(Deserialize)]
+struct Logged {
+    documents: Option<TextPlace>,
+    archive: Option<TextPlace>,
+}
+
+/// Calls `each` with the key of a document and its place in the archive, for rows since
+/// `from`. Returns how far the log was read.
+pub(super) fn captures(
+    home: &Home,
+    from: Row,
+    mut each: impl FnMut(u64, &Stored) -> Result<(), SearchError>,
+) -> Result<Row, SearchError> {
+    since(home, Table::Log, from, |row| {
+        let Ok(row) = serde_json::from_slice::<Logged>(row) else {
+            return Ok(());
+        };
+        let (Some(document), Some(stored)) = (row.documents, row.archive) else {
+            return Ok(());
+        };
+        let name = format!("{}/{}", outputs::DOCUMENTS, document.file);
+        let stored = Stored {
+            file: format!("archive/{}", stored.file),
+            byte: stored.from,
+            bytes: stored.bytes,
+        };
+        each(schema::key(&name, document.from, 0), &stored)
+    })
+}
+
+/// Calls `each` with every whole row of a table from a place on. A place that the table no
+/// longer has means that it was moved away: then it is read from its beginning.
+fn since(
+    home: &Home,
+    table: Table,
+    from: Row,
+    mut each: impl FnMut(&[u8]) -> Result<(), SearchError>,
+) -> Result<Row, SearchError> {
+    let parts = outputs::parts(&home.folder, table)?;
+    let is_known = |number: u32, length: Option<u64>| {
+        number == from.part && length.is_none_or(|length| length >= from.byte)
+    };
+    let is_there = parts
+        .iter()
+        .any(|part| is_known(part.number, part.length()));
+    let from = if is_there { from } else { Row::default() };
+    let mut now = from;
+    for part in parts.into_iter().filter(|part| part.number >= from.part) {
+        let number = part.number;
+        let begin = if number == from.part { from.byte } else { 0 };
+        let (path, text) = part.text_from(begin)?;
+        let read = Cell::new(begin);
+        let text = Counting {
+            inner: text,
+            read: &read,
+        };
+        let mut whole = begin;
+        let mut first = Ok(());
+        let (_, end) = outputs::lines(text, MAX_ROW, |row, _| {
+            whole = read.get();
+            if let (Some(row), Ok(())) = (row, &first) {
+                first = each(row);
+            }
+        });
+        first?;
+        end.map_err(IoError::at(&path, "reading"))?;
+        now = Row {
+            part: number,
+            byte: whole,
+        };
+    }
+    Ok(now)
+}
+
+/// A text that tells how far it was read.
+struct Counting<'a, R> {
+    inner: R,
+    read: &'a Cell<u64>,
+}
+
+impl<R: BufRead> Read for Counting<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.read.set(self.read.get() + read as u64);
+        Ok(read)
+    }
+}
+
+impl<R: BufRead> BufRead for Counting<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.read.set(self.read.get() + amount as u64);
+        self.inner.consume(amount);
+    }
+}

@@ -1,0 +1,179 @@
+//! The fields of the index, and what it keeps of each document.
+
+use serde::{Deserialize, Serialize};
+use tantivy::schema::{
+    FAST, Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::words;
+
+/// Raised with every change of the fields or of what is kept; an index of another version
+/// is made anew.
+pub(super) const VERSION: u32 = 1;
+
+/// What an entry of the index is of.
+pub(super) const DOCUMENT: &str = "document";
+/// An image on a page.
+pub(super) const IMAGE: &str = "image";
+/// Where the archive has the page of a document.
+pub(super) const CAPTURE: &str = "capture";
+
+/// The fields.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fields {
+    /// One of the three above.
+    pub kind: Field,
+    pub text: Field,
+    pub title: Field,
+    pub url: Field,
+    pub host: Field,
+    /// The host and all domains above it.
+    pub domain: Field,
+    pub language: Field,
+    pub bucket: Field,
+    /// Year, month and day as a number: 20260102.
+    pub date: Field,
+    pub year: Field,
+    pub perplexity: Field,
+    /// The file of a document.
+    pub file: Field,
+    /// Of a document and of its capture.
+    pub key: Field,
+    /// The hash of a page's address: of its images.
+    pub page: Field,
+    /// Everything else that is shown, as JSON.
+    pub about: Field,
+}
+
+/// The schema with its fields.
+pub(super) fn schema() -> (Schema, Fields) {
+    let mut schema = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(words::NAME)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let words = TextOptions::default()
+        .set_indexing_options(indexing)
+        .set_stored();
+    let counted = STRING | FAST;
+    let fields = Fields {
+        kind: schema.add_text_field("kind", STRING),
+        text: schema.add_text_field("text", words.clone()),
+        title: schema.add_text_field("title", words),
+        url: schema.add_text_field("url", STRING),
+        host: schema.add_text_field("host", counted.clone()),
+        domain: schema.add_text_field("domain", STRING),
+        language: schema.add_text_field("language", counted.clone()),
+        bucket: schema.add_text_field("bucket", counted),
+        date: schema.add_u64_field("date", FAST),
+        year: schema.add_u64_field("year", FAST),
+        perplexity: schema.add_f64_field("perplexity", FAST),
+        file: schema.add_text_field("file", STRING),
+        key: schema.add_u64_field("key", INDEXED),
+        page: schema.add_u64_field("page", INDEXED),
+        about: schema.add_text_field("about", STORED),
+    };
+    (schema.build(), fields)
+}
+
+/// What is kept of a document beside its text and title.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Its address.
+    pub url: String,
+    /// Its host.
+    pub host: String,
+    /// The day or time that it is of: published, else fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Whether that is when it was fetched, because the page states nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub date_is_fetched: bool,
+    /// When it was fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<String>,
+    /// Its authors, as the page states.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<String>,
+    /// Its language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Its perplexity under the model of the topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<f64>,
+    /// The class of its perplexity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<String>,
+    /// The probability that it is on topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic: Option<f64>,
+    /// The document that it is a copy of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
+    /// Words of its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub words: Option<u64>,
+    /// Where it lies.
+    pub place: Place,
+    /// Where its archive has it, if the document says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Stored>,
+}
+
+/// Where a document lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The file, below the folder.
+    pub file: String,
+    /// Its line there, from 1, after decompression.
+    pub line: u64,
+    /// The byte of the file at which the line begins, or the compressed part with the line.
+    pub byte: u64,
+    /// Lines before it in that compressed part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub inside: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Place {
+    /// The number by which a document is known.
+    pub(super) fn key(&self) -> u64 {
+        key(&self.file, self.byte, self.inside)
+    }
+}
+
+/// The number by which the document at a place is known.
+pub(super) fn key(file: &str, byte: u64, inside: u64) -> u64 {
+    xxh3_64(format!("{file}\n{byte}\n{inside}").as_bytes())
+}
+
+/// The number of a page's address.
+pub(super) fn page(url: &str) -> u64 {
+    xxh3_64(url.as_bytes())
+}
+
+/// Where an archive has a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The file.
+    pub file: String,
+    /// The byte at which the record begins.
+    pub byte: u64,
+    /// Its length in bytes; 0 if that is not known.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// An image of a page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Its file, below the job's folder.
+    pub file: String,
+    /// Its alternative text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub alt: String,
+}

@@ -1,0 +1,486 @@
+//! The page over HTTP, for this machine alone: the index is followed in a thread of its
+//! own, and each request is answered off the async threads.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path as UrlPath, Request, State as Shared};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use quick_cache::sync::Cache;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use url::form_urlencoded;
+
+use super::page::{self, Asked, Shown, Standing};
+use super::update::Indexer;
+use super::{Home, Search, SearchError, capture};
+use crate::fs::beneath::{self, JobPath};
+use crate::local_origin::{self, Sender};
+use crate::local_server::{self, Seat};
+use crate::picture::thumbnail;
+
+/// How often new documents are looked for.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// The time limit for the start of a response.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// The longest side of an image, in pixels.
+const SIDE: u32 = 480;
+
+/// The most cached images.
+const READY: usize = 256;
+
+/// Images beside a hit, and on the page of a document.
+const BESIDE: usize = 3;
+const ALL: usize = 24;
+
+/// No part of the page is a script, and nothing is loaded from elsewhere.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
+     form-action 'self'; frame-ancestors 'none'";
+
+/// A stored page may show what is within it, and nothing else: it has no origin, runs no
+/// script, sends no form and loads nothing.
+const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+     font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The secret in the link to the page.
+#[derive(Clone)]
+pub struct Access {
+    token: String,
+}
+
+impl Access {
+    /// A new secret; `None` if the system provides no random numbers.
+    pub fn random() -> Option<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).ok()?;
+        let token = base16ct::lower::encode_string(&bytes);
+        Some(Self { token })
+    }
+
+    /// The address of the page for a browser.
+    pub fn link(&self, address: std::net::SocketAddr) -> String {
+        format!("http://{address}/?token={}", self.token)
+    }
+
+    fn is(&self, other: &str) -> bool {
+        self.token.as_bytes().ct_eq(other.as_bytes()).into()
+    }
+
+    /// The value of the cookie, from which the secret cannot be derived.
+    fn session(&self) -> String {
+        base16ct::lower::encode_string(&Sha256::digest(format!("spoor search\0{}", self.token)))
+    }
+}
+
+struct Server {
+    home: Home,
+    search: Search,
+    access: Access,
+    /// Cookies are shared by all ports of a host, so the port is part of their name.
+    cookie: String,
+    /// What went wrong with indexing.
+    problem: Mutex<Option<String>>,
+    pictures: Cache<String, Bytes>,
+    working: Semaphore,
+}
+
+/// Serves the page on `listener` until `shutdown` resolves. With an indexer, new documents
+/// are indexed meanwhile.
+///
+/// # Errors
+///
+/// [`SearchError`] if the index cannot be opened; the system's error of the listener.
+pub async fn serve(
+    home: Home,
+    indexer: Option<Indexer>,
+    access: Access,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), SearchError> {
+    let address = listener.local_addr();
+    let port = address.map_or(0, |address| address.port());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = Arc::new(Server {
+        search: Search::open(&home)?,
+        home,
+        access,
+        cookie: format!("spoor-search-{port}"),
+        problem: Mutex::new(None),
+        pictures: Cache::new(READY),
+        working: Semaphore::new(cores),
+    });
+    let following = indexer.map(|indexer| Following::begin(indexer, Arc::clone(&server)));
+    let app = Router::new()
+        .route("/", get(results))
+        .route("/document/{key}", get(document))
+        .route("/capture/{key}", get(stored))
+        .route("/image", get(image))
+        .route("/search.css", get(style))
+        .route("/icon.svg", get(icon))
+        .route("/favicon.ico", get(icon))
+        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
+        .with_state(server);
+    local_server::serve_until(listener, app, shutdown).await;
+    if let Some(following) = following {
+        tokio::task::spawn_blocking(|| following.end()).await.ok();
+    }
+    Ok(())
+}
+
+/// The thread that follows the documents.
+struct Following {
+    stop: Arc<(AtomicBool, Mutex<()>, Condvar)>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Following {
+    fn begin(mut indexer: Indexer, server: Arc<Server>) -> Self {
+        let stop = Arc::new((AtomicBool::new(false), Mutex::new(()), Condvar::new()));
+        let stops = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (stop, lock, wake) = &*stops;
+            while !stop.load(Ordering::Relaxed) {
+                let problem = indexer.run(stop).err().map(|error| error.to_string());
+                if let Some(problem) = &problem {
+                    tracing::warn!("indexing failed: {problem}");
+                }
+                *server
+                    .problem
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = problem;
+                let waiting = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                if !stop.load(Ordering::Relaxed) {
+                    drop(wake.wait_timeout(waiting, EVERY));
+                }
+            }
+            if let Err(error) = indexer.close() {
+                tracing::warn!("{error}");
+            }
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) {
+        let (stop, lock, wake) = &*self.stop;
+        {
+            let _waiting = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            stop.store(true, Ordering::Relaxed);
+        }
+        wake.notify_all();
+        // A panic was told when it happened.
+        self.thread.join().ok();
+    }
+}
+
+/// Limits the time for the start of the response.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => told(StatusCode::SERVICE_UNAVAILABLE, "It took too long."),
+    }
+}
+
+/// Admits who has the link, and adds the headers to responses.
+async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let mut response = match local_origin::own_host(headers, false) {
+        None => told(
+            StatusCode::FORBIDDEN,
+            "The Host is not this machine; use the address that spoor printed.",
+        ),
+        Some(host)
+            if request.method() != Method::GET
+                && local_origin::sender(headers, host) == Sender::Foreign =>
+        {
+            told(
+                StatusCode::FORBIDDEN,
+                "The request comes from a page of another site.",
+            )
+        }
+        Some(_) if server.knows(headers) => {
+            if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
+                seat.admit();
+            }
+            next.run(request).await
+        }
+        Some(_) => server.login(request.uri()),
+    };
+    let headers = response.headers_mut();
+    let policy = header::HeaderValue::from_static(POLICY);
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(policy);
+    local_origin::put_headers(&mut response);
+    response
+}
+
+impl Server {
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let all = |name| {
+            let all = headers.get_all(name).into_iter();
+            all.filter_map(|value| value.to_str().ok())
+        };
+        let bearer = |value: &str| {
+            value
+                .strip_prefix("Bearer ")
+                .is_some_and(|t| self.access.is(t))
+        };
+        let session = self.access.session();
+        let cookies = all(header::COOKIE).flat_map(|value| value.split(';'));
+        let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
+        all(header::AUTHORIZATION).any(bearer)
+            || cookies.any(|(name, value)| {
+                name == self.cookie && bool::from(session.as_bytes().ct_eq(value.as_bytes()))
+            })
+    }
+
+    /// Sets the cookie for who has the secret, and leads to the page without it, so that it
+    /// stays out of the browser's history.
+    fn login(&self, uri: &Uri) -> Response {
+        let query = uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let is_known = pairs.any(|(name, value)| name == "token" && self.access.is(&value));
+        if uri.path() != "/" || !is_known {
+            let why = "Use the link that spoor printed; it has the token for this run.";
+            return told(StatusCode::UNAUTHORIZED, why);
+        }
+        let Self { cookie, access, .. } = self;
+        let cookie = format!(
+            "{cookie}={}; Path=/; HttpOnly; SameSite=Strict",
+            access.session()
+        );
+        let headers = [
+            (header::SET_COOKIE, cookie),
+            (header::LOCATION, "/".to_owned()),
+        ];
+        (StatusCode::SEE_OTHER, headers).into_response()
+    }
+
+    fn standing(&self) -> Standing {
+        let path: PathBuf = std::path::absolute(self.home.folder()).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Standing {
+            name: name.into_owned(),
+            documents: self.search.documents().unwrap_or(0),
+            behind: self.search.behind().unwrap_or(0),
+            problem: self
+                .problem
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        }
+    }
+
+    fn results(&self, asked: &Asked) -> Response {
+        let found = self
+            .search
+            .reload()
+            .and_then(|()| self.search.find(&asked.request()));
+        let standing = self.standing();
+        match found {
+            Ok(mut found) => {
+                let hits: Vec<Shown> = std::mem::take(&mut found.hits)
+                    .into_iter()
+                    .map(|hit| Shown {
+                        // Without images the words are shown all the same.
+                        pictures: self
+                            .search
+                            .pictures(&hit.about.url, BESIDE)
+                            .unwrap_or_default(),
+                        hit,
+                    })
+                    .collect();
+                let page = page::results(asked, Ok((&found, &hits)), &standing);
+                shown(StatusCode::OK, page)
+            }
+            Err(error) => {
+                let status = match error {
+                    SearchError::Query(_) => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                let page = page::results(asked, Err(&error.to_string()), &standing);
+                shown(status, page)
+            }
+        }
+    }
+
+    fn document(&self, key: &str) -> Result<Response, SearchError> {
+        self.search.reload()?;
+        let Some((key, mut whole)) = self.whole(key)? else {
+            return Ok(gone());
+        };
+        whole.about.capture = self.search.capture(key, &whole.about)?;
+        let pictures = self.search.pictures(&whole.about.url, ALL)?;
+        let has_capture = whole.about.capture.is_some();
+        let page = page::document(key, &whole, &pictures, has_capture, &self.standing());
+        Ok(shown(StatusCode::OK, page))
+    }
+
+    fn whole(&self, key: &str) -> Result<Option<(u64, super::find::Whole)>, SearchError> {
+        let Ok(key) = u64::from_str_radix(key, 16) else {
+            return Ok(None);
+        };
+        Ok(self.search.document(key)?.map(|whole| (key, whole)))
+    }
+
+    fn stored(&self, key: &str) -> Result<Response, SearchError> {
+        let Some((key, whole)) = self.whole(key)? else {
+            return Ok(gone());
+        };
+        let Some(stored) = self.search.capture(key, &whole.about)? else {
+            return Ok(told(StatusCode::NOT_FOUND, "No archive has this page."));
+        };
+        Ok(match capture::read(&self.home, &stored) {
+            Ok(response) => as_stored(response),
+            Err(error) => told(StatusCode::NOT_FOUND, &error.to_string()),
+        })
+    }
+
+    fn image(&self, query: &str) -> Option<Bytes> {
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        let (_, file) = pairs.find(|(name, _)| name == "file")?;
+        let file = JobPath::parse(&file).ok()?;
+        if !file.as_str().starts_with("images/") {
+            return None;
+        }
+        if let Some(known) = self.pictures.get(file.as_str()) {
+            return Some(known);
+        }
+        let bytes = beneath::read(self.home.folder(), &file).ok()?;
+        let bytes = Bytes::from(thumbnail(&bytes, SIDE)?);
+        self.pictures
+            .insert(file.as_str().to_owned(), bytes.clone());
+        Some(bytes)
+    }
+}
+
+async fn results(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
+    let query = uri.query().unwrap_or_default();
+    // Who has the cookie already may come by the link again.
+    if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "token") {
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response();
+    }
+    let asked = Asked::of(query);
+    work(server, move |server| Ok(server.results(&asked))).await
+}
+
+async fn document(Shared(server): Shared<Arc<Server>>, UrlPath(key): UrlPath<String>) -> Response {
+    work(server, move |server| server.document(&key)).await
+}
+
+async fn stored(Shared(server): Shared<Arc<Server>>, UrlPath(key): UrlPath<String>) -> Response {
+    work(server, move |server| server.stored(&key)).await
+}
+
+async fn image(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
+    work(server, move |server| {
+        let image = server.image(uri.query().unwrap_or_default());
+        Ok(match image {
+            Some(bytes) => {
+                let headers = [
+                    (header::CONTENT_TYPE, "image/jpeg"),
+                    (header::CACHE_CONTROL, "private, max-age=3600"),
+                ];
+                (headers, bytes).into_response()
+            }
+            None => told(StatusCode::NOT_FOUND, "There is no such image."),
+        })
+    })
+    .await
+}
+
+/// Does something off the async threads.
+async fn work(
+    server: Arc<Server>,
+    work: impl FnOnce(&Server) -> Result<Response, SearchError> + Send + 'static,
+) -> Response {
+    let working = Arc::clone(&server);
+    // It is never closed.
+    let permit = working.working.acquire().await;
+    let done = tokio::task::spawn_blocking(move || work(&server)).await;
+    drop(permit);
+    match done {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            tracing::error!("{error}");
+            told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+        }
+        Err(error) => told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// A stored page in its cage. Other media than pages and text are not shown.
+fn as_stored(response: crate::archive::http::Response) -> Response {
+    let media = response
+        .all("content-type")
+        .into_iter()
+        .next()
+        .unwrap_or_default();
+    let media = media
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    let charset = response.charset().filter(|charset| {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_:.".contains(&b);
+        charset.len() <= 40 && charset.bytes().all(is_plain)
+    });
+    let kind = match media.as_str() {
+        "text/html" | "application/xhtml+xml" | "" => "text/html",
+        text if text.starts_with("text/") => "text/plain",
+        _ => {
+            return told(
+                StatusCode::NOT_FOUND,
+                "The stored response is no page of text.",
+            );
+        }
+    };
+    let kind = match charset {
+        Some(charset) => format!("{kind}; charset={charset}"),
+        None => kind.to_owned(),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, SANDBOX.to_owned()),
+    ];
+    (headers, response.body).into_response()
+}
+
+async fn style() -> Response {
+    let kind = "text/css; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], include_str!("search.css")).into_response()
+}
+
+async fn icon() -> Response {
+    let kind = "image/svg+xml";
+    ([(header::CONTENT_TYPE, kind)], include_str!("icon.svg")).into_response()
+}
+
+fn shown(status: StatusCode, page: String) -> Response {
+    let kind = "text/html; charset=utf-8";
+    (status, [(header::CONTENT_TYPE, kind)], page).into_response()
+}
+
+fn told(status: StatusCode, text: &str) -> Response {
+    shown(status, page::notice("spoor search", text))
+}
+
+fn gone() -> Response {
+    told(
+        StatusCode::NOT_FOUND,
+        "This document is not in the index any more; search again.",
+    )
+}

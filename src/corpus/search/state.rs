@@ -1,0 +1,161 @@
+//! How far the documents were indexed. It is part of each commit of the index, so that the
+//! two agree whenever the process is killed.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::read::{Packing, Position};
+use super::schema::VERSION;
+use crate::fs::beneath;
+use crate::outputs::DOCUMENTS;
+
+/// What an index has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub version: u32,
+    /// How often samples had been removed from the job.
+    pub generation: u64,
+    /// By the path below the folder.
+    pub files: BTreeMap<String, Known>,
+    /// How far `images.tsv` was read.
+    pub images: Row,
+    /// How far the log was read for places in the archive.
+    pub captures: Row,
+}
+
+/// A place in a table of several files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// The number of the file.
+    pub part: u32,
+    /// The byte in it.
+    pub byte: u64,
+}
+
+/// A file of which documents were indexed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Known {
+    byte: u64,
+    #[serde(default)]
+    inside: u64,
+    lines: u64,
+    /// The hash of everything before `byte`.
+    hash: u64,
+    /// The length of the file, and when it was changed, when that was found.
+    length: u64,
+    changed: u64,
+}
+
+/// How a file is now, compared with what is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// Nothing was changed.
+    Same,
+    /// The part that was indexed is as it was.
+    Grown,
+    /// That part was changed.
+    Changed,
+}
+
+impl State {
+    /// For a new index.
+    pub(super) fn new(generation: u64) -> Self {
+        Self {
+            version: VERSION,
+            generation,
+            ..Self::default()
+        }
+    }
+
+    /// The state that a commit contains; `None` if it has another form.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let state: Self = serde_json::from_str(text).ok()?;
+        (state.version == VERSION).then_some(state)
+    }
+
+    /// Bytes of the files of documents that were not read yet.
+    pub(super) fn behind(&self, folder: &Path) -> u64 {
+        let entries = beneath::entries(folder, DOCUMENTS).unwrap_or_default();
+        let names = entries
+            .into_iter()
+            .map(|(entry, _)| format!("{DOCUMENTS}/{entry}"));
+        let names = names.filter(|name| Packing::of(name).is_some());
+        let left = names.map(|name| {
+            let read = self.files.get(&name).map_or(0, |known| known.byte);
+            beneath::length(folder, &name)
+                .unwrap_or(0)
+                .saturating_sub(read)
+        });
+        left.sum()
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        // Numbers and names always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Known {
+    /// Of a file that was read up to a position.
+    pub(super) fn at(folder: &Path, name: &str, position: Position) -> io::Result<Self> {
+        let (length, changed) = about(folder, name)?;
+        Ok(Self {
+            byte: position.byte,
+            inside: position.inside,
+            lines: position.lines,
+            hash: hash(folder, name, position.byte)?,
+            length,
+            changed,
+        })
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position {
+            byte: self.byte,
+            inside: self.inside,
+            lines: self.lines,
+        }
+    }
+
+    /// Compares with the file as it is now. Its contents are read only if its length or
+    /// its time has changed.
+    pub(super) fn compare(&self, folder: &Path, name: &str) -> io::Result<Compared> {
+        let now = about(folder, name)?;
+        if now == (self.length, self.changed) {
+            return Ok(Compared::Same);
+        }
+        let is_grown = now.0 >= self.byte && hash(folder, name, self.byte)? == self.hash;
+        Ok(if is_grown {
+            Compared::Grown
+        } else {
+            Compared::Changed
+        })
+    }
+}
+
+/// The length of a file, and when it was changed, in nanoseconds since 1970.
+fn about(folder: &Path, name: &str) -> io::Result<(u64, u64)> {
+    let about = beneath::open(folder, name)?.metadata()?;
+    let changed = about.modified()?.duration_since(UNIX_EPOCH);
+    let changed = changed.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+    Ok((about.len(), changed))
+}
+
+/// The hash of the first bytes of a file.
+fn hash(folder: &Path, name: &str, bytes: u64) -> io::Result<u64> {
+    let mut file = beneath::open(folder, name)?.take(bytes);
+    let mut hash = Xxh3::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok(hash.digest());
+        }
+        hash.update(buffer.get(..read).unwrap_or_default());
+    }
+}

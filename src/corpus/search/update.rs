@@ -1,0 +1,386 @@
+//! Indexing what was added, and forgetting what is gone.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tantivy::indexer::IndexWriterOptions;
+use tantivy::store::{Compressor, ZstdCompressor};
+use tantivy::tokenizer::TokenizerManager;
+use tantivy::{Index, IndexSettings, IndexWriter, TantivyDocument, TantivyError, Term};
+
+use super::entry::{self, Read};
+use super::read::{Item, Lines, Packing, Position};
+use super::schema::{Fields, schema};
+use super::state::{Compared, Known, State};
+use super::{FOLDER, Home, SearchError, rows, words};
+use crate::fs::IoError;
+use crate::fs::beneath::{self, Kind};
+use crate::outputs::{self, DOCUMENTS};
+use crate::progress::Step;
+
+/// Memory of a thread for entries that are not written yet, in bytes.
+const BUDGET: usize = 64 << 20;
+
+/// How often what was read is committed.
+const COMMIT: Duration = Duration::from_secs(15);
+
+/// How many problems are told in words.
+const TOLD: usize = 10;
+
+/// What a run has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Updated {
+    /// Documents that were added.
+    pub added: u64,
+    /// Files that were read anew because their indexed part was changed, or that are gone.
+    pub anew: u64,
+    /// Lines and parts of files that could not be read.
+    pub damaged: u64,
+    /// The first of these, in words.
+    pub damage: Vec<String>,
+    /// All documents that the index has now.
+    pub documents: u64,
+}
+
+/// Indexes the documents of a folder. While it lives, no other process can.
+pub struct Indexer {
+    home: Home,
+    index: Index,
+    writer: IndexWriter,
+    fields: Fields,
+    state: State,
+    /// Whether entries were added or removed since the last commit.
+    is_changed: bool,
+    committed: Instant,
+}
+
+impl Indexer {
+    /// Opens the index, or makes it. It may use so many threads.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Busy`] if another process has it.
+    pub fn open(home: &Home, threads: usize) -> Result<Self, SearchError> {
+        let path = home.index();
+        beneath::create_dir_all(&home.folder, FOLDER)
+            .map_err(IoError::at(&path, "making the folder"))?;
+        // Its files are opened by name.
+        beneath::refuse_links_out(&home.folder, FOLDER, 0)
+            .map_err(IoError::at(&path, "opening"))?;
+        let (schema, fields) = schema();
+        let settings = IndexSettings {
+            docstore_compression: Compressor::Zstd(ZstdCompressor::default()),
+            ..IndexSettings::default()
+        };
+        let open = || {
+            let directory = tantivy::directory::MmapDirectory::open(&path)?;
+            Index::builder()
+                .schema(schema.clone())
+                .settings(settings.clone())
+                .tokenizers(tokenizers())
+                .open_or_create(directory)
+        };
+        let index = match open() {
+            // The fields of another version.
+            Err(TantivyError::SchemaError(_) | TantivyError::IncompatibleIndex(_)) => {
+                beneath::remove_all(&home.folder, FOLDER)
+                    .and_then(|()| beneath::create_dir_all(&home.folder, FOLDER))
+                    .map_err(IoError::at(&path, "removing"))?;
+                open().map_err(home.failed())?
+            }
+            opened => opened.map_err(home.failed())?,
+        };
+        let options = IndexWriterOptions::builder()
+            .num_worker_threads(threads.clamp(1, 4))
+            .memory_budget_per_thread(BUDGET)
+            .num_merge_threads(1)
+            .build();
+        let writer = match index.writer_with_options(options) {
+            Err(TantivyError::LockFailure(..)) => {
+                return Err(SearchError::Busy(home.folder.clone()));
+            }
+            opened => opened.map_err(home.failed())?,
+        };
+        let payload = index.load_metas().map_err(home.failed())?.payload;
+        let known = payload.as_deref().and_then(State::parse);
+        let generation = outputs::generation(&home.folder)?;
+        let mut indexer = Self {
+            home: home.clone(),
+            index,
+            writer,
+            fields,
+            state: State::default(),
+            is_changed: false,
+            committed: Instant::now(),
+        };
+        match known {
+            Some(state) => indexer.state = state,
+            None => {
+                indexer.clear(generation)?;
+                // From now on it can be searched, though nothing is in it.
+                indexer.commit()?;
+            }
+        }
+        Ok(indexer)
+    }
+
+    /// Indexes all that is there and not indexed yet, until `stop` is set; then the rest is
+    /// for another run.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError`]; what was committed stays.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<Updated, SearchError> {
+        let mut updated = Updated::default();
+        let generation = outputs::generation(&self.home.folder)?;
+        let was_removed = generation != self.state.generation;
+        if was_removed {
+            self.clear(generation)?;
+            updated.anew += 1;
+        }
+        let files = self.files()?;
+        self.forget(&files, &mut updated)?;
+        let total = files.iter().map(|(name, length)| {
+            let known = self.state.files.get(name).map(Known::position);
+            length.saturating_sub(known.unwrap_or_default().byte)
+        });
+        let total: u64 = total.sum();
+        let mut step = (total > 0).then(|| Step::begin("bytes of documents indexed", Some(total)));
+        for (name, length) in &files {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.file(name, *length, stop, step.as_mut(), &mut updated)?;
+        }
+        if self.home.is_job && !stop.load(Ordering::Relaxed) {
+            self.rows()?;
+        }
+        self.commit()?;
+        if updated.anew > 0 {
+            self.purge()?;
+        }
+        updated.documents = self.documents()?;
+        Ok(updated)
+    }
+
+    /// The files of documents in order, with their lengths.
+    fn files(&self) -> Result<Vec<(String, u64)>, SearchError> {
+        let path = self.home.folder.join(DOCUMENTS);
+        let entries = match beneath::entries(&self.home.folder, DOCUMENTS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(IoError::at(&path, "listing"))?,
+        };
+        let mut files = Vec::new();
+        for (entry, kind) in entries {
+            let name = format!("{DOCUMENTS}/{entry}");
+            if kind == Kind::File && Packing::of(&entry).is_some() {
+                let length = beneath::look(&self.home.folder, &name)
+                    .map_err(IoError::at(&path, "listing"))?;
+                files.extend(length.map(|length| (name, length)));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Removes the documents of files that are gone or of which the indexed part was changed.
+    fn forget(
+        &mut self,
+        files: &[(String, u64)],
+        updated: &mut Updated,
+    ) -> Result<(), SearchError> {
+        let mut gone = Vec::new();
+        for (name, known) in &self.state.files {
+            let is_there = files.iter().any(|(file, _)| file == name);
+            let compared = if is_there {
+                known
+                    .compare(&self.home.folder, name)
+                    .map_err(IoError::at(&self.home.folder.join(name), "reading"))?
+            } else {
+                Compared::Changed
+            };
+            if compared == Compared::Changed {
+                gone.push(name.clone());
+            }
+        }
+        let last = files.last().map(|(name, _)| name);
+        let is_last = gone.iter().all(|name| Some(name) == last);
+        if self.home.is_job && !is_last {
+            // An earlier line of an address is there no more if a later file has a newer one.
+            // So all files are read in their order.
+            self.clear(self.state.generation)?;
+            updated.anew += 1;
+            return Ok(());
+        }
+        for name in gone {
+            self.writer
+                .delete_term(Term::from_field_text(self.fields.file, &name));
+            self.state.files.remove(&name);
+            self.is_changed = true;
+            updated.anew += 1;
+        }
+        Ok(())
+    }
+
+    /// Indexes the rest of a file.
+    fn file(
+        &mut self,
+        name: &str,
+        length: u64,
+        stop: &AtomicBool,
+        mut step: Option<&mut Step>,
+        updated: &mut Updated,
+    ) -> Result<(), SearchError> {
+        let begin = self.state.files.get(name).map(Known::position);
+        let begin = begin.unwrap_or_default();
+        if begin.byte >= length {
+            return Ok(());
+        }
+        let path = self.home.folder.join(name);
+        let failed = |error| SearchError::from(IoError::at(&path, "reading")(error));
+        let mut lines = Lines::open(&self.home.folder, name, begin).map_err(failed)?;
+        let mut told = begin.byte;
+        while !stop.load(Ordering::Relaxed) {
+            let Some(item) = lines.next().map_err(failed)? else {
+                break;
+            };
+            let position = lines.position();
+            match item {
+                Item::Line(place, line) => match Read::parse(&line) {
+                    Ok(read) => {
+                        self.add(read, place)?;
+                        updated.added += 1;
+                    }
+                    Err(why) => updated.tell(format!("{name}, line {}: {why}", place.line)),
+                },
+                Item::Damage { byte, why } => updated.tell(format!("{name}, byte {byte}: {why}")),
+            }
+            if let Some(step) = &mut step {
+                step.advance(position.byte.saturating_sub(told));
+                told = position.byte;
+            }
+            if self.committed.elapsed() >= COMMIT {
+                self.reached(name, position)?;
+                self.commit()?;
+            }
+        }
+        let position = lines.position();
+        if let Some(step) = step {
+            step.advance(position.byte.saturating_sub(told));
+        }
+        if position != begin {
+            self.reached(name, position)?;
+        }
+        Ok(())
+    }
+
+    /// Records how far a file was read.
+    fn reached(&mut self, name: &str, position: Position) -> Result<(), SearchError> {
+        let known = Known::at(&self.home.folder, name, position)
+            .map_err(IoError::at(&self.home.folder.join(name), "reading"))?;
+        self.state.files.insert(name.to_owned(), known);
+        self.is_changed = true;
+        Ok(())
+    }
+
+    fn add(&mut self, read: Read, place: super::Place) -> Result<(), SearchError> {
+        if self.home.is_job && read.is_newer() {
+            self.writer
+                .delete_term(Term::from_field_text(self.fields.url, &read.url));
+        }
+        let entry = read.entry(place, &self.fields, self.home.boundaries.as_ref());
+        self.put(entry)
+    }
+
+    fn put(&mut self, entry: TantivyDocument) -> Result<(), SearchError> {
+        self.is_changed = true;
+        self.writer
+            .add_document(entry)
+            .map(|_| ())
+            .map_err(self.home.failed())
+    }
+
+    /// Indexes new rows about documents.
+    fn rows(&mut self) -> Result<(), SearchError> {
+        let (home, fields) = (self.home.clone(), self.fields);
+        let images = rows::images(&home, self.state.images, |page, picture| {
+            self.put(entry::of_picture(page, picture, &fields))
+        })?;
+        self.state.images = images;
+        if beneath::is_dir(&home.folder, "archive") {
+            let captures = rows::captures(&home, self.state.captures, |key, stored| {
+                self.put(entry::of_capture(key, stored, &fields))
+            })?;
+            self.state.captures = captures;
+        }
+        Ok(())
+    }
+
+    /// Removes everything.
+    fn clear(&mut self, generation: u64) -> Result<(), SearchError> {
+        self.writer
+            .delete_all_documents()
+            .map_err(self.home.failed())?;
+        self.state = State::new(generation);
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// Makes everything that was added visible, together with how far files were read.
+    fn commit(&mut self) -> Result<(), SearchError> {
+        self.committed = Instant::now();
+        if !std::mem::take(&mut self.is_changed) {
+            return Ok(());
+        }
+        let mut commit = self.writer.prepare_commit().map_err(self.home.failed())?;
+        commit.set_payload(&self.state.to_text());
+        commit.commit().map(|_| ()).map_err(self.home.failed())
+    }
+
+    /// Writes files anew that still hold what was removed from the index.
+    fn purge(&mut self) -> Result<(), SearchError> {
+        let failed = self.home.failed();
+        let segments = self.index.searchable_segment_metas().map_err(&failed)?;
+        let holding = segments.iter().filter(|s| s.num_deleted_docs() > 0);
+        let holding: Vec<_> = holding.map(|segment| segment.id()).collect();
+        if !holding.is_empty() {
+            self.writer.merge(&holding).wait().map_err(&failed)?;
+        }
+        // Files of what is held here are not removed.
+        drop(segments);
+        let removed = self.writer.garbage_collect_files().wait();
+        removed.map(|_| ()).map_err(&failed)
+    }
+
+    /// The documents that the index has.
+    fn documents(&self) -> Result<u64, SearchError> {
+        super::Search::open(&self.home)?.documents()
+    }
+
+    /// Waits until files are merged, and closes the index.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn close(self) -> Result<(), SearchError> {
+        let Self { home, writer, .. } = self;
+        writer.wait_merging_threads().map_err(home.failed())
+    }
+}
+
+impl Updated {
+    fn tell(&mut self, problem: String) {
+        self.damaged += 1;
+        if self.damage.len() < TOLD {
+            self.damage.push(problem);
+        }
+    }
+}
+
+/// The analyzers by the names in the schema.
+pub(super) fn tokenizers() -> TokenizerManager {
+    let tokenizers = TokenizerManager::default();
+    tokenizers.register(words::NAME, words::analyzer());
+    tokenizers
+}
