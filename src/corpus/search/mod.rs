@@ -5,9 +5,9 @@
 //!
 //! - **It follows.** Each run reads what was added since. How far files were read is part of
 //!   each commit, so a kill at any moment costs only what was not committed. A file of which
-//!   the indexed part was changed is read anew, and of a file that is gone nothing stays.
+//!   the indexed part was changed is read again, and of a file that is gone nothing stays.
 //! - **It keeps no secrets.** A takedown removes the index of a job with the samples; the
-//!   next run makes it anew. Where a corpus lost documents, their text is gone from the
+//!   next run makes it again. Where a corpus lost documents, their text is gone from the
 //!   files of the index when the run ends.
 //! - A page that was visited again is there once, as it was last.
 //! - A crawl, a build and searches may go on meanwhile.
@@ -69,7 +69,7 @@ pub enum SearchError {
     NoIndex(PathBuf),
     /// Another version of spoor made the index.
     #[error(
-        "{}: the index has the form of another version of spoor; `spoor index {}` makes it anew",
+        "{}: the index has the form of another version of spoor; `spoor index {}` makes it again",
         .0.display(), .0.display()
     )]
     OtherVersion(PathBuf),

@@ -11,7 +11,7 @@
 //!
 //! 1. It is appended to a [`Journal`] and added to what is **gathered**. The caller goes on.
 //! 2. After a second, or earlier where many writes have come together, what is gathered is
-//!    **frozen**, and the next batches are gathered anew.
+//!    **frozen**, and the next batches are gathered from nothing.
 //! 3. The thread applies what is frozen, all or none, with the number of its last batch, and
 //!    forgets it.
 //!
