@@ -15,12 +15,15 @@
 //! Fingerprints, training, documents, anchors, alt texts and keyword tables all use this
 //! module, and nothing else in spoor may split or lower-case words. The text of a page is
 //! split once, when it is extracted ([`Tokens`]); `letters` has the classes of characters,
-//! and `bounds` the quick way to where a sentence ends.
+//! `bounds` the quick way to where a sentence ends, and [`WordMap`] is for what is known of
+//! words.
 
 mod bounds;
 mod letters;
+mod map;
 mod sentence;
 mod tokens;
 
+pub use map::WordMap;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use tokens::{Block, Tokens};

@@ -361,14 +361,15 @@ fn refused(reason: Reason, why: String) -> (Outcome, Option<Product>) {
 /// these are words of the corpus.
 fn digest(blocks: &[String]) -> u64 {
     let mut sha = Sha256::new();
-    let mut letters = String::new();
+    let mut letters: Vec<u8> = Vec::new();
     for block in blocks {
         letters.clear();
         if block.is_ascii() {
-            let bytes = block.bytes().filter(u8::is_ascii_alphabetic);
-            letters.extend(bytes.map(char::from));
+            letters.extend(block.bytes().filter(u8::is_ascii_alphabetic));
         } else {
-            letters.extend(block.chars().filter(|c| c.is_alphabetic()))
+            for part in block.split(|c: char| !c.is_alphabetic()) {
+                letters.extend_from_slice(part.as_bytes());
+            }
         }
         sha.update(&letters);
     }

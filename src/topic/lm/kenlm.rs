@@ -10,10 +10,8 @@ use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::words::{Sentence, WordMap};
 use kenlm::{ArpaLoadComplain, Config, LoadMethod, Model, State, WordIndex};
-use rustc_hash::FxHashMap;
-
-use crate::words::Sentence;
 
 /// The log probability of one sentence.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -181,13 +179,14 @@ pub struct KenLm {
     unknown_log10: f64,
     /// The numbers of the most frequent words, which make up most of any text: a lookup in
     /// the binding costs an allocation and a cache miss.
-    frequent: FxHashMap<Box<str>, WordIndex>,
+    frequent: WordMap<Box<str>, WordIndex>,
     /// Whether the model knows no other words.
     frequent_is_all: bool,
 }
 
-/// How many words are kept in this table; it fits a processor's cache.
-const FREQUENT: usize = 4096;
+/// How many words are kept in this table, which takes about 40 bytes for each. Those of a
+/// page are mostly among the first thousands, which stay in a processor's cache.
+const FREQUENT: usize = 16_384;
 
 impl KenLm {
     /// Loads a model file; nothing is printed.
@@ -399,7 +398,7 @@ impl std::fmt::Debug for KenLm {
 
 /// The most probable words of an ARPA file and their numbers, and whether these are all
 /// words of the model; none for a binary file.
-fn frequent(path: &Path, model: &Model) -> (FxHashMap<Box<str>, WordIndex>, bool) {
+fn frequent(path: &Path, model: &Model) -> (WordMap<Box<str>, WordIndex>, bool) {
     let mut words = unigrams(path).unwrap_or_default();
     let is_all = (1..=FREQUENT).contains(&words.len());
     words.sort_unstable_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));

@@ -32,6 +32,7 @@ use rustc_hash::FxHashMap;
 use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
 use crate::topic::lm::Sentence;
+use crate::words::WordMap;
 
 /// How many tokens of neutral text smooth the counts of the topic when pages are compared
 /// with one another. On four topics of the lab, with 10 lines of text up to all of it,
@@ -201,7 +202,9 @@ impl Adopted {
 /// Separates the words of a topic from those of everything else.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
-    words: FxHashMap<String, Word>,
+    words: WordMap<Box<str>, Word>,
+    /// The same, in the order in which they are summed up.
+    all: Vec<(Box<str>, Word)>,
     /// Tokens of the texts about the topic.
     positive: f64,
     /// `p(word | neutral)` of an unseen word.
@@ -221,7 +224,8 @@ impl Contrast {
         }
         let all = neutral as f64 + ADDED * counts.words.len() as f64;
         let mut contrast = Self {
-            words: FxHashMap::default(),
+            words: WordMap::default(),
+            all: Vec::new(),
             positive: positive as f64,
             unknown: ADDED / all,
         };
@@ -233,9 +237,13 @@ impl Contrast {
                 ratio: contrast.ratio(p, neutral, 0.0) as f32,
                 counting: contrast.counting(p, neutral) as f32,
             };
-            (word.clone(), known)
+            (word.as_str(), known)
         });
-        contrast.words = words.collect();
+        // Sums of numbers depend on the order, in their last digits: it is that of a map.
+        let words: FxHashMap<&str, Word> = words.collect();
+        let words = || words.iter().map(|(word, known)| (Box::from(*word), *known));
+        contrast.words = words().collect();
+        contrast.all = words().collect();
         Some(contrast)
     }
 
@@ -339,7 +347,7 @@ impl Contrast {
     pub fn of_neutral(&self, adopted: &Adopted) -> (f64, f64) {
         let fall = self.fall(adopted);
         let (mut mean, mut squares) = (0.0, 0.0);
-        for (token, word) in &self.words {
+        for (token, word) in &self.all {
             let ratio = self.ratio_of(Some(word), token, adopted, fall);
             let (share, weight) = (f64::from(word.neutral), ratio.max(AGAINST));
             mean += share * weight;
@@ -501,7 +509,7 @@ mod tests {
         assert!(given(&contrast, &cat) > given(&contrast, &state));
         assert_eq!(contrast.document(&[], 50.0, &Adopted::default()), None);
         // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
-        let of = |word: &str| f64::from(contrast.words[word].ratio).max(AGAINST);
+        let of = |word: &str| f64::from(contrast.words.get(word).unwrap().ratio).max(AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
         let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln());
         let mixed = given(&contrast, &text("cat law cat zebra"));
@@ -509,9 +517,11 @@ mod tests {
         let of_words = contrast.of_words(&counted("cat cat law zebra"), &Adopted::default());
         assert!((of_words.unwrap() - expected).abs() < 1e-6);
         // Where pages are counted, the language model has a say.
-        let of = |word: &str| f64::from(contrast.words[word].counting).max(COUNTING_AGAINST);
+        let of = |word: &str| {
+            f64::from(contrast.words.get(word).unwrap().counting).max(COUNTING_AGAINST)
+        };
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
-        let surprise = |word: &str| -f64::from(contrast.words[word].neutral).ln();
+        let surprise = |word: &str| -f64::from(contrast.words.get(word).unwrap().neutral).ln();
         let by_model = (2.0 * surprise("cat") + surprise("law") - contrast.unknown.ln()) / 4.0;
         let by_model = by_model - 50_f64.ln();
         let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + by_model;

@@ -6,18 +6,16 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, MIN_TOKENS, Sentence};
-use crate::words::Tokens;
+use crate::words::{Tokens, WordMap};
 
 /// The tokens of a page as numbers.
 pub(super) struct PageWords<'p> {
     tokens: &'p Tokens,
     /// The distinct words in the order in which they first occur.
     words: Vec<&'p str>,
-    numbers: FxHashMap<&'p str, u32>,
+    numbers: WordMap<&'p str, u32>,
     /// The number of each token's word.
     of_tokens: Vec<u32>,
     /// The language model's number of each token.
@@ -30,18 +28,19 @@ impl<'p> PageWords<'p> {
     /// Looks up the words of a page.
     pub(super) fn of(tokens: &'p Tokens, lm: &dyn LanguageModel, keywords: &KeywordTable) -> Self {
         let mut words = Vec::new();
-        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
-        numbers.reserve(tokens.len() / 3);
+        let mut numbers: WordMap<&str, u32> = WordMap::with_room(tokens.len() / 3);
         let mut known: Vec<(u32, f64)> = Vec::new();
         let mut of_tokens = Vec::with_capacity(tokens.len());
         let mut by_model = Vec::with_capacity(tokens.len());
         let mut weights = Vec::new();
         for (place, token) in tokens.iter().enumerate() {
-            let number = *numbers.entry(token).or_insert_with(|| {
+            let number = numbers.get(token).copied().unwrap_or_else(|| {
+                // A page has less than 2^32 bytes.
+                let number = words.len() as u32;
                 words.push(token);
                 known.push((lm.word(token), keywords.weight(token).unwrap_or_default()));
-                // A page has less than 2^32 bytes.
-                (words.len() - 1) as u32
+                numbers.insert(token, number);
+                number
             });
             let (of_model, weight) = known.get(number as usize).copied().unwrap_or_default();
             of_tokens.push(number);
