@@ -10,10 +10,9 @@ use crate::archiving::ARCHIVE;
 use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// Keys that say where a document lies and when it was asked for, and not what it is. A job
-/// notes when an answer had come, an archive when it was asked for.
-const PLACE: [&str; 9] = [
-    "archive", "date", "digest", "fetched", "job", "length", "mime", "offset", "on_topic",
+/// Keys that say where a document lies, and not what it is.
+const PLACE: [&str; 7] = [
+    "archive", "digest", "job", "length", "mime", "offset", "on_topic",
 ];
 
 fn build(plan: &Path, more: &[&str]) -> Ran {

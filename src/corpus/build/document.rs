@@ -93,9 +93,6 @@ pub struct Document {
     pub quality: BTreeMap<String, Option<f64>>,
 }
 
-/// Keys that say where a document lies, and not what it is.
-pub const PLACE: [&str; 6] = ["archive", "digest", "job", "length", "offset", "on_topic"];
-
 impl Document {
     /// Cleans the text and what was said of it, counts, and gives it its number.
     pub(super) fn begin(mut self) -> Self {

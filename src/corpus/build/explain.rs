@@ -51,7 +51,8 @@ pub struct Explanation {
 ///
 /// [`BuildError`], as of a build.
 pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
-    let sources = Sources::of(&plan.source)?;
+    let mut sources = Sources::of(&plan.source)?;
+    sources.index()?;
     let wanted = crate::address::PageUrl::parse(url).map(|url| url.as_str().to_owned());
     let wanted = wanted.unwrap_or_else(|_| url.to_owned());
     let mut raws = Vec::new();

@@ -114,7 +114,7 @@ pub struct Built {
 ///
 /// [`BuildError`]; what was done is kept, and the next call goes on there.
 pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
-    let sources = Sources::of(&plan.source)?;
+    let mut sources = Sources::of(&plan.source)?;
     let sample = how
         .sample
         .map(|sample| sample.div_ceil(sources.units().max(1)));
@@ -134,6 +134,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
         });
     }
     let (extractor, phases) = run::phases(plan)?;
+    sources.index()?;
     let place = if how.dry_run {
         Workplace::scratch(&print)?
     } else {

@@ -43,7 +43,7 @@ pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, BuildError> {
     };
     let all = text.lines().map(PathBuf::from);
     Ok(all
-        .filter(|folder| is_corpus(folder) || work::folder_of(folder).is_some())
+        .filter(|folder| is_corpus(folder) || work::unfinished(folder))
         .collect())
 }
 
@@ -63,8 +63,8 @@ pub fn remove(
         folder: folder.to_owned(),
         ..Taken::default()
     };
-    if let Some(begun) = work::folder_of(folder).filter(|_| !dry_run) {
-        std::fs::remove_dir_all(&begun).map_err(IoError::at(&begun, "removing"))?;
+    if !dry_run {
+        work::discard(folder)?;
     }
     if !is_corpus(folder) {
         return Ok(taken);

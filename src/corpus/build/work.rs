@@ -227,9 +227,24 @@ pub(super) fn unfinished(to: &Path) -> bool {
     beside(to, "build").is_ok_and(|folder| folder.join(STATE).is_file())
 }
 
-/// The folder of a build; where a takedown finds one, it removes it.
-pub(super) fn folder_of(to: &Path) -> Option<PathBuf> {
-    beside(to, "build").ok().filter(|folder| folder.is_dir())
+/// Removes the work on a corpus that is not finished, if there is any.
+///
+/// # Errors
+///
+/// [`BuildError::Busy`] where a process works on it.
+pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
+    let folder = beside(to, "build")?;
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let lock = folder.join("lock");
+    if let Ok(lock) = File::open(&lock)
+        && matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Err(BuildError::Busy(to.to_owned()));
+    }
+    fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
+    Ok(())
 }
 
 fn read(folder: &Path) -> Result<Option<State>, BuildError> {

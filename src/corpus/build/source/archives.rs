@@ -54,13 +54,22 @@ fn raw(captures: &Captures, exchange: Exchange) -> Raw {
         response,
     } = capture;
     let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
+    let time = about.get("spoor-time").and_then(|time| {
+        let time: jiff::Timestamp = time.parse().ok()?;
+        u64::try_from(time.as_millisecond()).ok()
+    });
     let known = Document {
         url: url.as_str().to_owned(),
-        fetched: date.map(timestamp),
+        // The records are dated by when the exchange began.
+        fetched: time.or(date).map(timestamp),
         archive: captures.files().get(at).map(|path| name(path)),
         offset: Some(spot.offset),
         length: Some(length),
         digest,
+        // Those of the host too, which no response has.
+        terms: about
+            .get("spoor-terms")
+            .and_then(|terms| serde_json::from_str(terms).ok()),
         ..Document::default()
     };
     // Crawls of spoor say as what they asked for an address.

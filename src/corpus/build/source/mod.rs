@@ -102,7 +102,8 @@ const BATCH_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 enum Unit {
     Job(PathBuf),
-    Archives(Box<Captures>),
+    /// Indexed when they are to be read.
+    Archives(Chosen, Option<Box<Captures>>),
     /// The text of pages, in a file as Common Crawl has them.
     Conversions(PathBuf),
     Folder(PathBuf, Vec<PathBuf>),
@@ -152,12 +153,14 @@ impl Sources {
             .chain(source.selections.clone())
             .collect();
         if !named.is_empty() {
-            let captures = Captures::of_chosen(Chosen::of(&named)?)?;
-            for file in captures.files().iter().chain(&source.selections) {
-                found.note(file)?;
+            let chosen = Chosen::of(&named)?;
+            for file in &chosen.files {
+                found.bytes += found.note(file)?;
             }
-            found.bytes += captures.bytes();
-            found.units.push(Unit::Archives(Box::new(captures)));
+            for index in &source.selections {
+                found.note(index)?;
+            }
+            found.units.push(Unit::Archives(chosen, None));
         }
         for path in texts {
             found.bytes += found.note(&path)?;
@@ -230,6 +233,16 @@ impl Sources {
         Ok(about.len())
     }
 
+    /// Makes them ready to be read: archives are indexed, which reads them once.
+    pub(super) fn index(&mut self) -> Result<(), BuildError> {
+        for unit in &mut self.units {
+            if let Unit::Archives(chosen, captures @ None) = unit {
+                *captures = Some(Box::new(Captures::of_chosen(chosen.clone())?));
+            }
+        }
+        Ok(())
+    }
+
     /// How many parts they have.
     pub(super) fn units(&self) -> u64 {
         self.units.len() as u64
@@ -282,7 +295,7 @@ impl Unit {
     fn bytes(&self) -> u64 {
         let size = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
         match self {
-            Self::Archives(captures) => captures.bytes(),
+            Self::Archives(chosen, _) => chosen.files.iter().map(size).sum(),
             Self::Folder(_, files) => files.iter().map(size).sum(),
             Self::Conversions(path) | Self::Lines(path) | Self::Rows(path) => size(path),
             Self::Job(folder) => {
@@ -298,7 +311,8 @@ impl Unit {
     fn each(&self, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
         match self {
             Self::Job(folder) => jobs::each(folder, after, push),
-            Self::Archives(captures) => archives::each(captures, after, push),
+            Self::Archives(_, None) => Ok(()),
+            Self::Archives(_, Some(captures)) => archives::each(captures, after, push),
             Self::Conversions(path) => archives::conversions(path, after, push),
             Self::Folder(folder, files) => folders::each(folder, files, after, push),
             Self::Lines(path) => lines::each(path, after, push),

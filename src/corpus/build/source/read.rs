@@ -102,6 +102,7 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, (Document, Stri
             return Err((known, why));
         }
     };
+    let terms = known.terms.clone().unwrap_or(page.terms);
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
     Ok(Document {
@@ -121,8 +122,8 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, (Document, Stri
         mime: media,
         extractor: Some(main.share.extractor.name().to_owned()),
         text: main.text,
-        licences: page.terms.licences.clone(),
-        terms: Some(page.terms).filter(|terms| !terms.is_silent()),
+        licences: terms.licences.clone(),
+        terms: Some(terms).filter(|terms| !terms.is_silent()),
         ..known
     })
 }
