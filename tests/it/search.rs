@@ -220,8 +220,14 @@ fn serve(path: &Path) -> (Live, SocketAddr, String) {
         .split_once('/')
         .unwrap();
     let to: SocketAddr = address.parse().unwrap();
-    let login = ask(to, &format!("/{token}"), address, "");
+    let login = ask(to, &format!("/{token}&q=lamp"), address, "");
     assert_eq!(login.status, 303, "{}", login.head);
+    // Without the token, which would stay in the history.
+    assert!(
+        login.head.contains("location: /?q=lamp\r\n"),
+        "{}",
+        login.head
+    );
     let cookie = login.head.split("set-cookie: ").nth(1).unwrap();
     assert!(
         cookie.contains("httponly") && cookie.contains("samesite=strict"),

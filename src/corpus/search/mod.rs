@@ -14,9 +14,9 @@
 //!
 //! Reading order: `schema` (the fields), `words` (text to words), `read` (lines of files),
 //! `entry` (a line to an entry), `state` (how far files were read), `update` (indexing),
-//! `rows` (images, and places in the archive), `query` (what a user typed), `find`
-//! (searching), `snippet` (the context of a hit), `capture` (a stored page), `page` and
-//! `server` (the page), `terminal` (results as text).
+//! `rows` (images, and places in the archive), `parse` (what a user typed), `query` (what is
+//! searched for), `find` (searching), `snippet` (the context of a hit), `capture` (a stored
+//! page), `page` and `server` (the page), `terminal` (results as text).
 //!
 //! Nothing here fetches anything, and nothing but the index is written.
 
@@ -24,6 +24,7 @@ mod capture;
 mod entry;
 mod find;
 mod page;
+mod parse;
 mod query;
 mod read;
 mod rows;
@@ -45,7 +46,8 @@ use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};
 use crate::topic::score::Boundaries;
 
 pub use find::{Facet, Facets, Found, Hit, Search};
-pub use query::{Filters, QueryError, Request};
+pub use parse::QueryError;
+pub use query::{Filters, Request};
 pub use schema::{About, Picture, Place, Stored};
 pub use server::{Access, serve};
 pub use snippet::Snippet;

@@ -83,7 +83,7 @@ impl Asked {
     }
 
     /// The address that asks the same.
-    fn address(&self) -> String {
+    pub(super) fn address(&self) -> String {
         let mut address = form_urlencoded::Serializer::new(String::new());
         for (name, value) in self.pairs() {
             address.append_pair(name, &value);
@@ -91,12 +91,16 @@ impl Asked {
         if self.page > 0 {
             address.append_pair("page", &self.page.to_string());
         }
-        format!("/?{}", address.finish())
+        match address.finish() {
+            none if none.is_empty() => "/".to_owned(),
+            query => format!("/?{query}"),
+        }
     }
 
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let filters = &self.filters;
-        let mut pairs = vec![("q", self.query.clone())];
+        let query = (!self.query.is_empty()).then(|| ("q", self.query.clone()));
+        let mut pairs: Vec<_> = query.into_iter().collect();
         for (name, values) in [
             ("host", &filters.hosts),
             ("language", &filters.languages),
@@ -147,7 +151,7 @@ pub(super) fn results(
                         (facet("Host", &facets.host, asked, |filters, value| toggle(&mut filters.hosts, value)))
                         (facet("Year", &facets.year, asked, year))
                         (facet("Language", &facets.language, asked, |filters, value| toggle(&mut filters.languages, value)))
-                        (facet("Class", &facets.bucket, asked, |filters, value| toggle(&mut filters.buckets, value)))
+                        (facet("Class by perplexity", &facets.bucket, asked, |filters, value| toggle(&mut filters.buckets, value)))
                     }
                 }
             }
@@ -217,7 +221,7 @@ fn facet(
                         }
                     }
                 }
-                @if facet.others > 0 { p.others { (count(facet.others)) " of others" } }
+                @if facet.others > 0 { p.others { span { "others" } span.number { (count(facet.others)) } } }
             }
         }
     }

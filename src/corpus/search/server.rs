@@ -257,13 +257,11 @@ impl Server {
             return told(StatusCode::UNAUTHORIZED, why);
         }
         let Self { cookie, access, .. } = self;
-        let cookie = format!(
-            "{cookie}={}; Path=/; HttpOnly; SameSite=Strict",
-            access.session()
-        );
+        let session = access.session();
+        let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
         let headers = [
             (header::SET_COOKIE, cookie),
-            (header::LOCATION, "/".to_owned()),
+            (header::LOCATION, Asked::of(query).address()),
         ];
         (StatusCode::SEE_OTHER, headers).into_response()
     }
@@ -370,7 +368,8 @@ async fn results(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     // Who has the cookie already may come by the link again.
     if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "token") {
-        return (StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response();
+        let location = [(header::LOCATION, Asked::of(query).address())];
+        return (StatusCode::SEE_OTHER, location).into_response();
     }
     let asked = Asked::of(query);
     work(server, move |server| Ok(server.results(&asked))).await
