@@ -197,9 +197,10 @@ fn print_explained(all: &[Explained], json: bool) -> Result<()> {
             }
         }
         for copy in &one.copies {
-            let (is_own, other) = match one.id.as_ref() == Some(&copy.id) {
-                true => ("copy of", &copy.copy_of_url),
-                false => ("has the copy", &copy.url),
+            let (is_own, other) = if one.id.as_ref() == Some(&copy.id) {
+                ("copy of", &copy.copy_of_url)
+            } else {
+                ("has the copy", &copy.url)
             };
             let line = format!("  copies      {is_own} {other}, {} alike", copy.similarity);
             println!("{}", sanitize::shown(&line));

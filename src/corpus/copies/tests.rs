@@ -117,3 +117,99 @@ proptest! {
         }
     }
 }
+
+/// Texts of words as frequent as in English.
+fn drawn(texts: usize, seed: u64) -> Vec<Vec<String>> {
+    let english = crate::language::Language::of_code("en").unwrap();
+    let words = crate::topic::neutral::Words::of(english).unwrap();
+    let texts = words.draw(texts, 300, seed).into_iter();
+    let tokens = |text: Vec<crate::words::Sentence>| {
+        let tokens = text
+            .iter()
+            .flat_map(|s| s.tokens().map(str::to_owned).collect::<Vec<_>>());
+        tokens.collect()
+    };
+    texts.map(tokens).collect()
+}
+
+/// Of 100 planted copies of each kind, how many are found by the usual sketch and bound, and
+/// how many by a wider one with `least` at 0.5 of the shorter text; and that nothing else is.
+#[test]
+fn planted_copies_are_found() {
+    const TEXTS: usize = 100;
+    let texts = drawn(TEXTS, 1);
+    let others = drawn(TEXTS, 2);
+    // Every word in turn, so that the changes fall anywhere: a share of them in percent.
+    let changed = |percent: usize| -> Vec<Vec<String>> {
+        let text = |(n, text): (usize, &Vec<String>)| {
+            let word = |(at, word): (usize, &String)| {
+                let draw = mixed((n * 1_000 + at) as u64 ^ 0x5eed) % 100;
+                let other = &others[n][at % others[n].len()];
+                if draw < percent as u64 {
+                    format!("{other}x")
+                } else {
+                    word.clone()
+                }
+            };
+            text.iter().enumerate().map(word).collect()
+        };
+        texts.iter().enumerate().map(text).collect()
+    };
+    let moved: Vec<Vec<String>> = texts
+        .iter()
+        .map(|text| text.chunks(20).rev().flatten().cloned().collect())
+        .collect();
+    let halves: Vec<Vec<String>> = texts.iter().map(|text| text[..150].to_vec()).collect();
+    let joined: Vec<Vec<String>> = texts
+        .iter()
+        .zip(&others)
+        .map(|(text, other)| [text.as_slice(), other].concat())
+        .collect();
+    let of = |text: &Vec<String>| -> Sketched {
+        let words = Words::of(&text.join(" "));
+        let (usual, wide) = (words.bands(5, 28, 4), words.bands(5, 60, 3));
+        (words, usual, wide)
+    };
+    let agree = |a: &[u32], b: &[u32]| a.iter().zip(b).any(|(a, b)| a == b);
+    let usual = |a: &Sketched, b: &Sketched| {
+        agree(&a.1, &b.1) && of_both(&a.0, &b.0, &passages(&a.0, &b.0, 5)) >= 0.8
+    };
+    let wide = |a: &Sketched, b: &Sketched| {
+        agree(&a.2, &b.2) && of_shorter(&a.0, &b.0, &passages(&a.0, &b.0, 5)) >= 0.5
+    };
+    let first: Vec<Sketched> = texts.iter().map(of).collect();
+    let mut found = Vec::new();
+    for (name, copies) in [
+        ("5 %", changed(5)),
+        ("10 %", changed(10)),
+        ("20 %", changed(20)),
+        ("40 %", changed(40)),
+        ("moved", moved),
+        ("half", halves),
+        ("joined", joined),
+    ] {
+        let copies: Vec<Sketched> = copies.iter().map(of).collect();
+        let count = |is: &dyn Fn(&Sketched, &Sketched) -> bool| {
+            first.iter().zip(&copies).filter(|(a, b)| is(a, b)).count()
+        };
+        found.push((name, count(&usual), count(&wide)));
+        // No text is taken for a copy of the next one.
+        let shifted = || first.iter().skip(1).zip(&copies);
+        assert!(!shifted().any(|(a, b)| usual(a, b) || wide(a, b)), "{name}");
+    }
+    assert_eq!(found, PLANTED);
+}
+
+/// Found of 100: the kind, by the usual sketch and by the wider one.
+const PLANTED: [(&str, usize, usize); 7] = [
+    ("5 %", 97, 100),
+    ("10 %", 53, 96),
+    ("20 %", 0, 34),
+    ("40 %", 0, 0),
+    ("moved", 100, 100),
+    ("half", 0, 100),
+    ("joined", 0, 100),
+];
+
+/// Words with the usual sketch and a wider one.
+type Sketched = (Words, Vec<u32>, Vec<u32>);

@@ -96,13 +96,12 @@ impl Texts {
         let number = units.document(unit);
         let document = self.read(number)?;
         let first = units.firsts.get(number).copied().unwrap_or_default();
-        let range = match self.level.is_part() {
-            false => 0..document.text.len(),
-            true => {
-                let all = parts(self.level, &document.text);
-                let at = unit.saturating_sub(first) as usize;
-                all.get(at).cloned().unwrap_or_default()
-            }
+        let range = if self.level.is_part() {
+            let all = parts(self.level, &document.text);
+            let at = unit.saturating_sub(first) as usize;
+            all.get(at).cloned().unwrap_or_default()
+        } else {
+            0..document.text.len()
         };
         Ok((document, range))
     }

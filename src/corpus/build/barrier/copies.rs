@@ -31,6 +31,7 @@ use super::clusters::{compare, numbers};
 use super::sweep::Sweep;
 use super::units::{Prints, parts, told, without};
 use super::{Decide, Fate};
+use crate::corpus::copies::Words;
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
 
@@ -318,12 +319,14 @@ impl Decisions {
             document.copy_spans = numbers(&compared.spans);
             return Fate::Marked("copy");
         }
-        let (rule, bound) = match () {
-            () if is_url => ("same address", "each address once".to_owned()),
-            () if similarity >= 1.0 => {
-                ("exact copy", format!("less than {} alike", self.step.least))
-            }
-            () => ("near copy", format!("less than {} alike", self.step.least)),
+        let (rule, bound) = if is_url {
+            ("same address", "each address once".to_owned())
+        } else {
+            // A half of a text, or one with its sentences moved, may be as similar.
+            let print = |document: &Document| Words::of(&document.text).print();
+            let is_exact = similarity >= 1.0 && print(document) == print(&of);
+            let rule = if is_exact { "exact copy" } else { "near copy" };
+            (rule, format!("less than {} alike", self.step.least))
         };
         let broken = Measured {
             rule: rule.to_owned(),
