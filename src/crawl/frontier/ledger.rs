@@ -189,7 +189,7 @@ impl Ledger {
     }
 
     /// The same without a note of the time: for a promise to one host, which must not be
-    /// lost with the last half second of an unflushed log.
+    /// lost with what has not reached the disk.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.

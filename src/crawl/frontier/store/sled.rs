@@ -2,9 +2,10 @@
 //!
 //! sled panics on damaged files instead of returning an error, so every call runs behind
 //! `catch_unwind` and a panic becomes a [`StoreError`]. Its guarantees were measured:
-//! atomic and ordered across SIGKILL, with at most the last half second of batches
-//! missing (its background flush), which the journal of `gather` restores; not safe across
-//! a power cut, and its file never shrinks.
+//! atomic and ordered across SIGKILL, with the last batches missing that it had not written,
+//! which the journal of `gather` restores; not safe across a power cut, and its file never
+//! shrinks. It is flushed where that journal becomes long, and at no other time: its own
+//! thread for that, twice a second, only wrote half-full buffers.
 //!
 //! # Memory
 //!
@@ -29,9 +30,6 @@ use super::journal::push_write;
 use super::{
     Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
 };
-
-/// Interval of sled's background log writes, in milliseconds.
-const FLUSH_EVERY_MS: u64 = 500;
 
 /// sled's page cache, in bytes as stored; in memory the pages take several times as much:
 /// a crawl with a million queued addresses took 750 MB and more with 256 MiB, and 390 MB
@@ -96,7 +94,7 @@ impl SledStore {
         let config = sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
-            .flush_every_ms(Some(FLUSH_EVERY_MS));
+            .flush_every_ms(None);
         let mut patience = LOCK_TRIES;
         let open = || {
             let db = config.open().map_err(failed(path))?;
