@@ -69,8 +69,7 @@ pub enum AddressError {
 /// percent-encodings of unreserved characters are decoded and the rest written in upper
 /// case (RFC 3986 section 6.2.2). None of this changes which resource is fetched. Parsing
 /// the text of a `PageUrl` gives an equal one.
-///
-/// Clones share the text: a link is handed from stage to stage many times.
+// Clones share the text: a link is handed from stage to stage many times.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 pub struct PageUrl(Arc<Url>);
 
