@@ -136,7 +136,7 @@ impl Filters {
             queries.push(Box::new(RangeQuery::new(from, to)));
         }
         if let Some(most) = self.max_perplexity {
-            if !(most > 0.0) {
+            if most.is_nan() || most <= 0.0 {
                 return Err(QueryError::Perplexity(most.to_string()));
             }
             let most = Bound::Included(Term::from_field_f64(fields.perplexity, most));

@@ -37,23 +37,6 @@ const FETCHED: [&str; 6] = [
 ];
 const PUBLISHED: [&str; 2] = ["published", "date_publish"];
 const LANGUAGES: [&str; 2] = ["declared_language", "lang"];
-/// Columns of texts that are read of tables.
-pub(super) const COLUMNS: [&str; 14] = [
-    "text",
-    "content",
-    "url",
-    "title",
-    "fetched",
-    "timestamp",
-    "date",
-    "published",
-    "modified",
-    "declared_language",
-    "lang",
-    "charset_declared",
-    "charset_used",
-    "mime",
-];
 
 pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
     let archive = path.file_name().unwrap_or_default().to_string_lossy();
@@ -84,11 +67,16 @@ pub(super) fn raw(found: Result<Map<String, Value>, String>, place: Document) ->
     }
 }
 
+/// Takes the number of a line, the bytes read of the file, and the bytes of the line; returns
+/// whether to go on.
+pub(in crate::corpus::build) type EachLine<'e> =
+    &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, BuildError>;
+
 /// Calls `each` with the number of every line, the bytes read of the file, and the bytes of
 /// the line; with none where it is too long. Files may be compressed by gzip or zstd.
 pub(in crate::corpus::build) fn each_line(
     path: &Path,
-    each: &mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, BuildError>,
+    each: EachLine<'_>,
 ) -> Result<(), BuildError> {
     let file = File::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));

@@ -32,7 +32,8 @@ pub(in crate::corpus::build) fn document(
         }
         Raw::Page(page) => match of_page(*page, extractor) {
             Ok(document) => document,
-            Err((known, why)) => {
+            Err(left) => {
+                let (known, why) = *left;
                 let media = Value::Text(why);
                 trace.note("type", media, || "HTML or text".to_owned(), false);
                 known
@@ -84,7 +85,7 @@ fn options(extractor: Extractor) -> Options {
     }
 }
 
-fn of_page(page: Page, extractor: Extractor) -> Result<Document, (Document, String)> {
+fn of_page(page: Page, extractor: Extractor) -> Result<Document, Box<(Document, String)>> {
     let Page {
         url,
         response,
@@ -99,7 +100,7 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, (Document, Stri
         Ok(page) => page,
         Err(error) => {
             let why = media.unwrap_or_else(|| error.to_string());
-            return Err((known, why));
+            return Err(Box::new((known, why)));
         }
     };
     let terms = known.terms.clone().unwrap_or(page.terms);

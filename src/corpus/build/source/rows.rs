@@ -13,9 +13,27 @@ use serde_json::{Map, Value};
 use super::super::BuildError;
 use super::super::document::Document;
 use super::Push;
-use super::lines::{COLUMNS, raw};
+use super::lines::raw;
 use crate::clock::timestamp;
 use crate::fs::IoError;
+
+/// Columns of texts that are read of tables.
+const COLUMNS: [&str; 14] = [
+    "text",
+    "content",
+    "url",
+    "title",
+    "fetched",
+    "timestamp",
+    "date",
+    "published",
+    "modified",
+    "declared_language",
+    "lang",
+    "charset_declared",
+    "charset_used",
+    "mime",
+];
 
 /// Rows that are in memory.
 const ROWS: usize = 256;
