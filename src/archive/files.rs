@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fs::IoError;
+use crate::fs::{IoError, files_beneath};
 
 /// The names of archives end with one of these, and while they grow also in `.open`.
 const ENDINGS: [&str; 8] = [
@@ -39,22 +39,7 @@ pub fn is_text(path: &Path) -> bool {
 ///
 /// [`IoError`] names what cannot be listed.
 pub fn beneath(folder: &Path) -> Result<Vec<PathBuf>, IoError> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
-            let entry = entry.map_err(IoError::at(&folder, "listing"))?;
-            let path = entry.path();
-            let kind = entry.file_type().map_err(IoError::at(&path, "reading"))?;
-            if kind.is_dir() {
-                folders.push(path);
-            } else if is_named(&path) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
+    files_beneath(folder, is_named)
 }
 
 /// The archives that paths name: files whatever their names, and those in folders.

@@ -264,22 +264,11 @@ impl Stored {
             ("year", &self.years),
             ("not readable", &self.unreadable),
         ] {
-            let all = counted.top.iter().map(|(_, n)| n).sum::<u64>() + counted.others;
-            if all == 0 {
-                continue;
+            let table = counted.table(name);
+            if !table.is_empty() {
+                out.push('\n');
+                out.push_str(&table);
             }
-            // Shares with four digits, as the Common Crawl study gives them.
-            let share = |n: u64| format!("{:.4}", n as f64 / all as f64);
-            let row = |name: &str, n: u64| {
-                let name: String = name.chars().take(50).collect();
-                vec![name, count(n), share(n)]
-            };
-            let mut rows: Vec<_> = counted.top.iter().map(|(name, n)| row(name, *n)).collect();
-            if counted.others > 0 {
-                rows.push(row("others", counted.others));
-            }
-            out.push('\n');
-            out.push_str(&table(&[name, "number", "share"], rows));
         }
         let sizes = self.sizes.iter().filter(|(_, n)| *n > 0);
         let rows: Vec<_> = sizes.map(|(name, n)| row(name, *n)).collect();

@@ -1,11 +1,12 @@
 //! The files of a job: opened relative to its folder, so that no path or link leads out
-//! of it ([`beneath`]), and replaced atomically (`atomic`).
+//! of it ([`beneath`]), and replaced atomically (`atomic`). `tracked` reads them with places.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) mod atomic;
 pub mod beneath;
+pub(crate) mod tracked;
 
 /// An operation on a file or a folder that failed.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,30 @@ pub struct IoError {
     pub what: &'static str,
     /// The system's error.
     pub source: io::Error,
+}
+
+/// The files in a folder and in those beneath it that are `wanted`, in the order of their
+/// paths. Links to folders are not followed.
+pub(crate) fn files_beneath(
+    folder: &Path,
+    wanted: impl Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, IoError> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
+            let entry = entry.map_err(IoError::at(&folder, "listing"))?;
+            let path = entry.path();
+            let kind = entry.file_type().map_err(IoError::at(&path, "reading"))?;
+            if kind.is_dir() {
+                folders.push(path);
+            } else if wanted(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 impl IoError {

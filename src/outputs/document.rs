@@ -5,7 +5,6 @@
 //! position in the log, and a takedown removes a page without decompressing the others.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +18,7 @@ use super::segments::Naming;
 use super::{OutputError, TextPlace};
 use crate::fs::IoError;
 use crate::fs::beneath;
+use crate::fs::tracked::Tracked;
 use crate::page::Terms;
 use crate::sanitize;
 
@@ -57,7 +57,7 @@ impl Output for DocumentLines {
                 Err(OutputError::Document { at, .. }) => (at, None),
                 Err(error) => return Err(error),
             };
-            let bytes = segment.from.at - from;
+            let bytes = segment.from.at() - from;
             done.copy(&mut raw, path, settled, from, out)?;
             settled = from + bytes;
             let read = match read {
@@ -101,9 +101,6 @@ const NAMING: Naming = Naming::Numbered(".jsonl.zst");
 /// The longest line that is read, in bytes. A page's text has at most 2 MiB, and JSON
 /// needs at most six bytes for one.
 const MAX_LINE: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
-
-/// The beginning of every zstd frame (RFC 8878 section 3.1.1).
-const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// A page and its main text. Keys are stable, and only added; absent values are left
 /// out.
@@ -314,7 +311,7 @@ pub struct Documents {
 impl Documents {
     /// How many bytes of the files were read.
     pub fn read_bytes(&self) -> u64 {
-        let open = self.open.as_ref().map_or(0, |open| open.from.at);
+        let open = self.open.as_ref().map_or(0, |open| open.from.at());
         self.before.saturating_add(open)
     }
 }
@@ -345,7 +342,7 @@ impl Iterator for Documents {
                     }));
                 }
                 Ok(None) => {
-                    self.before = self.before.saturating_add(open.from.at);
+                    self.before = self.before.saturating_add(open.from.at());
                     self.open = None;
                 }
                 Err(error) => {
@@ -363,23 +360,20 @@ impl Iterator for Documents {
 #[derive(Debug)]
 struct Segment {
     path: PathBuf,
-    from: Counted,
+    from: Tracked,
 }
 
 impl Segment {
     fn open(path: PathBuf) -> Result<Self, OutputError> {
         let file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
-        let from = Counted {
-            inner: BufReader::with_capacity(1 << 16, file),
-            at: 0,
-        };
+        let from = Tracked::new(file, 0);
         Ok(Self { path, from })
     }
 
     /// The next frame with its position; `None` at the end of the file. The end of the
     /// last file may be incomplete.
     fn frame(&mut self, is_last: bool) -> Result<Option<(u64, Vec<u8>)>, OutputError> {
-        let began = self.from.at;
+        let began = self.from.at();
         let is_end = self.from.fill_buf().map(<[u8]>::is_empty);
         if is_end.map_err(IoError::at(&self.path, "reading"))? {
             return Ok(None);
@@ -418,66 +412,6 @@ fn damaged(path: &Path, at: u64, why: String) -> OutputError {
         path: path.to_owned(),
         at,
         why,
-    }
-}
-
-/// A file that tracks how far it was read.
-#[derive(Debug)]
-struct Counted {
-    inner: BufReader<File>,
-    at: u64,
-}
-
-impl Counted {
-    /// Moves to the next start of a frame after `began`, or to the end; returns whether
-    /// there is one.
-    fn find_frame_after(&mut self, began: u64) -> std::io::Result<bool> {
-        self.at = self.inner.seek(SeekFrom::Start(began.saturating_add(1)))?;
-        let mut met = 0;
-        loop {
-            let buffer = self.inner.fill_buf()?;
-            if buffer.is_empty() {
-                return Ok(false);
-            }
-            let mut used = 0;
-            for byte in buffer {
-                used += 1;
-                // Only the first byte of the magic number can start it again.
-                met = if MAGIC.get(met) == Some(byte) {
-                    met + 1
-                } else {
-                    usize::from(MAGIC.first() == Some(byte))
-                };
-                if met == MAGIC.len() {
-                    break;
-                }
-            }
-            self.consume(used);
-            if met == MAGIC.len() {
-                let start = self.at - MAGIC.len() as u64;
-                self.at = self.inner.seek(SeekFrom::Start(start))?;
-                return Ok(true);
-            }
-        }
-    }
-}
-
-impl Read for Counted {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.inner.read(into)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-impl BufRead for Counted {
-    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.inner.consume(amount);
-        self.at += amount as u64;
     }
 }
 

@@ -6,7 +6,7 @@ use super::document::Document;
 use super::output::{Column, pattern};
 use super::plan::{Format, Plan};
 use super::{Built, COPIES, REMOVED};
-use crate::corpus::export::parts::{self, NameCounts, Said, count, table};
+use crate::corpus::export::parts::{self, NameCounts, Said, count};
 
 /// Figures of the documents.
 #[derive(Default)]
@@ -85,26 +85,10 @@ pub(super) fn write(
     );
     parts::reading(out, &snippet)?;
     formats(out, plan)?;
-    table(
+    parts::origins(
         out,
-        "Sources",
-        "host of the page",
-        "documents",
-        &tally.hosts,
-    )?;
-    table(
-        out,
-        "Languages",
-        "as recognised",
-        "documents",
-        &tally.languages,
-    )?;
-    table(
-        out,
-        "Years",
+        (&tally.hosts, &tally.languages, &tally.years),
         "published, else fetched",
-        "documents",
-        &tally.years,
     )?;
     let asking = columns.iter().filter(|column| column.consent);
     let asking = asking.map(|column| &*column.name);

@@ -194,6 +194,17 @@ pub(in crate::corpus) fn table(
     writeln!(out)
 }
 
+/// The tables of hosts, languages and years of documents; `dated` says what the years are of.
+pub(in crate::corpus) fn origins(
+    out: &mut dyn Write,
+    (hosts, languages, years): (&NameCounts, &NameCounts, &NameCounts),
+    dated: &str,
+) -> io::Result<()> {
+    table(out, "Sources", "host of the page", "documents", hosts)?;
+    table(out, "Languages", "as recognised", "documents", languages)?;
+    table(out, "Years", dated, "documents", years)
+}
+
 /// A string from the web as a code span in a cell of a table: in one line, and with
 /// nothing that ends the span or the cell.
 fn code(text: &str) -> String {

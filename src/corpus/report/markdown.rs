@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::sections::{self, Section, Table};
+use super::sections::{self, Section, Table, count};
+use super::tally::Counted;
 use super::{Figures, Passage, Report, Verdict};
 use crate::sanitize;
 
@@ -111,6 +112,35 @@ fn plain(text: &str) -> String {
     plain.replace("://", "\\://").replace("www.", "www\\.")
 }
 
+impl Counted {
+    /// A table with shares for a terminal; empty where nothing was counted. Shares have four
+    /// digits, as the Common Crawl study gives them.
+    pub(in crate::corpus) fn table(&self, name: &str) -> String {
+        let all = self.top.iter().map(|(_, n)| n).sum::<u64>() + self.others;
+        if all == 0 {
+            return String::new();
+        }
+        let row = |name: &str, n: u64| {
+            let name: String = name.chars().take(50).collect();
+            vec![name, count(n), share(n, all)]
+        };
+        let mut rows: Vec<_> = self.top.iter().map(|(name, n)| row(name, *n)).collect();
+        if self.others > 0 {
+            rows.push(row("others", self.others));
+        }
+        let head = [name, "number", "share"].map(str::to_owned).to_vec();
+        on_terminal(&Table { head, rows })
+    }
+}
+
+/// A share with four digits; 0 of nothing.
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "0.0000".to_owned(),
+        whole => format!("{:.4}", part as f64 / whole as f64),
+    }
+}
+
 /// A table with columns of equal width, the first to the left and the others to the right.
 pub(in crate::corpus) fn on_terminal(table: &Table) -> String {
     let mut out = String::new();
@@ -153,5 +183,54 @@ impl Report {
             out.push_str(&on_terminal(&table));
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The published shares of the study of the Common Crawl of 2012. Its rows of encodings
+    /// add up to 3,827,166,288, but its shares are of a total of about 3.829 thousand
+    /// millions, which is used here.
+    #[test]
+    fn published_shares_follow_from_published_counts() {
+        const ALL: u64 = 3_829_000_000;
+        let encodings = [
+            ("utf-8", 1_866_333_314, "0.4874"),
+            ("unknown", 1_647_477_248, "0.4303"),
+            ("iso-8859-1", 229_671_038, "0.0600"),
+            ("windows-1251", 26_798_707, "0.0070"),
+            ("iso-8859-2", 10_088_397, "0.0026"),
+            ("iso-8859-15", 8_605_343, "0.0022"),
+            ("windows-1256", 5_454_253, "0.0014"),
+            ("shift-jis", 5_289_261, "0.0014"),
+            ("windows-1252", 5_173_227, "0.0014"),
+            ("euc-jp", 4_201_400, "0.0011"),
+            ("others", 18_074_100, "0.0047"),
+        ];
+        let types = [
+            ("text/html", 3_532_930_141, "0.9227"),
+            ("application/pdf", 92_710_175, "0.0242"),
+            ("text/xml", 80_184_383, "0.0209"),
+            ("text/css", 22_872_511, "0.0060"),
+            ("application/x-javascript", 21_198_040, "0.0055"),
+            ("image/jpeg", 14_116_839, "0.0037"),
+            ("application/javascript", 11_548_630, "0.0030"),
+            ("text/plain", 10_713_438, "0.0028"),
+            ("application/msword", 6_648_861, "0.0017"),
+            ("application/xml", 4_999_123, "0.0013"),
+            ("application/rss+xml", 4_200_583, "0.0011"),
+        ];
+        for (name, count, expected) in encodings.into_iter().chain(types) {
+            assert_eq!(share(count, ALL), expected, "{name}");
+        }
+        let sum: u64 = encodings.iter().map(|(_, count, _)| count).sum();
+        assert_eq!(sum, 3_827_166_288);
+        assert_eq!(share(1_866_333_314, sum), "0.4877");
+        // PDF among the pages of universities, and among the news.
+        assert_eq!(share(577_660, 3_838_819), "0.1505");
+        assert_eq!(share(986, 578_482), "0.0017");
+        assert_eq!(share(0, 0), "0.0000");
     }
 }

@@ -1,7 +1,6 @@
 //! The lines of a file of documents with their places: plain, in members of gzip, or in
 //! frames of zstd. The file may still grow: what is not whole yet is left for later.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -9,13 +8,11 @@ use flate2::bufread::GzDecoder;
 
 use super::schema::Place;
 use crate::fs::beneath;
+use crate::fs::tracked::Tracked;
 
 /// The longest line that is read, in bytes. Text of 2 MiB needs at most six times that as
 /// JSON; other corpora have longer texts.
 const MAX_LINE: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
-
-/// The beginning of every zstd frame (RFC 8878 section 3.1.1).
-const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// How a file is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +67,10 @@ pub(super) struct Lines {
 
 /// The file, between parts or within one.
 enum Open {
-    Between(Counted),
-    Plain(Counted),
-    Gzip(BufReader<GzDecoder<Counted>>),
-    Zstd(BufReader<zstd::Decoder<'static, Counted>>),
+    Between(Tracked),
+    Plain(Tracked),
+    Gzip(Box<BufReader<GzDecoder<Tracked>>>),
+    Zstd(BufReader<zstd::Decoder<'static, Tracked>>),
 }
 
 /// What stands at the position.
@@ -97,10 +94,7 @@ impl Lines {
         let packing = Packing::of(name).ok_or(ErrorKind::InvalidInput)?;
         let mut file = beneath::open(folder, name)?;
         file.seek(SeekFrom::Start(from.byte))?;
-        let counted = Counted {
-            inner: BufReader::with_capacity(1 << 16, file),
-            at: from.byte,
-        };
+        let counted = Tracked::new(file, from.byte);
         Ok(Self {
             name: name.to_owned(),
             packing,
@@ -170,7 +164,7 @@ impl Lines {
     fn count(&mut self) {
         self.now.lines += 1;
         match &self.open {
-            Some(Open::Plain(counted)) => self.now.byte = counted.at,
+            Some(Open::Plain(counted)) => self.now.byte = counted.at(),
             _ => self.now.inside += 1,
         }
     }
@@ -185,7 +179,7 @@ impl Lines {
                 }
                 match self.packing {
                     Packing::Plain => Open::Plain(counted),
-                    Packing::Gzip => Open::Gzip(BufReader::new(GzDecoder::new(counted))),
+                    Packing::Gzip => Open::Gzip(Box::new(BufReader::new(GzDecoder::new(counted)))),
                     Packing::Zstd => {
                         let decoder = zstd::Decoder::with_buffer(counted)?.single_frame();
                         Open::Zstd(BufReader::new(decoder))
@@ -202,7 +196,7 @@ impl Lines {
                 Met::Damaged(error) => return Err(error),
                 met => met,
             },
-            Open::Gzip(from) => line(from),
+            Open::Gzip(from) => line(from.as_mut()),
             Open::Zstd(from) => line(from),
             Open::Between(_) => return Ok(None),
         }))
@@ -213,7 +207,7 @@ impl Lines {
         let Some(counted) = self.open.take().map(Open::into_inner) else {
             return Ok(());
         };
-        self.now.byte = counted.at;
+        self.now.byte = counted.at();
         self.now.inside = 0;
         self.skip = 0;
         self.open = Some(Open::Between(counted));
@@ -241,7 +235,7 @@ impl Lines {
         };
         if self.packing == Packing::Zstd {
             counted.find_frame_after(byte)?;
-            self.now.byte = counted.at;
+            self.now.byte = counted.at();
             self.now.inside = 0;
             self.skip = 0;
             self.open = Some(Open::Between(counted));
@@ -254,7 +248,7 @@ impl Lines {
 }
 
 impl Open {
-    fn into_inner(self) -> Counted {
+    fn into_inner(self) -> Tracked {
         match self {
             Self::Between(counted) | Self::Plain(counted) => counted,
             Self::Gzip(from) => from.into_inner().into_inner(),
@@ -293,64 +287,5 @@ fn line(from: &mut impl BufRead) -> Met {
         if end.is_some() {
             return Met::Long;
         }
-    }
-}
-
-/// A file that tracks how far it was read.
-struct Counted {
-    inner: BufReader<File>,
-    at: u64,
-}
-
-impl Counted {
-    /// Moves to the next start of a frame after `began`, or to the end; returns whether
-    /// there is one.
-    fn find_frame_after(&mut self, began: u64) -> io::Result<bool> {
-        self.at = self.inner.seek(SeekFrom::Start(began.saturating_add(1)))?;
-        let mut met = 0;
-        loop {
-            let buffer = self.inner.fill_buf()?;
-            if buffer.is_empty() {
-                return Ok(false);
-            }
-            let mut used = 0;
-            for byte in buffer {
-                used += 1;
-                // Only the first byte of the magic number can start it again.
-                met = if MAGIC.get(met) == Some(byte) {
-                    met + 1
-                } else {
-                    usize::from(MAGIC.first() == Some(byte))
-                };
-                if met == MAGIC.len() {
-                    break;
-                }
-            }
-            self.consume(used);
-            if met == MAGIC.len() {
-                let start = self.at - MAGIC.len() as u64;
-                self.at = self.inner.seek(SeekFrom::Start(start))?;
-                return Ok(true);
-            }
-        }
-    }
-}
-
-impl Read for Counted {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(into)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-impl BufRead for Counted {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.inner.consume(amount);
-        self.at += amount as u64;
     }
 }

@@ -11,7 +11,7 @@ use super::super::document::Document;
 use super::{MAX_BODY, Page, Push, Raw};
 use crate::address::PageUrl;
 use crate::archive::http::Response;
-use crate::fs::IoError;
+use crate::fs::{IoError, files_beneath};
 
 /// Endings of files that are read, and their types.
 const TYPES: [(&str, &str); 6] = [
@@ -34,20 +34,7 @@ fn type_of(path: &Path) -> Option<&'static str> {
 /// The files in a folder and in those beneath it, in the order of their paths. Links to
 /// folders are not followed.
 pub(super) fn beneath(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
-            let entry = entry.map_err(IoError::at(&folder, "listing"))?;
-            let path = entry.path();
-            let kind = entry.file_type().map_err(IoError::at(&path, "reading"))?;
-            if kind.is_dir() {
-                folders.push(path);
-            } else if type_of(&path).is_some() {
-                found.push(path);
-            }
-        }
-    }
+    let found = files_beneath(folder, |path| type_of(path).is_some())?;
     if found.is_empty() {
         let all: Vec<&str> = TYPES.iter().map(|(ending, _)| *ending).collect();
         return Err(BuildError::Source {
@@ -55,7 +42,6 @@ pub(super) fn beneath(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
             why: format!("no file in it ends in one of: {}", all.join(", ")),
         });
     }
-    found.sort();
     Ok(found)
 }
 

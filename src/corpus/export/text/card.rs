@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::super::parts::{self, NameCounts, Said, count, table};
+use super::super::parts::{self, NameCounts, Said, count};
 use super::columns::{self, Column, Sample, TEXT};
 use super::{TextExported, TextFormat, TextRequest, copies, paragraphs, removed, write as formats};
 
@@ -75,21 +75,8 @@ pub(super) fn write(
             formats::INDEX
         )?;
     }
-    table(
-        out,
-        "Sources",
-        "host of the page",
-        "documents",
-        &tally.hosts,
-    )?;
-    table(
-        out,
-        "Languages",
-        "as recognised",
-        "documents",
-        &tally.languages,
-    )?;
-    table(out, "Years", "published", "documents", &tally.years)?;
+    let counts = (&tally.hosts, &tally.languages, &tally.years);
+    parts::origins(out, counts, "published")?;
     on_topic(out, tally)?;
     let asking = columns.iter().filter(|c| c.consent).map(|c| c.name);
     tally
