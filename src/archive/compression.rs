@@ -92,61 +92,88 @@ impl Compression {
         [&DICTIONARY.to_le_bytes(), &length.to_le_bytes(), &bytes[..]].concat()
     }
 
-    /// A record compressed by itself. It contains no time, so equal records give equal
-    /// bytes. `is_compressed` tells that most of it was compressed already.
-    pub(super) fn packed(&self, record: &[u8], is_compressed: bool) -> Vec<u8> {
+    /// A record compressed by itself, given in parts, because bodies are too long to be
+    /// copied behind their heads. It contains no time, so equal records give equal bytes.
+    /// `is_compressed` tells that most of it was compressed already.
+    pub(super) fn packed(&self, record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
         match self {
             Self::Gzip => member(record, is_compressed),
-            Self::Zstd(dictionary) => frame(record, dictionary.as_ref()),
+            Self::Zstd(dictionary) => frame(&record.concat(), dictionary.as_ref()),
         }
     }
 }
 
 /// A member of gzip (RFC 1952).
-fn member(record: &[u8], is_compressed: bool) -> Vec<u8> {
+fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
+    let length: usize = record.iter().map(|part| part.len()).sum();
     let room = if is_compressed {
-        record.len() + record.len() / 1_000
+        length + length / 1_000
     } else {
-        record.len() / 3
+        length / 3
     };
     let mut member = Vec::with_capacity(room + 64);
     // Deflate, no flags, no time, no further hints, an unknown system.
     member.extend_from_slice(&[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]);
     if is_compressed {
-        store(record, &mut member);
+        store(record, length, &mut member);
     } else {
         deflate(record, &mut member);
     }
     let mut crc = Crc::new();
-    crc.update(record);
+    record.iter().for_each(|part| crc.update(part));
     member.extend_from_slice(&crc.sum().to_le_bytes());
     member.extend_from_slice(&crc.amount().to_le_bytes());
     member
 }
 
-fn store(record: &[u8], to: &mut Vec<u8>) {
-    let mut blocks = record.chunks(STORED).peekable();
-    while let Some(block) = blocks.next() {
-        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
-        to.push(u8::from(blocks.peek().is_none()));
-        to.extend_from_slice(&length.to_le_bytes());
-        to.extend_from_slice(&(!length).to_le_bytes());
-        to.extend_from_slice(block);
+fn store(record: &[&[u8]], length: usize, to: &mut Vec<u8>) {
+    let mut left = length;
+    // How much of the open block is still to come.
+    let mut open = 0;
+    for part in record {
+        let mut part = *part;
+        while !part.is_empty() {
+            if open == 0 {
+                open = left.min(STORED);
+                left -= open;
+                let bytes = u16::try_from(open).unwrap_or(u16::MAX);
+                to.push(u8::from(left == 0));
+                to.extend_from_slice(&bytes.to_le_bytes());
+                to.extend_from_slice(&(!bytes).to_le_bytes());
+            }
+            let (now, rest) = part.split_at(part.len().min(open));
+            to.extend_from_slice(now);
+            open -= now.len();
+            part = rest;
+        }
     }
 }
 
-fn deflate(record: &[u8], to: &mut Vec<u8>) {
+fn deflate(record: &[&[u8]], to: &mut Vec<u8>) {
     DEFLATE.with_borrow_mut(|deflate| {
         deflate.reset();
-        loop {
-            let read = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
-            let rest = record.get(read..).unwrap_or_default();
-            to.reserve(rest.len() / 3 + 1_024);
-            // Compressing in memory does not fail.
-            match deflate.compress_vec(rest, to, FlushCompress::Finish) {
-                Ok(Status::Ok | Status::BufError) => {}
-                Ok(Status::StreamEnd) | Err(_) => return,
+        let mut before = 0;
+        for (at, part) in record.iter().enumerate() {
+            let is_last = at + 1 == record.len();
+            let flush = if is_last {
+                FlushCompress::Finish
+            } else {
+                FlushCompress::None
+            };
+            loop {
+                let read = usize::try_from(deflate.total_in() - before).unwrap_or(usize::MAX);
+                let rest = part.get(read..).unwrap_or_default();
+                if rest.is_empty() && !is_last {
+                    break;
+                }
+                to.reserve(rest.len() / 3 + 1_024);
+                // Compressing in memory does not fail.
+                match deflate.compress_vec(rest, to, flush) {
+                    Ok(Status::Ok | Status::BufError) => {}
+                    Ok(Status::StreamEnd) | Err(_) => return,
+                }
             }
+            before = deflate.total_in();
         }
     });
 }

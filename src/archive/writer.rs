@@ -243,10 +243,9 @@ fn packed(mut head: String, block: &[&[u8]], by: &Compression, is_compressed: bo
     field(&mut head, "WARC-Block-Digest", &sha1(&digest.finalize()));
     field(&mut head, "Content-Length", &length.to_string());
     head.push_str("\r\n");
-    let mut record = Vec::with_capacity(head.len() + length + 4);
-    record.extend_from_slice(head.as_bytes());
-    block.iter().for_each(|part| record.extend_from_slice(part));
-    record.extend_from_slice(b"\r\n\r\n");
+    let mut record = vec![head.as_bytes()];
+    record.extend(block);
+    record.push(b"\r\n\r\n");
     by.packed(&record, is_compressed)
 }
 

@@ -212,6 +212,8 @@ impl<P: Send + 'static> Journey<P> {
             let packed = |wire| Packed::of(task.url.as_str(), wire, &compression);
             let exchange = exchange.map(|wire| Box::new(packed(wire)));
             let body = plain(&task, fetched, wire.as_deref());
+            // As long as the body that is processed now.
+            drop(wire);
             let result = body.map(|fetched| {
                 let bytes = fetched.body.len() as u64;
                 (bytes, processor(&task, fetched))
