@@ -36,7 +36,7 @@ const FALSE_POSITIVES: f64 = 0.002;
 const RECENT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The same for what belongs to them.
-const OWNED_BYTES: u64 = if cfg!(test) { 200_000 } else { 8 * 1024 * 1024 };
+const OWNED_BYTES: u64 = if cfg!(test) { 200_000 } else { 4 * 1024 * 1024 };
 
 /// Approximate overhead of an entry, in bytes.
 const ENTRY_OVERHEAD: u64 = 100;

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_0
 const WRITES: usize = if cfg!(test) { 50 } else { 12_000 };
 /// The most bytes that are gathered: a write usually has 150, but those of robots.txt files
 /// have half a million.
-const BYTES: usize = 4 << 20;
+const BYTES: usize = 1 << 20;
 /// Writes by their keys; `None` removes a key.
 pub(super) type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
