@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{Read, Take};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::chosen::Chosen;
+use super::files::ArchiveFile;
 use super::http::{Response, ResponseError};
 use super::reader::{Entry, Item, ReadError, Reader};
 use super::record::{Kind, Record, Spot, Spots};
@@ -49,7 +50,7 @@ pub struct Capture {
 /// The responses of some files, by address.
 #[derive(Debug)]
 pub struct Captures {
-    files: Vec<PathBuf>,
+    files: Vec<ArchiveFile>,
     /// By the hash of the address, and for each address in the order of the files.
     places: Vec<(u64, u64)>,
     spots: Spots,
@@ -76,10 +77,13 @@ impl Captures {
     ///
     /// [`CapturesError`] names the file.
     pub fn of(files: Vec<PathBuf>) -> Result<Self, CapturesError> {
+        Self::of_files(files.into_iter().map(ArchiveFile::whole).collect())
+    }
+
+    fn of_files(files: Vec<ArchiveFile>) -> Result<Self, CapturesError> {
         let mut bytes = 0_u64;
         for file in &files {
-            let about = file.metadata().map_err(IoError::at(file, "opening"))?;
-            bytes = bytes.saturating_add(about.len());
+            bytes = bytes.saturating_add(file.length()?);
         }
         let step = Mutex::new(Step::begin("bytes indexed", Some(bytes)));
         let found = Mutex::new(Vec::new());
@@ -148,7 +152,7 @@ impl Captures {
     ///
     /// [`CapturesError`] names the file.
     pub fn of_chosen(chosen: Chosen) -> Result<Self, CapturesError> {
-        let mut all = Self::of(chosen.files.clone())?;
+        let mut all = Self::of_files(chosen.files.clone())?;
         let Self { places, spots, .. } = &mut all;
         places.retain(|(_, packed)| spots.unpack(*packed).is_some_and(|spot| chosen.has(spot)));
         all.chosen = chosen;
@@ -170,7 +174,7 @@ impl Captures {
     }
 
     /// The files, in their order.
-    pub fn files(&self) -> &[PathBuf] {
+    pub fn files(&self) -> &[ArchiveFile] {
         &self.files
     }
 
@@ -282,19 +286,16 @@ impl Captures {
     fn with<T>(
         &self,
         spot: Spot,
-        each: impl Fn(&mut Entry<'_, File>) -> Result<T, CapturesError>,
+        each: impl Fn(&mut Entry<'_, Take<File>>) -> Result<T, CapturesError>,
     ) -> Result<Option<T>, CapturesError> {
         let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
-        let Some(path) = self.files.get(at) else {
+        let Some(file) = self.files.get(at) else {
             return Ok(None);
         };
         // A zstd dictionary and the version of an ARC stand at the beginning of a file. Where
         // a record needs them, the file is read from there.
         for from in [spot.offset, 0] {
-            let mut file = File::open(path).map_err(IoError::at(path, "opening"))?;
-            file.seek(SeekFrom::Start(from))
-                .map_err(IoError::at(path, "reading"))?;
-            let mut reader = Reader::new(file, path);
+            let mut reader = Reader::new(file.open(from)?, file.name());
             while let Some(item) = reader.next_item()? {
                 let mut entry = match item {
                     Item::Record(entry) => entry,
@@ -353,9 +354,13 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Reads one file.
-fn scan(path: &Path, number: u32, mut told: impl FnMut(u64)) -> Result<Found, CapturesError> {
+fn scan(
+    file: &ArchiveFile,
+    number: u32,
+    mut told: impl FnMut(u64),
+) -> Result<Found, CapturesError> {
     let mut found = Found::default();
-    let mut reader = Reader::open(path)?;
+    let mut reader = Reader::new(file.open(0)?, file.name());
     let mut before = 0;
     loop {
         let position = reader.position();

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::files::{self, FilesError};
+use super::files::{self, ArchiveFile, FilesError};
 use super::find::{self, Capture, FindError, folder_of, through_index};
 use super::index::INDEX;
 use super::lookup::BLOCKS;
 use super::lookup::shelf::Folder;
+use super::lookup::wacz::{self, WaczError};
 use super::record::Spot;
 use super::select::Selection;
 
@@ -20,13 +21,16 @@ pub enum ChosenError {
     /// An index cannot be read, or what it names.
     #[error(transparent)]
     Find(#[from] FindError),
+    /// A WACZ cannot be read.
+    #[error(transparent)]
+    Wacz(#[from] WaczError),
 }
 
 /// Archives, and which of their captures are meant.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
     /// The archives.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<ArchiveFile>,
     /// The indexes that were named.
     pub indexes: Vec<PathBuf>,
     /// The places of captures in the files that only indexes name, sorted: 16 bytes each.
@@ -34,8 +38,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// What paths name: files whatever their names, those in folders, and the captures of
-    /// indexes, whose files lie beside them.
+    /// What paths name: files whatever their names, those in folders, the archives in files
+    /// named *.wacz, and the captures of indexes, whose files lie beside them.
     ///
     /// # Errors
     ///
@@ -47,10 +51,17 @@ impl Chosen {
         };
         let (indexes, others): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(is_index);
         let others: Vec<PathBuf> = others.into_iter().cloned().collect();
-        let mut chosen = Self {
-            files: files::listed(&others)?,
-            ..Self::default()
-        };
+        let mut chosen = Self::default();
+        for path in files::listed(&others)? {
+            if !files::is_wacz(&path) {
+                chosen.files.push(ArchiveFile::whole(path));
+                continue;
+            }
+            let parts = wacz::archives(&path)?.into_iter();
+            chosen.files.extend(
+                parts.map(|(name, begin, length)| ArchiveFile::part(&path, &name, begin, length)),
+            );
+        }
         let whole = chosen.files.len();
         for index in indexes {
             chosen.add(index, whole)?;
@@ -73,11 +84,11 @@ impl Chosen {
                 Some(number) => *number,
                 None => {
                     let path = Folder(folder.clone()).path(name);
-                    let path = path.map_err(FindError::from)?;
-                    let known = self.files.iter().position(|file| *file == path);
+                    let file = ArchiveFile::whole(path.map_err(FindError::from)?);
+                    let known = self.files.iter().position(|known| *known == file);
                     let number = known.unwrap_or(self.files.len());
                     if known.is_none() {
-                        self.files.push(path);
+                        self.files.push(file);
                     }
                     numbers.insert(name.to_owned(), number);
                     number

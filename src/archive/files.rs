@@ -1,5 +1,7 @@
-//! Which files are archives, by their names.
+//! Which files are archives, by their names; and archives that are parts of a file.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 use crate::fs::{IoError, files_beneath};
@@ -30,6 +32,78 @@ pub fn is_text(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     name.ends_with(".wet") || name.ends_with(".wet.gz")
+}
+
+/// Whether a file is named as a WACZ.
+pub fn is_wacz(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default();
+    ending.eq_ignore_ascii_case("wacz")
+}
+
+/// An archive: a file, or a part of one, as a WACZ has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveFile {
+    /// Its name; that of a part is the file's with its own behind it.
+    name: PathBuf,
+    path: PathBuf,
+    /// The first byte of the part, and its length.
+    part: Option<(u64, u64)>,
+}
+
+impl ArchiveFile {
+    /// A whole file.
+    pub fn whole(path: PathBuf) -> Self {
+        Self {
+            name: path.clone(),
+            path,
+            part: None,
+        }
+    }
+
+    /// `length` bytes of a file from `begin` on, which have a name there.
+    pub fn part(path: &Path, name: &str, begin: u64, length: u64) -> Self {
+        Self {
+            name: path.join(name),
+            path: path.to_owned(),
+            part: Some((begin, length)),
+        }
+    }
+
+    /// Its name for messages. Only that of a whole file is a path.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// The file that has it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`IoError`] if there is no such file.
+    pub fn length(&self) -> Result<u64, IoError> {
+        if let Some((_, length)) = self.part {
+            return Ok(length);
+        }
+        let about = self.path.metadata();
+        Ok(about.map_err(IoError::at(&self.path, "opening"))?.len())
+    }
+
+    /// Opens it at one of its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`IoError`] if it cannot be opened.
+    pub fn open(&self, at: u64) -> Result<Take<File>, IoError> {
+        let mut file = File::open(&self.path).map_err(IoError::at(&self.path, "opening"))?;
+        let (begin, length) = self.part.unwrap_or((0, u64::MAX));
+        file.seek(SeekFrom::Start(begin.saturating_add(at)))
+            .map_err(IoError::at(&self.path, "reading"))?;
+        Ok(file.take(length.saturating_sub(at)))
+    }
 }
 
 /// The archives in a folder and in those beneath it, in the order of their paths. Links to

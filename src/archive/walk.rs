@@ -1,7 +1,7 @@
 //! The exchanges of some files one after another, each with what the crawler noted of it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::io::Read;
 
 use super::captures::{Capture, Captures, CapturesError, fields, has_answer};
 use super::gap::Gap;
@@ -48,11 +48,11 @@ pub fn walk(
     each: &mut dyn FnMut(Walked) -> bool,
 ) -> Result<(), CapturesError> {
     let mut before = 0_u64;
-    for (number, path) in captures.files().iter().enumerate() {
+    for (number, file) in captures.files().iter().enumerate() {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let after = after.filter(|after| after.file >= number);
         if after.is_none_or(|after| after.file == number) {
-            let mut reader = Reader::open(path)?;
+            let mut reader = Reader::new(file.open(0)?, file.name());
             let mut walk = Walk {
                 captures,
                 number,
@@ -66,8 +66,7 @@ pub fn walk(
                 return Ok(());
             }
         }
-        let about = path.metadata();
-        before = before.saturating_add(about.map_or(0, |about| about.len()));
+        before = before.saturating_add(file.length().unwrap_or(0));
     }
     Ok(())
 }
@@ -87,7 +86,7 @@ struct Walk<'w> {
 
 impl Walk<'_> {
     /// Returns whether to go on.
-    fn through(&mut self, reader: &mut Reader<File>) -> Result<bool, CapturesError> {
+    fn through<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<bool, CapturesError> {
         loop {
             let read = self.before.saturating_add(reader.position());
             match reader.next_item()? {
@@ -115,9 +114,9 @@ impl Walk<'_> {
         }
     }
 
-    fn begin(
+    fn begin<R: Read>(
         &mut self,
-        entry: &mut Entry<'_, File>,
+        entry: &mut Entry<'_, R>,
         spot: Spot,
         read: u64,
     ) -> Result<(), CapturesError> {
@@ -145,7 +144,7 @@ impl Walk<'_> {
     }
 
     /// Takes the fields of a metadata record that belongs to the open exchange.
-    fn note(&mut self, entry: &mut Entry<'_, File>) {
+    fn note<R: Read>(&mut self, entry: &mut Entry<'_, R>) {
         let Some((id, exchange)) = &mut self.open else {
             return;
         };

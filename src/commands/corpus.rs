@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use spoor::address::PageUrl;
 use spoor::corpus::build::plan::Plan;
-use spoor::corpus::build::{self, Built, Cluster, Explained, How, Removed};
+use spoor::corpus::build::{self, Built, Cluster, Explained, How, Removed, Sent};
 use spoor::page::TaskKind;
 use spoor::sanitize;
 use spoor::web::scope::{HostRange, Order, Scope, Takedowns, Target};
@@ -37,7 +37,7 @@ Examples:
     Build {
         /// The plan, in TOML.
         plan: PathBuf,
-        /// Begin anew, whatever was begun or built.
+        /// Start over, whatever was begun or built.
         #[arg(long)]
         fresh: bool,
         /// Only count what each step would remove; write nothing.
@@ -157,6 +157,7 @@ impl Corpus {
                 for url in &taken.urls {
                     println!("  {}", sanitize::shown(url));
                 }
+                taken.sent.iter().for_each(print_sent);
                 Ok(())
             }
         }
@@ -291,6 +292,7 @@ fn print_built(built: &Built, json: bool) -> Result<()> {
             "files": built.files,
             "steps": built.steps,
             "was_there": built.was_there,
+            "sent": built.sent,
         }));
     }
     println!("{:<12}{:>12}{:>12}  why", "step", "read", "left");
@@ -320,11 +322,29 @@ fn print_built(built: &Built, json: bool) -> Result<()> {
         counted(built.files.into())
     );
     if built.was_there {
-        println!("it was built before; --fresh builds it anew");
+        println!("it was built before; --fresh builds it again");
     }
     println!(
         "description: {folder}/README.md; removed: {folder}/{}",
         build::REMOVED
     );
+    built.sent.iter().for_each(print_sent);
     Ok(())
+}
+
+fn print_sent(sent: &Sent) {
+    let Sent {
+        to,
+        files,
+        bytes,
+        kept,
+        deleted,
+    } = sent;
+    println!(
+        "sent to {to}: {} files of {} bytes; {} were there, {} deleted",
+        counted(*files),
+        counted(*bytes),
+        counted(*kept),
+        counted(*deleted)
+    );
 }

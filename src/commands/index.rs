@@ -30,7 +30,7 @@ pub struct Index {
 struct Indexed<'a> {
     documents: u64,
     added: u64,
-    anew: u64,
+    reread: u64,
     damaged: u64,
     damage: &'a [String],
 }
@@ -44,7 +44,7 @@ impl Index {
         indexer.close()?;
         let Updated {
             added,
-            anew,
+            reread,
             damaged,
             ref damage,
             documents,
@@ -53,7 +53,7 @@ impl Index {
             return print_json(&Indexed {
                 documents,
                 added,
-                anew,
+                reread,
                 damaged,
                 damage,
             });

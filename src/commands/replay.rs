@@ -32,8 +32,8 @@ const SHOWN: usize = 10;
 pub struct Replay {
     /// The job's TOML file. Its model must be there already.
     job: PathBuf,
-    /// WARC or ARC files, folders of them, or indexes named *.cdxj or *.idx, of which only
-    /// the captures are taken that they list.
+    /// WARC, ARC or WACZ files, folders of WARC and ARC files, or indexes named *.cdxj or
+    /// *.idx, of which only the captures are taken that they list.
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     from: Vec<PathBuf>,
     /// The folder for the results; by default beside the job's, with `-replay` behind its

@@ -11,11 +11,12 @@
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, archive, outputs, topic, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | archive, report, topic |
+//! | `search` | a full-text index of documents, and a page to search it | archive, build, report, topic |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
-//! and nothing here fetches anything.
+//! and nothing here fetches anything; `build` sends a corpus to a store where its plan names
+//! one.
 
 pub mod agreement;
 pub mod annotate;

@@ -13,6 +13,7 @@ use super::wiring::reader;
 use crate::address::PageUrl;
 use crate::archive::captures::{Captures, CapturesError};
 use crate::archive::chosen::Chosen;
+use crate::archive::files::ArchiveFile;
 use crate::clock::now;
 use crate::config::{Config, Name, Recrawl};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
@@ -323,7 +324,8 @@ fn caps(config: &Config) -> Caps {
 impl Sources {
     fn of(how: &Replay) -> Result<Self, ReplayError> {
         let mut files = Vec::new();
-        for path in how.from.files.iter().chain(&how.from.indexes) {
+        let archives = how.from.files.iter().map(ArchiveFile::path);
+        for path in archives.chain(how.from.indexes.iter().map(PathBuf::as_path)) {
             let read = path.canonicalize().and_then(|file| {
                 let bytes = file.metadata()?.len();
                 Ok(SourceFile { file, bytes })

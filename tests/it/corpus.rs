@@ -1,7 +1,10 @@
 //! `spoor corpus` as a process: jobs and archives, kills, takedowns.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use spoor::lab::Lab;
@@ -111,8 +114,12 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     let index = index.filter(|path| path.extension().is_some_and(|e| e == "cdxj"));
     let index: Vec<PathBuf> = index.collect();
     let of_index = plan("of-index", &format!("selections = {index:?}"));
+    let (archive, wacz) = (job.folder().join("archive"), root.join("job.wacz"));
+    let (archive, wacz) = (archive.to_str().unwrap(), wacz.to_str().unwrap());
+    Ran::of(&mut spoor(&["archive", "pack", archive, "--output", wacz])).good();
+    let of_wacz = plan("of-wacz", "archives = [\"job.wacz\"]");
     let mut all = Vec::new();
-    for plan in [&of_job, &of_warc, &of_index] {
+    for plan in [&of_job, &of_warc, &of_index, &of_wacz] {
         let out = build(plan, &[]).good();
         assert!(out.contains("\n9 documents, "), "{out}");
         let mut found = documents(&plan.with_extension(""));
@@ -124,6 +131,11 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     }
     assert_eq!(all[0], all[1]);
     assert_eq!(all[1], all[2]);
+    // In a WACZ the archive is the same file, and so is every place in it.
+    assert_eq!(
+        documents(&root.join("of-wacz")),
+        documents(&root.join("of-warc"))
+    );
     let stored = &documents(&root.join("of-warc"))[0];
     assert!(stored["offset"].is_u64() && stored["digest"].as_str().unwrap().starts_with("sha1:"));
     assert_eq!(stored["mime"], "text/html");
@@ -163,6 +175,24 @@ fn a_job_and_its_archive_give_the_same_corpus() {
         true
     );
 
+    // The index of a corpus is in use as long as somebody searches it, and goes with it.
+    let of_warc = root.join("of-warc");
+    let on = |command: &str, more: &[&str]| {
+        let arguments = [&[command, of_warc.to_str().unwrap()], more].concat();
+        Ran::of(&mut spoor(&arguments))
+    };
+    let indexed = on("index", &[]).good();
+    assert!(indexed.starts_with("9 documents are indexed"), "{indexed}");
+    let found = on("search", &["--json", "light"]).good();
+    assert!(found.contains("http://b.test/4"), "{found}");
+    let mut page = Live::start(&mut spoor(&[
+        "search",
+        of_warc.to_str().unwrap(),
+        "--serve",
+        "--listen",
+        "127.0.0.1:0",
+    ]));
+    page.first_line();
     let file = job.file();
     let take_down = [
         "takedown",
@@ -170,6 +200,9 @@ fn a_job_and_its_archive_give_the_same_corpus() {
         "--url",
         "http://b.test/4",
     ];
+    let refused = Ran::of(&mut spoor(&take_down)).refused();
+    assert!(refused.contains("`spoor search` or"), "{refused}");
+    page.kill();
     let receipt = Ran::of(&mut spoor(&take_down)).good();
     assert!(
         receipt.contains("1 of ") && receipt.contains("documents of corpora removed"),
@@ -190,8 +223,115 @@ fn a_job_and_its_archive_give_the_same_corpus() {
         }
         assert!(all.keys().any(|path| path.starts_with("parquet")));
     }
+    assert!(on("search", &["light"]).refused().contains("no index yet"));
+    on("index", &[]).good();
+    let found = on("search", &["--json", "light"]).good();
+    assert!(!found.contains("http://b.test/4"), "{found}");
     let refused = build(Path::new(of_job), &["--json"]);
     assert!(refused.status.success() || refused.refused().contains("--fresh"));
+}
+
+/// A server of S3 from PyPI, if a Python of this machine has it, and its address.
+fn s3_server() -> Option<(Live, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = root.join("target/moto/bin/python");
+    let python = if own.is_file() { own } else { "python3".into() };
+    Command::new(&python).arg("--version").output().ok()?;
+    let mut command = Command::new(python);
+    command.arg(root.join("tests/python/s3.py"));
+    let mut live = Live::start(command.stdin(Stdio::null()));
+    let line = live.first_line();
+    line.starts_with("http://").then_some((live, line))
+}
+
+/// An object of a server, if it has it.
+fn object(address: &str, path: &str) -> Option<Vec<u8>> {
+    let to = address.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(to).unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\
+         Authorization: AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, \
+         SignedHeaders=host, Signature=x\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let is_there = answer.starts_with(b"HTTP/1.1 200");
+    is_there.then(|| answer.split_off(end + 4))
+}
+
+/// A corpus is in the store of its plan file by file, also after a second build, and what is
+/// removed here goes there.
+#[test]
+fn a_store_has_the_same_files() {
+    let Some((_server, address)) = s3_server() else {
+        eprintln!(
+            "SKIPPED: no python3 with moto and flask from PyPI; `.ci/run` installs them in \
+             target/moto"
+        );
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let line = |n: usize| {
+        let url = format!("http://a.test/{n}");
+        format!("{}\n", json!({"url": url, "text": some(other(), n * 3, 9)}))
+    };
+    let lines: String = (0..40).map(line).collect();
+    std::fs::write(folder.path().join("in.jsonl"), lines).unwrap();
+    let plan = folder.path().join("plan.toml");
+    let text = "[source]\njsonl = [\"in.jsonl\"]\n[output]\nformats = [\"parquet\", \"tsv\"]\n\
+        shard_bytes = 4000\n";
+    std::fs::write(&plan, text).unwrap();
+    let build = |command: &str, more: &[&str]| {
+        let arguments = [&["corpus", command, plan.to_str().unwrap()], more].concat();
+        let mut command = spoor(&arguments);
+        command.env("AWS_ENDPOINT_URL", &address);
+        command
+            .env("AWS_ACCESS_KEY_ID", "key")
+            .env("AWS_SECRET_ACCESS_KEY", "secret");
+        Ran::of(&mut command)
+    };
+    build("build", &[]).good();
+    // A store that is named later gets the corpus that was built.
+    std::fs::write(&plan, format!("{text}store = \"s3://spoor/corpora/one\"\n")).unwrap();
+    let out = build("build", &["--json"]).good();
+    let out: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["was_there"], true);
+    let local = files(&folder.path().join("plan"));
+    assert_eq!(out["sent"]["files"], local.len());
+    let there = |at: &str| object(&address, &format!("/spoor/corpora/one/{at}"));
+    let is_same = || {
+        let local = files(&folder.path().join("plan"));
+        for (path, bytes) in &local {
+            let name = path.to_str().unwrap();
+            assert!(there(name).as_ref() == Some(bytes), "{name}");
+        }
+        local
+    };
+    let first = is_same();
+    let again: Value = serde_json::from_str(&build("build", &["--json"]).good()).unwrap();
+    assert_eq!(again["sent"]["files"], 0);
+    build("remove", &["--url", "http://a.test/7"]).good();
+    let second = is_same();
+    let gone: Vec<_> = first
+        .keys()
+        .filter(|path| !second.contains_key(*path))
+        .collect();
+    assert!(
+        gone.iter()
+            .all(|path| there(path.to_str().unwrap()).is_none())
+    );
+    let nowhere = format!("{text}store = \"s3://nowhere/x\"\n");
+    std::fs::write(&plan, nowhere).unwrap();
+    let refused = build("build", &[]).refused();
+    assert!(
+        refused.contains("s3://nowhere/x: ") && refused.contains("AWS_"),
+        "{refused}"
+    );
 }
 
 /// Killed wherever it is, it ends with the same bytes.

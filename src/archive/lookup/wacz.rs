@@ -1,13 +1,16 @@
 //! The files in a WACZ, read in parts where they lie: archives are stored in it as they are.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zip::{CompressionMethod, ZipArchive};
 
 use super::shelf::{AnyShelf, Parts, Shelf, ShelfError};
+use crate::archive::files;
+use crate::fs::IoError;
 
 /// The largest file in bytes that is decompressed into memory; only indexes are compressed.
 const MOST: u64 = 256 << 20;
@@ -34,6 +37,12 @@ pub enum WaczError {
          with any ZIP program and name its archives"
     )]
     NoIndex(String),
+    /// It has no archive that can be read where it lies.
+    #[error(
+        "{0}: this WACZ has no WARC file in archive/ that is stored without compression of the \
+         ZIP; unpack it with any ZIP program and name its archives"
+    )]
+    NoArchive(String),
 }
 
 /// A file in the ZIP.
@@ -104,6 +113,42 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczErr
         ..indexes.clone()
     };
     Ok((indexes, (*index).to_owned(), archives))
+}
+
+/// The archives in a WACZ on this machine: the name of each there, its first byte and its
+/// length. Those that the ZIP compresses are told and left out.
+///
+/// # Errors
+///
+/// [`WaczError`] names the file.
+pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
+    let failed = |error| WaczError::Zip {
+        wacz: path.display().to_string(),
+        error,
+    };
+    let file = File::open(path).map_err(IoError::at(path, "opening"));
+    let file = BufReader::new(file.map_err(ShelfError::from)?);
+    let mut zip = ZipArchive::new(file).map_err(failed)?;
+    let mut found = Vec::new();
+    for number in 0..zip.len() {
+        let file = zip.by_index_raw(number).map_err(failed)?;
+        let name = file.name().map_err(failed)?.into_owned();
+        if !name.starts_with("archive/") || !files::is_named(Path::new(&name)) {
+            continue;
+        }
+        match (file.data_start(), file.compression()) {
+            (Some(begin), CompressionMethod::Stored) => found.push((name, begin, file.size())),
+            _ => tracing::warn!(
+                "{}: {name} is left out, because the ZIP compresses it; unpack it",
+                path.display()
+            ),
+        }
+    }
+    if found.is_empty() {
+        return Err(WaczError::NoArchive(path.display().to_string()));
+    }
+    found.sort();
+    Ok(found)
 }
 
 impl Shelf for Wacz {

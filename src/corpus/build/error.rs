@@ -51,8 +51,14 @@ pub enum BuildError {
     /// Another process builds it.
     #[error("{}: another `spoor corpus build` is writing it; wait for that", .0.display())]
     Busy(PathBuf),
+    /// A process reads the corpus that is to be replaced.
+    #[error(
+        "{}: `spoor search` or `spoor index` is reading it; stop that and run this again: what \
+         was done is kept", .0.display()
+    )]
+    Searched(PathBuf),
     /// What was begun is of another plan.
-    #[error("{}: it was begun with {what}; add --fresh to begin anew", path.display())]
+    #[error("{}: it was begun with {what}; add --fresh to start over", path.display())]
     Changed {
         /// The folder.
         path: PathBuf,
@@ -70,7 +76,26 @@ pub enum BuildError {
     /// There is no corpus.
     #[error("{}: no corpus of spoor; build it with `spoor corpus build`", .0.display())]
     Missing(PathBuf),
-    /// The language has no words.
+    /// A store failed.
+    #[error(
+        "{to}: {what} failed: {why}; correct the plan's `store` or AWS_ACCESS_KEY_ID, \
+         AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL, and run this again: what was \
+         sent is not sent again"
+    )]
+    Store {
+        /// The address in the plan.
+        to: String,
+        /// The attempted operation.
+        what: &'static str,
+        /// The problem.
+        why: String,
+    },
+    /// This program was built without stores.
+    #[error(
+        "this spoor was built without S3; leave out `store`, or build spoor with the feature `s3`, which is on by default"
+    )]
+    NoStore,
+    /// This program was built without Parquet.
     #[error(
         "this spoor was built without Parquet; leave it out of `formats`, or build spoor with the feature `parquet`, which is on by default"
     )]

@@ -53,6 +53,7 @@ pub use self::count::StepCount;
 pub use self::error::BuildError;
 pub use self::explain::{Explained, Explanation, explain};
 use self::output::Column;
+pub use self::output::Sent;
 use self::plan::{Plan, Step};
 pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
@@ -73,7 +74,7 @@ pub const MARK: &str = ".spoor-corpus";
 /// How a corpus is built.
 #[derive(Debug, Clone, Default)]
 pub struct How {
-    /// Begins anew, whatever was begun.
+    /// Starts over, whatever was begun.
     pub fresh: bool,
     /// Writes nothing.
     pub dry_run: bool,
@@ -106,6 +107,9 @@ pub struct Built {
     /// Whether it was there before.
     #[serde(skip)]
     pub was_there: bool,
+    /// What was sent to the store of the plan.
+    #[serde(skip)]
+    pub sent: Option<Sent>,
 }
 
 /// Builds the corpus of a plan.
@@ -114,6 +118,10 @@ pub struct Built {
 ///
 /// [`BuildError`]; what was done is kept, and the next call goes on there.
 pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
+    // Before the work, which may take hours.
+    if cfg!(not(feature = "s3")) && plan.output.store.is_some() {
+        return Err(BuildError::NoStore);
+    }
     let mut sources = Sources::of(&plan.source)?;
     let sample = how
         .sample
@@ -123,8 +131,13 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
     if !how.fresh && !how.dry_run && !work::unfinished(&to) && is_corpus(&to) {
         let built = read_mark(&to)?;
         if built.print == print {
+            // It may name another store now.
+            let path = to.join(PLAN);
+            let written = atomic::write(&path, |file| file.write_all(plan.text.as_bytes()));
+            written.map_err(IoError::at(&path, "writing"))?;
             return Ok(Built {
                 was_there: true,
+                sent: sent(plan, how, &to)?,
                 ..built
             });
         }
@@ -158,7 +171,17 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
     }
     let store = run.go()?;
     let Run { place, .. } = run;
-    finish(plan, place, &store, &print)
+    let built = finish(plan, place, &store, &print)?;
+    Ok(Built {
+        sent: sent(plan, how, &to)?,
+        ..built
+    })
+}
+
+/// Sends the corpus to the store of its plan; a sample stays here.
+fn sent(plan: &Plan, how: &How, folder: &Path) -> Result<Option<Sent>, BuildError> {
+    let to = plan.output.store.as_ref().filter(|_| how.sample.is_none());
+    to.map(|to| output::send(folder, to)).transpose()
 }
 
 /// The folder of the corpus.
@@ -175,10 +198,23 @@ fn folder(plan: &Plan, how: &How) -> PathBuf {
 
 /// What tells one build from another.
 fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
-    let all = format!(
-        "{:?}\n{:?}\n{:?}\n{:?}\n{}",
-        plan.source, plan.steps, plan.output, how.sample, sources.print
+    // Where it is sent changes nothing in it.
+    let output = plan::Output {
+        store: None,
+        ..plan.output.clone()
+    };
+    let mut all = format!(
+        "{:?}\n{:?}\n{output:?}\n{:?}\n{}",
+        plan.source, plan.steps, how.sample, sources.print
     );
+    for step in &plan.steps {
+        if let Step::Copies(step) = step {
+            for path in step.against.iter().chain(&step.synonyms) {
+                let size = path.metadata().map_or(0, |about| about.len());
+                all.push_str(&format!("{} {size}\n", path.display()));
+            }
+        }
+    }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
 }
 
@@ -203,6 +239,7 @@ fn built(plan: &Plan, place: &Workplace, print: &str) -> Built {
         print: print.to_owned(),
         measures: measures(plan),
         was_there: false,
+        sent: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::removed::{line, packed};
 use super::source::each_line;
 use super::{
-    BuildError, Built, COPIES, CORPORA, Cluster, PLAN, REMOVED, Removed, card, each_copy,
+    BuildError, Built, COPIES, CORPORA, Cluster, PLAN, REMOVED, Removed, Sent, card, each_copy,
     each_removed, is_corpus, output, read_mark, seal, work,
 };
 use crate::fs::{IoError, atomic, beneath};
@@ -26,6 +26,8 @@ pub struct Taken {
     pub urls: BTreeSet<String>,
     /// Lines on documents that had been removed before.
     pub lines: u64,
+    /// What was sent to the store of the plan.
+    pub sent: Option<Sent>,
 }
 
 /// Lines that are joined to a frame.
@@ -48,8 +50,8 @@ pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, BuildError> {
 }
 
 /// Removes from a corpus all documents whose address is `gone`, and everything that names
-/// one. Where nothing is to be removed, nothing is written. A build that is not finished is
-/// removed whole, as it may have them.
+/// one, also from the store of its plan. Where nothing is to be removed, nothing is written.
+/// A build that is not finished is removed whole, as it may have them.
 ///
 /// # Errors
 ///
@@ -85,10 +87,17 @@ pub fn remove(
         copies += u64::from(gone(&copy.url) || gone(&copy.copy_of_url));
         Ok(true)
     })?;
-    if dry_run || taken.documents + taken.lines + copies == 0 {
+    if dry_run {
         return Ok(taken);
     }
-    rewrite(folder, gone)?;
+    if taken.documents + taken.lines + copies > 0 {
+        rewrite(folder, gone)?;
+    }
+    // Also where nothing is left to be removed here: a store may have failed before.
+    let plan = Plan::load(&folder.join(PLAN))?;
+    if let Some(to) = &plan.output.store {
+        taken.sent = Some(output::send(folder, to)?);
+    }
     Ok(taken)
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value as Json, json};
+
 use super::document::Document;
 use super::plan::{Plan, PlanError};
 use super::*;
@@ -134,6 +136,14 @@ fn wrong_plans_are_refused_by_file_and_key() {
         (
             &format!("{source}[[step]]\nkind = \"quality\""),
             "name `rules`",
+        ),
+        (
+            &format!("{source}[[step]]\nkind = \"consent\"\nobey = [\"robot\"]"),
+            "unknown variant `robot`",
+        ),
+        (
+            &format!("{source}[output]\nstore = \"s3://bucket\""),
+            "output.store: `s3://bucket` is not of the form s3://BUCKET/PATH",
         ),
         (
             &format!(
@@ -451,6 +461,113 @@ fn copies_in_time_by_address_and_of_earlier_corpora() {
         assert!(documents.is_empty());
         assert_eq!(lines.removed()[0].rule, "exact copy");
     }
+}
+
+/// Other numbers and other words for the same hide a copy only from who does not ask.
+#[test]
+fn numbers_and_synonyms_hide_no_copies() {
+    let number = |n: usize| {
+        format!(
+            "{} of {} boats came with {} lamps{}",
+            n * 7,
+            n,
+            n + 3,
+            n % 9
+        )
+    };
+    let first: Vec<String> = (0..60).map(number).collect();
+    let second: Vec<String> = first
+        .iter()
+        .enumerate()
+        .map(|(n, text)| text.replacen(&(n * 7).to_string(), &(n * 9 + 1).to_string(), 1))
+        .collect();
+    let third = first.join(". ").replace("boats", "vessels");
+    let lines = Lines::new(&[
+        ("http://a.test/1", first.join(". ")),
+        ("http://a.test/2", second.join(". ")),
+        ("http://a.test/3", third),
+        ("http://a.test/4", text(0, 30)),
+    ]);
+    let left = |rest: &str| {
+        let (_, documents) = lines.build(&format!("{COPIES_STEP}{rest}"));
+        let last = |url: &str| url.rsplit('/').next().unwrap().to_owned();
+        urls(&documents).into_iter().map(last).collect::<Vec<_>>()
+    };
+    assert_eq!(left("least = 0.9\n"), ["1", "2", "3", "4"]);
+    assert_eq!(
+        left("least = 0.9\nignore_numbers = true\n"),
+        ["1", "3", "4"]
+    );
+    let list = lines.folder.path().join("words.txt");
+    std::fs::write(&list, "boats vessels\nlamp light\n").unwrap();
+    let rest = "least = 0.9\nsynonyms = \"words.txt\"\n";
+    assert_eq!(left(rest), ["1", "2", "4"]);
+    // They are no exact copies, though every word counts as the same.
+    let removed = lines.removed();
+    assert_eq!(
+        (removed[0].rule.as_str(), &removed[0].value),
+        ("near copy", &Value::Number(1.0))
+    );
+    std::fs::write(&list, [0xFF, 0xFE]).unwrap();
+    let how = How {
+        fresh: true,
+        ..How::default()
+    };
+    let refused = build(&lines.plan(&format!("{COPIES_STEP}{rest}")), &how);
+    assert!(refused.unwrap_err().to_string().contains("words.txt"));
+}
+
+/// What an earlier corpus says of its publishers' terms is obeyed in the next one, and its
+/// documents keep their numbers.
+#[test]
+fn terms_and_numbers_of_an_earlier_corpus_are_known() {
+    let lines = Lines::new(&[]);
+    let line = |n: usize, rest: Json| {
+        let mut line = json!({"url": format!("http://a.test/{n}"), "text": text(n * 20, 9)});
+        line.as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
+        format!("{line}\n")
+    };
+    let all = [
+        line(1, json!({"id": "urn:1"})),
+        line(2, json!({"noai": true, "id": "urn:2"})),
+        line(3, json!({"tdm_reservation": true})),
+        line(4, json!({"content_signals": ["search=yes", "ai-train=no"]})),
+    ];
+    std::fs::write(lines.folder.path().join("in.jsonl"), all.concat()).unwrap();
+    let consent = "[[step]]\nkind = \"consent\"\n";
+    let (built, documents) = lines.build(consent);
+    assert_eq!(urls(&documents), ["http://a.test/1"]);
+    assert_eq!(built.steps[1].why["forbidden"], 3);
+    let removed = lines.removed();
+    assert_eq!(removed[0].value.to_string(), "noai (robots)");
+    let (_, documents) = lines.build(&format!("{consent}obey = [\"robots\"]\n"));
+    assert_eq!(documents.len(), 3);
+    let (built, all) = lines.build(&format!("{consent}mark = true\n"));
+    assert_eq!((all.len(), built.steps[1].marked["forbidden"]), (4, 3));
+    // Also through Parquet.
+    #[cfg(feature = "parquet")]
+    {
+        lines.build("[output]\nfolder = \"p\"\nformats = [\"parquet\"]\n");
+        let plan = lines.folder.path().join("again.toml");
+        let source = "[source]\njsonl = [\"p/parquet/00000.parquet\"]\n";
+        std::fs::write(&plan, format!("{source}{consent}")).unwrap();
+        let built = build(&Plan::load(&plan).unwrap(), &How::default()).unwrap();
+        assert_eq!((built.documents, built.steps[1].why["forbidden"]), (1, 3));
+    }
+    std::fs::copy(
+        lines.folder.path().join("in.jsonl"),
+        lines.folder.path().join("e.jsonl"),
+    )
+    .unwrap();
+    lines.build(&format!("{COPIES_STEP}against = [\"e.jsonl\"]\n"));
+    let copies = lines.copies();
+    assert_eq!(
+        (copies[0].copy_of.as_str(), copies[1].copy_of.as_str()),
+        ("urn:1", "urn:2")
+    );
+    assert_ne!(copies[0].id, "urn:1");
 }
 
 #[test]

@@ -206,6 +206,7 @@ pub(super) fn replace(new: &Path, to: &Path) -> Result<(), BuildError> {
     let synced = crate::outputs::sync_folder(new).map_err(std::io::Error::other);
     synced.map_err(IoError::at(new, "writing to the disk"))?;
     may_replace(to)?;
+    let _mark = unread(to)?;
     let old = beside(to, "old")?;
     for is_after in [false, true] {
         if is_corpus(&old) {
@@ -280,6 +281,23 @@ fn may_replace(to: &Path) -> Result<(), BuildError> {
         Err(BuildError::Occupied {
             path: to.to_owned(),
         })
+    }
+}
+
+/// Keeps an earlier corpus from being read while it is replaced.
+///
+/// # Errors
+///
+/// [`BuildError::Searched`] where a process searches or indexes it.
+fn unread(to: &Path) -> Result<Option<File>, BuildError> {
+    let path = to.join(MARK);
+    let Ok(mark) = File::open(&path) else {
+        return Ok(None);
+    };
+    match mark.try_lock() {
+        Ok(()) => Ok(Some(mark)),
+        Err(TryLockError::WouldBlock) => Err(BuildError::Searched(to.to_owned())),
+        Err(TryLockError::Error(error)) => Err(IoError::at(&path, "locking")(error).into()),
     }
 }
 

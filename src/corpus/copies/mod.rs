@@ -27,6 +27,69 @@ pub struct Word {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words(Vec<Word>);
 
+/// Which words count as the same, besides those that differ only in case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Alike {
+    /// By the hash of a word, that of the one which stands for it.
+    synonyms: FxHashMap<u64, u64>,
+    /// All numbers are the same word.
+    numbers: bool,
+}
+
+impl Alike {
+    /// Nothing but, where it is asked for, all numbers.
+    pub fn new(numbers: bool) -> Self {
+        Self {
+            numbers,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the words of a list: a line has words that mean the same, between white space or
+    /// commas. A word in two lines joins them.
+    pub fn add_synonyms(&mut self, list: &str) {
+        for line in list.lines() {
+            let words = line.split(|c: char| c.is_whitespace() || c == ',');
+            let words = words.filter(|word| !word.is_empty());
+            let hashes: Vec<u64> = words
+                .map(|w| xxh3_64(w.to_lowercase().as_bytes()))
+                .collect();
+            let Some(first) = hashes.first().copied() else {
+                continue;
+            };
+            let known = hashes.iter().filter_map(|hash| self.synonyms.get(hash));
+            let mut known: Vec<u64> = known.copied().collect();
+            let all = known.first().copied().unwrap_or(first);
+            known.retain(|other| *other != all);
+            if !known.is_empty() {
+                let joined = self.synonyms.values_mut();
+                joined
+                    .filter(|of| known.contains(of))
+                    .for_each(|of| *of = all);
+            }
+            self.synonyms
+                .extend(hashes.into_iter().map(|hash| (hash, all)));
+        }
+    }
+
+    /// Whether only words that differ in case do.
+    pub fn is_empty(&self) -> bool {
+        self.synonyms.is_empty() && !self.numbers
+    }
+
+    fn hash(&self, lower: &str) -> u64 {
+        let is_number = || {
+            let mut all = lower.chars();
+            all.clone().any(char::is_numeric) && !all.any(char::is_alphabetic)
+        };
+        if self.numbers && is_number() {
+            return xxh3_64(b"0");
+        }
+        let hash = xxh3_64(lower.as_bytes());
+        self.synonyms.get(&hash).copied().unwrap_or(hash)
+    }
+}
+
 /// The same run of words in two texts, by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
@@ -39,12 +102,17 @@ pub struct Passage {
 impl Words {
     /// Splits a text.
     pub fn of(text: &str) -> Self {
+        Self::like(text, &Alike::default())
+    }
+
+    /// Splits a text; some words count as the same.
+    pub fn like(text: &str, alike: &Alike) -> Self {
         let mut lower = String::new();
         let words = text.unicode_word_indices().map(|(from, word)| {
             lower.clear();
             lower.extend(word.chars().flat_map(char::to_lowercase));
             Word {
-                hash: xxh3_64(lower.as_bytes()),
+                hash: alike.hash(&lower),
                 from,
                 to: from + word.len(),
             }

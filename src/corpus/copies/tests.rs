@@ -45,6 +45,23 @@ fn similarity_is_that_of_the_passages() {
 }
 
 #[test]
+fn words_that_mean_the_same_count_as_one() {
+    let mut alike = Alike::new(true);
+    assert!(!alike.is_empty() && Alike::default().is_empty());
+    alike.add_synonyms("Big, large\tHUGE\n\ncar automobile\nhuge vast\nauto car\n");
+    let is_same = |a: &str, b: &str| {
+        let prints = [a, b].map(|text| Words::like(text, &alike).print());
+        prints[0] == prints[1]
+    };
+    assert!(is_same("A big car in 1999.", "a VAST auto, in 3.14"));
+    assert!(is_same("large automobile", "huge car"));
+    assert!(!is_same("a big car", "a red car"));
+    assert!(!is_same("the 5th", "the 6th"));
+    assert!(!is_same("In 1999", "In May"));
+    assert_eq!(Words::like("a b", &Alike::default()), Words::of("a b"));
+}
+
+#[test]
 fn bands_agree_as_often_as_they_should() {
     // Of pairs with the Jaccard similarity s, 14 bands of 8 find 1 - (1 - s^8)^14.
     let mut found = [0; 3];

@@ -260,7 +260,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
     }
     all.extend([
         Column::new("url", Text, "Address of the image.", |s| {
-            text(Some(s.sidecar.url()))
+            some(s.sidecar.url())
         }),
         Column::new(
             "text",
@@ -279,7 +279,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             number(s.image.score)
         }),
         Column::new("page", Text, "Address of the page whose words these are.", |s| {
-            text(Some(s.context.page.as_str()))
+            some(s.context.page.as_str())
         }),
         Column::new("page_title", Text, "Title of that page.", |s| {
             text(s.context.page_title.as_deref())
@@ -390,7 +390,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             Value::Whole(Some(s.image.height.into()))
         }),
         Column::new("format", Text, "Format by the bytes themselves.", |s| {
-            text(Some(&s.image.format))
+            some(&s.image.format)
         }),
         Column::new(
             "animated",
@@ -430,7 +430,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             "sha256",
             Text,
             "SHA-256 of the file, in hexadecimal.",
-            |s| text(Some(s.sidecar.sha256())),
+            |s| some(s.sidecar.sha256()),
         ),
         Column::new(
             "phash",
@@ -442,7 +442,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             "fetched",
             Time,
             "When the image was fetched, in UTC.",
-            |s| text(Some(s.sidecar.fetched())),
+            |s| some(s.sidecar.fetched()),
         ),
     ]);
     let mut consent = vec![Column::new(
@@ -488,8 +488,19 @@ fn caption(texts: &ImageTexts) -> Option<&str> {
     texts.figcaption.as_deref().or(texts.caption.as_deref())
 }
 
-fn text(text: Option<&str>) -> Value {
+/// A text that is there.
+pub(in crate::corpus) fn some(text: &str) -> Value {
+    Value::Text(Some(text.to_owned()))
+}
+
+/// A text that may be absent.
+pub(in crate::corpus) fn text(text: Option<&str>) -> Value {
     Value::Text(text.map(str::to_owned))
+}
+
+/// A whole number that is there.
+pub(in crate::corpus) fn whole(number: u32) -> Value {
+    Value::Whole(Some(number.into()))
 }
 
 fn number(number: f64) -> Value {

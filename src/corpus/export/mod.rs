@@ -13,11 +13,12 @@
 //! decodes.
 //!
 //! Reading order: this file, `columns` (the data of an image), `place` (the folder),
-//! `lines` (imagefolder, JSON lines), `shards` (webdataset), `table` (Parquet), `card`
-//! (README.md), `text` (documents).
+//! `lines` (imagefolder, JSON lines), `shards` (webdataset), `table` (Parquet), `files` (files
+//! of text), `card` (README.md), `text` (documents).
 
 mod card;
 pub(in crate::corpus) mod columns;
+pub(in crate::corpus) mod files;
 mod lines;
 pub(in crate::corpus) mod parts;
 mod place;

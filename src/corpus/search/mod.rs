@@ -6,9 +6,10 @@
 //! - **It follows.** Each run reads what was added since. How far files were read is part of
 //!   each commit, so a kill at any moment costs only what was not committed. A file of which
 //!   the indexed part was changed is read again, and of a file that is gone nothing stays.
-//! - **It keeps no secrets.** A takedown removes the index of a job with the samples; the
-//!   next run makes it again. Where a corpus lost documents, their text is gone from the
-//!   files of the index when the run ends.
+//! - **It keeps no secrets.** A takedown removes the index of a job with the samples, and
+//!   that of a corpus with the old files; the next run makes it again. Where documents of
+//!   another program were removed, their text is gone from the files of the index when the
+//!   run ends.
 //! - A page that was visited again is there once, as it was last.
 //! - A crawl, a build and searches may go on meanwhile.
 //!
@@ -38,8 +39,10 @@ mod tests;
 mod update;
 mod words;
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use crate::corpus::build::MARK;
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};
@@ -81,6 +84,9 @@ pub enum SearchError {
          stop it", .0.display()
     )]
     Busy(PathBuf),
+    /// The corpus is being replaced.
+    #[error("{}: the corpus is being replaced; run this again", .0.display())]
+    Replacing(PathBuf),
     /// The index failed.
     #[error(
         "{}: {why}; free space or correct the permissions; if it is damaged, remove this folder \
@@ -101,6 +107,15 @@ pub enum SearchError {
     /// A file cannot be read.
     #[error("{0}; check the disk and the permissions")]
     Io(#[from] IoError),
+}
+
+/// Held while documents are read.
+#[derive(Debug)]
+pub enum Lock {
+    /// Those of a job.
+    Job(SampleLock),
+    /// Those of a corpus: its mark.
+    Corpus(Option<File>),
 }
 
 /// The folder of a job or of a corpus.
@@ -135,16 +150,26 @@ impl Home {
         &self.folder
     }
 
-    /// Keeps samples from being taken down from a job while they are read.
+    /// Keeps samples from being taken down, and a corpus from being replaced, while they are
+    /// read.
     ///
     /// # Errors
     ///
-    /// [`OutputError::Removing`].
-    pub fn lock(&self) -> Result<Option<SampleLock>, SearchError> {
-        if !self.is_job {
-            return Ok(None);
+    /// [`OutputError::Removing`], [`SearchError::Replacing`].
+    pub fn lock(&self) -> Result<Lock, SearchError> {
+        if self.is_job {
+            return Ok(Lock::Job(outputs::read_samples(&self.folder)?));
         }
-        Ok(Some(outputs::read_samples(&self.folder)?))
+        let path = self.folder.join(MARK);
+        // Documents of another program have none, and nothing is taken down from these.
+        let Ok(mark) = File::open(&path) else {
+            return Ok(Lock::Corpus(None));
+        };
+        match mark.try_lock_shared() {
+            Ok(()) => Ok(Lock::Corpus(Some(mark))),
+            Err(TryLockError::WouldBlock) => Err(SearchError::Replacing(self.folder.clone())),
+            Err(TryLockError::Error(error)) => Err(IoError::at(&path, "locking")(error).into()),
+        }
     }
 
     fn index(&self) -> PathBuf {

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::words;
 
 /// Raised with every change of the fields or of what is kept; an index of another version
-/// is made anew.
+/// is made again.
 pub(super) const VERSION: u32 = 1;
 
 /// What an entry of the index is of.

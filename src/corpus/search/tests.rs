@@ -121,7 +121,7 @@ fn files_of_all_packings_are_followed_while_they_grow() {
         &[&framed[..], &more[..more.len() - 5]].concat(),
     );
     let updated = index(&home());
-    assert_eq!((updated.damaged, updated.anew), (0, 0), "{updated:?}");
+    assert_eq!((updated.damaged, updated.reread), (0, 0), "{updated:?}");
     assert!(all(&home()).is_superset(&(0..11).collect()));
     put(folder.path(), "00002.jsonl.zst", &[framed, more].concat());
     index(&home());
@@ -179,7 +179,7 @@ fn every_beginning_of_a_file_is_indexed_once_it_is_there() {
             put(folder.path(), name, &bytes[..bytes.len() * part / 6]);
             let updated = indexer.run(&AtomicBool::new(false)).unwrap();
             assert_eq!(
-                (updated.damaged, updated.anew),
+                (updated.damaged, updated.reread),
                 (0, 0),
                 "{name}, {part}: {updated:?}"
             );
@@ -200,7 +200,10 @@ fn what_was_removed_from_a_corpus_is_gone_from_the_index() {
     assert_eq!(numbers(&home, &request("quixotic")), [0].into());
     put(folder.path(), "00000.jsonl", lines(1..5).as_bytes());
     let updated = index(&home);
-    assert_eq!((updated.anew, updated.added, updated.documents), (1, 4, 8));
+    assert_eq!(
+        (updated.reread, updated.added, updated.documents),
+        (1, 4, 8)
+    );
     assert!(numbers(&home, &request("quixotic")).is_empty());
     // Nor do its files hold it: each entry is in force.
     let index_of = tantivy::Index::open_in_dir(folder.path().join(FOLDER)).unwrap();
@@ -246,7 +249,7 @@ fn a_page_of_a_job_is_there_as_it_was_last() {
     let new = found("new");
     assert_eq!(new.hits[0].about.bucket.as_deref(), Some("medium"));
     assert!(new.hits[0].about.date_is_fetched);
-    // Also where the earlier file is read anew.
+    // Also where the earlier file is read again.
     put(
         folder.path(),
         "00000.jsonl.zst",
@@ -257,9 +260,9 @@ fn a_page_of_a_job_is_there_as_it_was_last() {
         (found("old").total, found("new").total, found("more").total),
         (0, 1, 1)
     );
-    // What a takedown writes anew has another generation.
+    // What a takedown rewrites has another generation.
     std::fs::write(folder.path().join("generation"), "1").unwrap();
-    assert_eq!((index(&home).anew, found("").total), (1, 2));
+    assert_eq!((index(&home).reread, found("").total), (1, 2));
 }
 
 #[test]
@@ -487,7 +490,7 @@ fn only_one_process_indexes_and_others_search_meanwhile() {
 }
 
 #[test]
-fn an_index_of_another_form_is_made_anew_and_a_damaged_one_told() {
+fn an_index_of_another_form_is_made_again_and_a_damaged_one_told() {
     let (folder, home) = corpus(&lines(0..3));
     index(&home);
     let meta = folder.path().join(FOLDER).join("meta.json");

@@ -33,8 +33,8 @@ const TOLD: usize = 10;
 pub struct Updated {
     /// Documents that were added.
     pub added: u64,
-    /// Files that were read anew because their indexed part was changed, or that are gone.
-    pub anew: u64,
+    /// Files that were read again because their indexed part was changed, or that are gone.
+    pub reread: u64,
     /// Lines and parts of files that could not be read.
     pub damaged: u64,
     /// The first of these, in words.
@@ -137,7 +137,7 @@ impl Indexer {
         let was_removed = generation != self.state.generation;
         if was_removed {
             self.clear(generation)?;
-            updated.anew += 1;
+            updated.reread += 1;
         }
         let files = self.files()?;
         self.forget(&files, &mut updated)?;
@@ -157,7 +157,7 @@ impl Indexer {
             self.rows()?;
         }
         self.commit()?;
-        if updated.anew > 0 {
+        if updated.reread > 0 {
             self.purge()?;
         }
         updated.documents = self.documents()?;
@@ -210,7 +210,7 @@ impl Indexer {
             // An earlier line of an address is there no more if a later file has a newer one.
             // So all files are read in their order.
             self.clear(self.state.generation)?;
-            updated.anew += 1;
+            updated.reread += 1;
             return Ok(());
         }
         for name in gone {
@@ -218,7 +218,7 @@ impl Indexer {
                 .delete_term(Term::from_field_text(self.fields.file, &name));
             self.state.files.remove(&name);
             self.is_changed = true;
-            updated.anew += 1;
+            updated.reread += 1;
         }
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Indexer {
         commit.commit().map(|_| ()).map_err(self.home.failed())
     }
 
-    /// Writes files anew that still hold what was removed from the index.
+    /// Rewrites files that still hold what was removed from the index.
     fn purge(&mut self) -> Result<(), SearchError> {
         let failed = self.home.failed();
         let segments = self.index.searchable_segment_metas().map_err(&failed)?;

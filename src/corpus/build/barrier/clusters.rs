@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::document::Document;
 use super::super::plan::{Copies, Measure};
 use super::super::steps::rounded;
-use crate::corpus::copies::{Words, cosine, of_both, of_shorter, passages};
+use crate::corpus::copies::{Alike, Words, cosine, of_both, of_shorter, passages};
 
 /// The file's name.
 pub const COPIES: &str = "copies.jsonl.zst";
@@ -62,12 +62,14 @@ pub(super) struct Compared {
 
 /// Compares parts of two documents.
 pub(super) fn compare(
-    step: &Copies,
+    (step, alike): (&Copies, &Alike),
     (first, of_first): (&Document, &Range<usize>),
     (second, of_second): (&Document, &Range<usize>),
 ) -> Compared {
-    let a = Words::of(first.text.get(of_first.clone()).unwrap_or_default());
-    let b = Words::of(second.text.get(of_second.clone()).unwrap_or_default());
+    let text = |document: &Document, range: &Range<usize>| {
+        Words::like(document.text.get(range.clone()).unwrap_or_default(), alike)
+    };
+    let (a, b) = (text(first, of_first), text(second, of_second));
     let found = passages(&a, &b, step.words);
     let similarity = match step.measure {
         Measure::Both => of_both(&a, &b, &found),

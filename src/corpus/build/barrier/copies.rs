@@ -31,7 +31,7 @@ use super::clusters::{compare, numbers};
 use super::sweep::Sweep;
 use super::units::{Prints, parts, told, without};
 use super::{Decide, Fate};
-use crate::corpus::copies::Words;
+use crate::corpus::copies::{Alike, Words};
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
 
@@ -52,6 +52,7 @@ pub(super) fn decider(
     store: &Store,
     place: &Workplace,
 ) -> Result<Box<dyn Decide>, BuildError> {
+    let alike = alike(step)?;
     let earlier = earlier(step, number, place)?;
     let mut bands = Bands::create(step, number, place)?;
     let mut units = Units {
@@ -63,10 +64,10 @@ pub(super) fn decider(
         perplexities: Vec::new(),
     };
     if let Some(earlier) = &earlier {
-        sketch(step, earlier, &mut units, &mut bands)?;
+        sketch((step, &alike), earlier, &mut units, &mut bands)?;
         units.earlier = units.firsts.len();
     }
-    sketch(step, store, &mut units, &mut bands)?;
+    sketch((step, &alike), store, &mut units, &mut bands)?;
     let count = u32::try_from(units.prints.len()).map_err(|_| BuildError::Source {
         path: place.path(""),
         why: "more than four billion parts to compare; use a higher level".to_owned(),
@@ -83,6 +84,7 @@ pub(super) fn decider(
     };
     let mut sweep = Sweep {
         step,
+        alike: &alike,
         number,
         units: &units,
         texts: &texts,
@@ -96,11 +98,26 @@ pub(super) fn decider(
     }
     Ok(Box::new(Decisions {
         step: step.clone(),
+        alike,
         units,
         texts,
         leaders,
         led,
     }))
+}
+
+/// The words that count as the same.
+fn alike(step: &Copies) -> Result<Alike, BuildError> {
+    let mut alike = Alike::new(step.ignore_numbers);
+    if let Some(path) = &step.synonyms {
+        let list = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let list = String::from_utf8(list).map_err(|_| BuildError::Source {
+            path: path.clone(),
+            why: "not a text in UTF-8; write words that mean the same in a line".to_owned(),
+        })?;
+        alike.add_synonyms(&list);
+    }
+    Ok(alike)
 }
 
 /// The documents of earlier corpora, in a store of their own.
@@ -124,7 +141,7 @@ fn earlier(step: &Copies, number: usize, place: &Workplace) -> Result<Option<Sto
 
 /// Adds the units of a store.
 fn sketch(
-    step: &Copies,
+    (step, alike): (&Copies, &Alike),
     store: &Store,
     units: &mut Units,
     bands: &mut Bands,
@@ -133,7 +150,7 @@ fn sketch(
     let work = |(file, frames): (u32, Vec<Vec<u8>>)| {
         let read = frames.iter().map(|frame| {
             let document = store.document(file, frame)?;
-            Ok(Prints::of(step, &document))
+            Ok(Prints::of(step, alike, &document))
         });
         read.collect::<Result<Vec<_>, BuildError>>()
     };
@@ -253,6 +270,7 @@ fn candidates(
 /// What was decided.
 struct Decisions {
     step: Copies,
+    alike: Alike,
     units: Units,
     texts: Texts,
     /// By unit, the one that it is a copy of.
@@ -311,7 +329,7 @@ impl Decisions {
         };
         let is_url = self.step.level == Level::Url;
         let own = 0..document.text.len();
-        let compared = compare(&self.step, (document, &own), (&of, &range));
+        let compared = compare((&self.step, &self.alike), (document, &own), (&of, &range));
         let similarity = if is_url { 1.0 } else { compared.similarity };
         document.copy_of = Some(of.id.clone());
         if self.step.keep == Keep::All {

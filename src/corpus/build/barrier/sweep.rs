@@ -13,6 +13,7 @@ use super::super::removed::{line, packed};
 use super::all::{Texts, Units};
 use super::clusters::{Cluster, Compared, compare};
 use super::copies::NONE;
+use crate::corpus::copies::Alike;
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
 
@@ -31,6 +32,7 @@ type Similar = (u32, bool, Vec<(u32, Cluster)>);
 /// The comparison of units with those that stay, in their order.
 pub(super) struct Sweep<'s> {
     pub(super) step: &'s Copies,
+    pub(super) alike: &'s Alike,
     pub(super) number: usize,
     pub(super) units: &'s Units,
     pub(super) texts: &'s Texts,
@@ -146,7 +148,7 @@ impl Sweep<'_> {
                 spans: Vec::new(),
             };
         }
-        let mut compared = compare(self.step, first, second);
+        let mut compared = compare((self.step, self.alike), first, second);
         if is_exact {
             compared.similarity = 1.0;
         }

@@ -9,7 +9,7 @@ use super::super::document::{Document, millis};
 use super::super::plan::{Copies, Level};
 use super::super::steps::Value;
 use crate::address::PageUrl;
-use crate::corpus::copies::Words;
+use crate::corpus::copies::{Alike, Words};
 
 /// What is known of a part of a document.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +32,19 @@ pub(super) struct Prints {
 }
 
 impl Prints {
-    pub(super) fn of(step: &Copies, document: &Document) -> Self {
+    pub(super) fn of(step: &Copies, alike: &Alike, document: &Document) -> Self {
         let part = |range: Range<usize>| {
             let text = document.text.get(range).unwrap_or_default();
             let words = Words::of(text);
             let is_near = step.least < 1.0;
-            let near = || words.bands(step.words, step.bands, step.rows);
+            let near = || {
+                let bands = |words: &Words| words.bands(step.shingle(), step.bands, step.rows);
+                if alike.is_empty() {
+                    bands(&words)
+                } else {
+                    bands(&Words::like(text, alike))
+                }
+            };
             let print = words.print();
             Print {
                 print: (print >> 64) as u64 ^ print as u64,

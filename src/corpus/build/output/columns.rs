@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Map;
 
 use super::super::document::Document;
-use crate::corpus::export::columns::{Kind, TERMS, Value};
+use crate::corpus::export::columns::{Kind, TERMS, Value, some, text, whole};
 use crate::page::Terms;
 use crate::sanitize;
 
@@ -73,25 +73,29 @@ pub(super) fn line(columns: &[Column], document: &Document) -> String {
 /// It is no document.
 pub(in crate::corpus::build) fn of_line(line: &[u8]) -> serde_json::Result<Document> {
     let mut map: Map<String, serde_json::Value> = serde_json::from_slice(line)?;
+    let terms = terms(&map);
+    map.retain(|name, _| TERMS.iter().all(|(term, ..)| term != name));
+    let mut document: Document = serde_json::from_value(serde_json::Value::Object(map))?;
+    document.terms = terms;
+    Ok(document)
+}
+
+/// The terms of use in the columns of a line; `None` where they say nothing.
+pub(in crate::corpus::build) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
     let mut terms = Terms::default();
-    let flag = |value: &Option<serde_json::Value>| value.as_ref().and_then(|v| v.as_bool());
     for (name, ..) in TERMS {
-        let value = map.remove(*name);
-        let is_true = flag(&value) == Some(true);
+        let Some(value) = map.get(*name) else {
+            continue;
+        };
+        let is_true = value.as_bool() == Some(true);
         match *name {
             "noindex" => terms.directives.noindex = is_true,
             "noai" => terms.directives.noai = is_true,
             "noml" => terms.directives.noml = is_true,
-            "tdm_reservation" => terms.tdm_reservation = flag(&value),
-            "tdm_policy" => {
-                terms.tdm_policy = value.as_ref().and_then(|v| v.as_str()).map(str::to_owned);
-            }
+            "tdm_reservation" => terms.tdm_reservation = value.as_bool(),
+            "tdm_policy" => terms.tdm_policy = value.as_str().map(str::to_owned),
             "content_signals" => {
-                let all = value
-                    .as_ref()
-                    .and_then(|v| v.as_array())
-                    .into_iter()
-                    .flatten();
+                let all = value.as_array().into_iter().flatten();
                 let pairs = all.filter_map(|v| v.as_str()?.split_once('='));
                 terms.content_signals = pairs
                     .map(|(signal, says)| (signal.to_owned(), says == "yes"))
@@ -100,21 +104,7 @@ pub(in crate::corpus::build) fn of_line(line: &[u8]) -> serde_json::Result<Docum
             _ => {}
         }
     }
-    let mut document: Document = serde_json::from_value(serde_json::Value::Object(map))?;
-    document.terms = Some(terms).filter(|terms| *terms != Terms::default());
-    Ok(document)
-}
-
-fn some(text: &str) -> Value {
-    Value::Text(Some(text.to_owned()))
-}
-
-fn text(text: Option<&String>) -> Value {
-    Value::Text(text.cloned())
-}
-
-fn whole(number: u32) -> Value {
-    Value::Whole(Some(number.into()))
+    Some(terms).filter(|terms| *terms != Terms::default())
 }
 
 /// The columns, in order. `measures` are the names of what rules of quality measured.
@@ -165,7 +155,7 @@ fn of_text() -> Vec<Column> {
             |d| some(&d.url),
         ),
         Column::new("title", Text, "Title of the page.", |d| {
-            text(d.title.as_ref())
+            text(d.title.as_deref())
         }),
         Column::new(
             "text",
@@ -183,22 +173,22 @@ fn of_text() -> Vec<Column> {
             "date",
             Text,
             "When it was published, else when it was fetched: ISO 8601, as precise as that.",
-            |d| text(d.date.as_ref()),
+            |d| text(d.date.as_deref()),
         ),
         Column::new(
             "published",
             Text,
             "When it was published, as the page states.",
-            |d| text(d.published.as_ref()),
+            |d| text(d.published.as_deref()),
         ),
         Column::new(
             "modified",
             Text,
             "When it was last changed, as the page states.",
-            |d| text(d.modified.as_ref()),
+            |d| text(d.modified.as_deref()),
         ),
         Column::new("fetched", Time, "When it was fetched, in UTC.", |d| {
-            text(d.fetched.as_ref())
+            text(d.fetched.as_deref())
         }),
         Column::new(
             "authors",
@@ -216,7 +206,7 @@ fn of_text() -> Vec<Column> {
             "language",
             Text,
             "Recognised language of the text, as an ISO 639 code.",
-            |d| text(d.language.as_ref()),
+            |d| text(d.language.as_deref()),
         ),
         Column::new(
             "language_certainty",
@@ -228,32 +218,32 @@ fn of_text() -> Vec<Column> {
             "declared_language",
             Text,
             "Language that the page declares.",
-            |d| text(d.declared_language.as_ref()),
+            |d| text(d.declared_language.as_deref()),
         ),
         Column::new(
             "charset_declared",
             Text,
             "Character encoding that is declared.",
-            |d| text(d.charset_declared.as_ref()),
+            |d| text(d.charset_declared.as_deref()),
         ),
         Column::new(
             "charset_used",
             Text,
             "Character encoding by which it was read.",
-            |d| text(d.charset_used.as_ref()),
+            |d| text(d.charset_used.as_deref()),
         ),
         Column::new(
             "mime",
             Text,
             "Media type, where an archive states it.",
-            |d| text(d.mime.as_ref()),
+            |d| text(d.mime.as_deref()),
         ),
         Column::new(
             "extractor",
             Text,
             "What separated the text from the rest of the page: `article`, `density`, or `all` \
              where these left too little.",
-            |d| text(d.extractor.as_ref()),
+            |d| text(d.extractor.as_deref()),
         ),
     ]
 }
@@ -284,13 +274,13 @@ fn of_steps() -> Vec<Column> {
             "bucket",
             Text,
             "`head`, `middle` or `tail` of the documents of its language by perplexity.",
-            |d| text(d.bucket.as_ref()),
+            |d| text(d.bucket.as_deref()),
         ),
         Column::new(
             "copy_of",
             Text,
             "The `id` of the document that it is a copy of.",
-            |d| text(d.copy_of.as_ref()),
+            |d| text(d.copy_of.as_deref()),
         ),
         Column::new(
             "similarity",
@@ -331,7 +321,7 @@ fn of_place() -> Vec<Column> {
     use Kind::{Number, Text, Whole};
     vec![
         Column::new("job", Text, "The job that has it.", |d| {
-            text(d.job.as_ref())
+            text(d.job.as_deref())
         }),
         Column::new(
             "on_topic",
@@ -340,7 +330,7 @@ fn of_place() -> Vec<Column> {
             |d| Value::Number(d.on_topic),
         ),
         Column::new("archive", Text, "The file that it lies in.", |d| {
-            text(d.archive.as_ref())
+            text(d.archive.as_deref())
         }),
         Column::new(
             "offset",
@@ -355,7 +345,7 @@ fn of_place() -> Vec<Column> {
             |d| Value::Whole(d.length),
         ),
         Column::new("digest", Text, "Digest that the record states.", |d| {
-            text(d.digest.as_ref())
+            text(d.digest.as_deref())
         }),
     ]
 }

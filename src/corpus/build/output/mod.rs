@@ -1,8 +1,12 @@
 //! The formats of a corpus. A document is put into all of them at once, so that a corpus is
 //! the same documents in each, in the same order.
 
+#[cfg(feature = "s3")]
+mod bucket;
+#[cfg(not(feature = "s3"))]
+#[path = "no_bucket.rs"]
+mod bucket;
 mod columns;
-mod shards;
 mod vertical;
 
 use std::path::{Path, PathBuf};
@@ -11,13 +15,31 @@ use super::BuildError;
 use super::document::{Document, folded, paragraphs};
 use super::ordered::ordered;
 use super::plan::{Compression, Format, Output};
-pub(super) use columns::{Column, columns, of_line};
-use shards::Shards;
+pub(super) use bucket::send;
+pub(super) use columns::{Column, columns, of_line, terms};
+use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::corpus::export::ExportError;
+use crate::corpus::export::files::{Files, Packing};
 use crate::corpus::export::table::Table;
+use crate::fs::IoError;
 use crate::sanitize;
+
+/// What was sent to a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// The store.
+    pub to: String,
+    /// Files that were sent.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there.
+    pub kept: u64,
+    /// Objects that were deleted, because the corpus has no such file any more.
+    pub deleted: u64,
+}
 
 /// A document in the formats of text.
 struct Rendered {
@@ -38,9 +60,12 @@ pub(super) fn write<T: Send>(
 ) -> Result<u32, BuildError> {
     let mut formats = vec![Format::Jsonl];
     formats.extend(output.formats.iter().filter(|f| **f != Format::Parquet));
-    let mut shards: Vec<Shards> = formats
+    let mut files: Vec<Files> = formats
         .iter()
-        .map(|format| Shards::create(out.join(format.name()), ending(*format), output))
+        .map(|format| {
+            let (folder, packing) = (out.join(format.name()), packing(output.compression));
+            Files::create(folder, ending(*format), packing, output.shard_bytes)
+        })
         .collect::<Result<_, _>>()?;
     let mut table = if output.formats.contains(&Format::Parquet) {
         let names = columns.iter().map(|column| (&*column.name, column.kind));
@@ -61,8 +86,9 @@ pub(super) fn write<T: Send>(
     };
     ordered(feed, work, |rendered: Result<Vec<Rendered>, BuildError>| {
         for Rendered { document, texts } in rendered? {
-            for (shards, text) in shards.iter_mut().zip(&texts) {
-                shards.add(text)?;
+            for (files, text) in files.iter_mut().zip(&texts) {
+                files.begin()?;
+                files.write(&[text.as_bytes()])?;
             }
             if let Some(table) = &mut table {
                 let values = columns.iter().map(|column| column.value(&document));
@@ -72,14 +98,14 @@ pub(super) fn write<T: Send>(
         }
         Ok(())
     })?;
-    let mut files = 0;
-    for shards in shards {
-        files += shards.finish()?;
+    let mut count = 0;
+    for files in files {
+        count += files.finish()?;
     }
     if let Some(table) = table {
-        files += table.finish().map_err(of_table)?;
+        count += table.finish().map_err(of_table)?;
     }
-    Ok(files)
+    Ok(count)
 }
 
 fn of_table(error: ExportError) -> BuildError {
@@ -100,19 +126,32 @@ fn ending(format: Format) -> &'static str {
     }
 }
 
+fn packing(compression: Compression) -> Packing {
+    match compression {
+        Compression::None => Packing::Plain,
+        Compression::Gzip => Packing::Gzip,
+        Compression::Zstd => Packing::Zstd,
+    }
+}
+
 /// The pattern of the files of a format, from the folder of the corpus.
 pub(super) fn pattern(format: Format, compression: Compression) -> String {
-    let packed = match (format, compression) {
-        (Format::Parquet, _) | (_, Compression::None) => "",
-        (_, Compression::Zstd) => ".zst",
-        (_, Compression::Gzip) => ".gz",
+    let packed = match format {
+        Format::Parquet => "",
+        _ => packing(compression).ending(),
     };
     format!("{}/*.{}{packed}", format.name(), ending(format))
 }
 
 /// The files of documents as JSON lines in a corpus, in their order.
 pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
-    shards::files(&folder.join(Format::Jsonl.name()))
+    let folder = folder.join(Format::Jsonl.name());
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
+        files.push(entry.map_err(IoError::at(&folder, "listing"))?.path());
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// A document in a format.

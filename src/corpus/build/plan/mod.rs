@@ -1,6 +1,7 @@
 //! A plan: where the documents come from, the steps in the user's order, and what is written.
 //! `read` reads and checks one.
 
+mod copies;
 mod read;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use std::path::PathBuf;
 use crate::language::Language;
 use crate::page::Extractor;
 use serde::{Deserialize, Serialize};
+
+pub use self::copies::{Copies, Keep, Level, Measure, Window};
 
 /// Why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +66,7 @@ pub struct Plan {
 pub struct Source {
     /// Folders of jobs.
     pub jobs: Vec<PathBuf>,
-    /// WARC, ARC and WET files, or folders of them.
+    /// WARC, ARC, WACZ and WET files, or folders of them but for WACZ.
     pub archives: Vec<PathBuf>,
     /// CDXJ indexes, whose captures are taken.
     pub selections: Vec<PathBuf>,
@@ -85,6 +88,8 @@ pub struct Output {
     pub compression: Compression,
     /// The size in bytes, before compression, at which a file is closed and the next begun.
     pub shard_bytes: u64,
+    /// Where the finished corpus is sent besides, as `s3://BUCKET/PATH`.
+    pub store: Option<String>,
 }
 
 impl Default for Output {
@@ -94,6 +99,7 @@ impl Default for Output {
             formats: Vec::new(),
             compression: Compression::Zstd,
             shard_bytes: 512 << 20,
+            store: None,
         }
     }
 }
@@ -147,6 +153,8 @@ pub enum Compression {
 pub enum Step {
     /// Takes the text out of pages.
     Extract(Extract),
+    /// By what their publishers forbid.
+    Consent(Consent),
     /// By recognised language.
     Language(ByLanguage),
     /// By rules of quality.
@@ -164,6 +172,7 @@ impl Step {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Extract(_) => "extract",
+            Self::Consent(_) => "consent",
             Self::Language(_) => "language",
             Self::Quality(_) => "quality",
             Self::Perplexity(_) => "perplexity",
@@ -187,6 +196,37 @@ impl Default for Extract {
             extractor: Extractor::Article,
         }
     }
+}
+
+/// `kind = "consent"`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Consent {
+    /// What is obeyed, as in the section `[consent]` of a job.
+    pub obey: Vec<Signal>,
+    /// Nothing is removed.
+    pub mark: bool,
+}
+
+impl Default for Consent {
+    fn default() -> Self {
+        Self {
+            obey: vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal],
+            mark: false,
+        }
+    }
+}
+
+/// A way in which publishers reserve the use of their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// `X-Robots-Tag` headers and meta robots.
+    Robots,
+    /// The TDM Reservation Protocol.
+    Tdm,
+    /// `Content-Signal` and `Content-Usage` lines of robots.txt.
+    ContentSignal,
 }
 
 /// `kind = "language"`.
@@ -281,134 +321,6 @@ impl Bucket {
             Self::Middle => "middle",
             Self::Tail => "tail",
         }
-    }
-}
-
-/// `kind = "copies"`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Copies {
-    /// What is compared.
-    pub level: Level,
-    /// How far apart in time two copies may be; any without it.
-    pub window: Option<Window>,
-    /// Which of several copies stays.
-    pub keep: Keep,
-    /// The least similarity of near copies; 1 for exact ones alone.
-    pub least: f64,
-    /// How similarity is measured.
-    pub measure: Measure,
-    /// Words of a shingle, and of the shortest passage that counts as the same.
-    pub words: usize,
-    /// Bands of the sketch by which candidates are found.
-    pub bands: usize,
-    /// Hashes of a band.
-    pub rows: usize,
-    /// Earlier corpora, of which nothing may be a copy.
-    pub against: Vec<PathBuf>,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self {
-            level: Level::Document,
-            window: None,
-            keep: Keep::First,
-            least: 0.8,
-            measure: Measure::Both,
-            words: 5,
-            // 112 hashes, as FineWeb has them, but not in 14 bands of 8: what counts is the
-            // alignment, so candidates may be more. Of texts with a twentieth of their words
-            // changed these find nearly all, and 14 by 8 a third.
-            bands: 28,
-            rows: 4,
-            against: Vec::new(),
-        }
-    }
-}
-
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Whole documents.
-    Document,
-    /// Paragraphs.
-    Paragraph,
-    /// Sentences.
-    Sentence,
-    /// Addresses.
-    Url,
-}
-
-impl Level {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Paragraph => "paragraph",
-            Self::Sentence => "sentence",
-            Self::Url => "url",
-        }
-    }
-
-    /// Whether parts of documents are compared.
-    pub fn is_part(self) -> bool {
-        matches!(self, Self::Paragraph | Self::Sentence)
-    }
-}
-
-/// Which of several copies stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Keep {
-    /// The first in the order of the sources.
-    First,
-    /// The last.
-    Last,
-    /// The one with the most words.
-    Longest,
-    /// The one with the lowest perplexity, by the last step that measured it.
-    Best,
-    /// None of them.
-    None,
-    /// All of them; the copies are marked.
-    All,
-}
-
-/// How similarity is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Measure {
-    /// The share of the words of both that stand in passages which are the same.
-    Both,
-    /// The share of the words of the shorter one.
-    Shorter,
-    /// The cosine of the counts of their words.
-    Cosine,
-}
-
-/// A time between two documents, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Window(pub i64);
-
-impl TryFrom<String> for Window {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let units = [
-            ("h", 3_600_000),
-            ("d", 86_400_000),
-            ("w", 7 * 86_400_000_i64),
-        ];
-        let found = units.iter().find_map(|(unit, millis)| {
-            let number: i64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-            number.checked_mul(*millis).filter(|window| *window > 0)
-        });
-        found.map(Self).ok_or_else(|| {
-            format!("`{text}` is not a time as \"12h\", \"3d\" or \"2w\", with a whole number")
-        })
     }
 }
 

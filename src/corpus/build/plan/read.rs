@@ -88,7 +88,7 @@ impl Plan {
                     step.model = folder.join(&step.model);
                 }
                 Step::Copies(step) => {
-                    let all = step.against.iter_mut();
+                    let all = step.against.iter_mut().chain(&mut step.synonyms);
                     all.for_each(|path| *path = folder.join(&path));
                 }
                 _ => {}
@@ -127,6 +127,16 @@ impl Plan {
         if self.output.shard_bytes == 0 {
             return wrong("output.shard_bytes", "a file needs at least one byte");
         }
+        if let Some(store) = &self.output.store {
+            let path = store
+                .strip_prefix("s3://")
+                .and_then(|rest| rest.split_once('/'));
+            let path = path.map(|(bucket, path)| (bucket, path.trim_matches('/')));
+            if path.is_none_or(|(bucket, path)| bucket.is_empty() || path.is_empty()) {
+                let why = format!("`{store}` is not of the form s3://BUCKET/PATH");
+                return wrong("output.store", &why);
+            }
+        }
         let mut bucketed = 0;
         for (number, step) in self.steps.iter().enumerate() {
             let key = format!("[[step]] {} ({})", number + 1, step.kind());
@@ -141,6 +151,9 @@ impl Plan {
                 Step::Quality(step) => check_quality(step),
                 Step::Copies(step) => check_copies(step),
                 Step::Language(step) => share("least", step.least),
+                Step::Consent(step) if step.obey.is_empty() => {
+                    Err("`obey` is empty; name robots, tdm or content-signal".to_owned())
+                }
                 Step::Mask(step) if step.what.is_empty() => {
                     Err("`what` is empty; name mail, phone or ip".to_owned())
                 }
@@ -153,7 +166,7 @@ impl Plan {
 }
 
 fn step(mut table: toml::Table) -> Result<Step, String> {
-    let kinds = "extract, language, quality, perplexity, copies or mask";
+    let kinds = "extract, consent, language, quality, perplexity, copies or mask";
     let kind = match table.remove("kind") {
         Some(toml::Value::String(kind)) => kind,
         Some(_) => return Err(format!("`kind` is not a text; give {kinds}")),
@@ -164,6 +177,7 @@ fn step(mut table: toml::Table) -> Result<Step, String> {
     }
     Ok(match kind.as_str() {
         "extract" => Step::Extract(of(&kind, table)?),
+        "consent" => Step::Consent(of(&kind, table)?),
         "language" => Step::Language(of(&kind, table)?),
         "quality" => Step::Quality(of(&kind, table)?),
         "perplexity" => Step::Perplexity(of(&kind, table)?),

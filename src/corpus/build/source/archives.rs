@@ -62,7 +62,7 @@ fn raw(captures: &Captures, exchange: Exchange) -> Raw {
         url: url.as_str().to_owned(),
         // The records are dated by when the exchange began.
         fetched: time.or(date).map(timestamp),
-        archive: captures.files().get(at).map(|path| name(path)),
+        archive: captures.files().get(at).map(|file| name(file.name())),
         offset: Some(spot.offset),
         length: Some(length),
         digest,

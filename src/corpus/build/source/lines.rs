@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::super::BuildError;
 use super::super::document::Document;
+use super::super::output;
 use super::{Push, Raw};
 use crate::fs::IoError;
 
@@ -154,8 +155,13 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         }
         _ => Vec::new(),
     };
-    let terms = map.get("terms").filter(|terms| terms.is_object());
+    // Documents of jobs have the terms as an object, those of corpora as columns.
+    let terms = match map.get("terms").filter(|terms| terms.is_object()) {
+        Some(terms) => serde_json::from_value(terms.clone()).ok(),
+        None => output::terms(map),
+    };
     Document {
+        id: text(&["id"]).unwrap_or_default(),
         url: text(&URLS).unwrap_or(place.url),
         fetched: text(&FETCHED),
         published: text(&PUBLISHED),
@@ -169,7 +175,7 @@ fn of(map: &Map<String, Value>, place: Document) -> Document {
         mime: text(&["mime"]),
         authors,
         licences,
-        terms: terms.and_then(|terms| serde_json::from_value(terms.clone()).ok()),
+        terms,
         archive: place.archive,
         offset: place.offset,
         ..Document::default()
@@ -188,7 +194,7 @@ mod tests {
         let lines = concat!(
             "{\"text\":\"One.\",\"url\":\"http://a.test/\",\"title\":\"T\",\"authors\":[\"A\"]}\n",
             "\n",
-            "{\"text\":\"Two.\",\"id\":\"7\",\"metadata\":{\"url\":\"http://b.test/\",\"date\":\"2020\"}}\n",
+            "{\"text\":\"Two.\",\"id\":\"7\",\"noai\":true,\"metadata\":{\"url\":\"http://b.test/\",\"date\":\"2020\"}}\n",
             "{\"content\":\"Three.\",\"warc_headers\":{\"warc-target-uri\":\"http://c.test/\"}}\n",
             "junk\n",
             "{\"text\":7}",
@@ -206,7 +212,10 @@ mod tests {
             let mut found = Vec::new();
             let mut take = |raw: Raw, place: [u64; 3], _| {
                 let told = match raw {
-                    Raw::Text(d) => format!("{} {} {:?}", d.url, d.text, d.title),
+                    Raw::Text(d) => {
+                        let is_asking = d.terms.is_some_and(|terms| terms.directives.noai);
+                        format!("{}{} {} {:?} {is_asking}", d.id, d.url, d.text, d.title)
+                    }
                     Raw::Other(d, rule, ..) => format!("{} {rule}", d.url),
                     Raw::Page(_) => unreachable!(),
                 };
@@ -218,11 +227,11 @@ mod tests {
             assert_eq!(
                 told,
                 [
-                    (0, "http://a.test/ One. Some(\"T\")"),
-                    (2, "http://b.test/ Two. None"),
-                    (3, "http://c.test/ Three. None"),
+                    (0, "http://a.test/ One. Some(\"T\") false"),
+                    (2, "7http://b.test/ Two. None true"),
+                    (3, "http://c.test/ Three. None false"),
                     (4, "a.jsonl#4 damaged"),
-                    (5, "a.jsonl#5  None"),
+                    (5, "a.jsonl#5  None false"),
                 ]
             );
             let mut rest = 0;

@@ -155,7 +155,8 @@ impl Sources {
         if !named.is_empty() {
             let chosen = Chosen::of(&named)?;
             for file in &chosen.files {
-                found.bytes += found.note(file)?;
+                found.note(file.path())?;
+                found.bytes += file.length()?;
             }
             for index in &source.selections {
                 found.note(index)?;
@@ -191,14 +192,22 @@ impl Sources {
         Self::of(&source)
     }
 
-    /// Passes the documents of earlier corpora, some at a time.
+    /// Passes the documents of earlier corpora with the numbers that they have there, some at
+    /// a time.
     pub(super) fn texts(
         &self,
         push: &mut dyn FnMut(Vec<Document>) -> bool,
     ) -> Result<(), BuildError> {
         self.each(Cursor::default(), None, &mut |batch| {
             let texts = batch.items.into_iter().filter_map(|raw| match raw {
-                Raw::Text(document) => Some(document.begin()),
+                Raw::Text(document) => {
+                    let id = document.id.clone();
+                    let begun = document.begin();
+                    Some(Document {
+                        id: if id.is_empty() { begun.id } else { id },
+                        ..begun
+                    })
+                }
                 _ => None,
             });
             push(texts.collect())
@@ -295,7 +304,10 @@ impl Unit {
     fn bytes(&self) -> u64 {
         let size = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
         match self {
-            Self::Archives(chosen, _) => chosen.files.iter().map(size).sum(),
+            Self::Archives(chosen, _) => {
+                let lengths = chosen.files.iter().map(|file| file.length().unwrap_or(0));
+                lengths.sum()
+            }
             Self::Folder(_, files) => files.iter().map(size).sum(),
             Self::Conversions(path) | Self::Lines(path) | Self::Rows(path) => size(path),
             Self::Job(folder) => {

@@ -17,8 +17,9 @@ use super::lines::raw;
 use crate::clock::timestamp;
 use crate::fs::IoError;
 
-/// Columns of texts that are read of tables.
-const COLUMNS: [&str; 14] = [
+/// Columns that are read of tables.
+const COLUMNS: [&str; 23] = [
+    "id",
     "text",
     "content",
     "url",
@@ -33,6 +34,14 @@ const COLUMNS: [&str; 14] = [
     "charset_declared",
     "charset_used",
     "mime",
+    "authors",
+    "licences",
+    "noindex",
+    "noai",
+    "noml",
+    "tdm_reservation",
+    "tdm_policy",
+    "content_signals",
 ];
 
 /// Rows that are in memory.
@@ -48,7 +57,7 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
     let builder = ParquetRecordBatchReaderBuilder::try_new(file);
     let builder = builder.map_err(|error| broken(error.to_string()))?;
     let schema = builder.parquet_schema();
-    // Lists have columns of their own below them, which nobody needs.
+    // A column is a root, whatever it has below it.
     let wanted = schema.root_schema().get_fields().iter().enumerate();
     let wanted = wanted.filter(|(_, field)| COLUMNS.contains(&field.name()));
     let mask = ProjectionMask::roots(schema, wanted.map(|(at, _)| at).collect::<Vec<_>>());
@@ -77,18 +86,33 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
     Ok(())
 }
 
-/// The texts and times of a row.
+/// The texts, lists of texts, flags and times of a row.
 fn map(batch: &RecordBatch, row: usize) -> Map<String, Value> {
     let mut map = Map::new();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        if let Some(text) = cell(column.as_ref(), row) {
-            map.insert(field.name().clone(), Value::String(text));
+        if let Some(value) = value(column.as_ref(), row) {
+            map.insert(field.name().clone(), value);
         }
     }
     map
 }
 
-fn cell(column: &dyn Array, row: usize) -> Option<String> {
+fn value(column: &dyn Array, row: usize) -> Option<Value> {
+    if column.is_null(row) {
+        return None;
+    }
+    if let Some(flags) = column.as_boolean_opt() {
+        return Some(Value::Bool(flags.value(row)));
+    }
+    if let Some(lists) = column.as_list_opt::<i32>() {
+        let list = lists.value(row);
+        let texts = (0..list.len()).filter_map(|at| text(list.as_ref(), at));
+        return Some(Value::Array(texts.map(Value::String).collect()));
+    }
+    text(column, row).map(Value::String)
+}
+
+fn text(column: &dyn Array, row: usize) -> Option<String> {
     if column.is_null(row) {
         return None;
     }

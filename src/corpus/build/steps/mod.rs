@@ -1,6 +1,7 @@
 //! The steps that judge a document by itself: pure, the same document gives the same result.
 
 mod c4;
+mod consent;
 mod language;
 mod mask;
 pub(super) mod measures;
@@ -137,6 +138,7 @@ pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
         // Pages are extracted where they are read.
         Step::Extract(_) | Step::Copies(_) => None,
         Step::Language(step) => Some(Box::new(step.clone())),
+        Step::Consent(step) => Some(Box::new(step.clone())),
         Step::Quality(step) => Some(Box::new(quality::Checks::of(step))),
         Step::Perplexity(step) => Some(Box::new(Meter::load(step)?)),
         Step::Mask(step) => Some(Box::new(mask::Masks::of(step))),

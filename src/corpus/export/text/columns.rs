@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde::{Serialize, Serializer};
 
-use super::super::columns::{Kind, TERMS, Value};
+use super::super::columns::{Kind, TERMS, Value, some, text, whole};
 use crate::outputs::Document;
 use crate::page::Terms;
 
@@ -80,7 +80,7 @@ pub(super) fn columns() -> Vec<Column> {
             some(&s.document.url)
         }),
         Column::new("title", Text, "Title of the page.", |s| {
-            text(s.document.title.as_ref())
+            text(s.document.title.as_deref())
         }),
         Column::new(
             TEXT,
@@ -102,7 +102,7 @@ pub(super) fn columns() -> Vec<Column> {
             "language",
             Text,
             "Recognised language of the text, as an ISO 639 code.",
-            |s| text(s.document.language.as_ref()),
+            |s| text(s.document.language.as_deref()),
         ),
         Column::new(
             "language_certainty",
@@ -114,19 +114,19 @@ pub(super) fn columns() -> Vec<Column> {
             "declared_language",
             Text,
             "Language that the page declares.",
-            |s| text(s.document.declared_language.as_ref()),
+            |s| text(s.document.declared_language.as_deref()),
         ),
         Column::new(
             "published",
             Text,
             "When the page was published, as it states: ISO 8601, as precise as the page.",
-            |s| text(s.document.published.as_ref()),
+            |s| text(s.document.published.as_deref()),
         ),
         Column::new(
             "modified",
             Text,
             "When the page was last changed, as it states, in the same form.",
-            |s| text(s.document.modified.as_ref()),
+            |s| text(s.document.modified.as_deref()),
         ),
         Column::new(
             "authors",
@@ -147,7 +147,7 @@ pub(super) fn columns() -> Vec<Column> {
             "canonical",
             Text,
             "Canonical address that the page declares, if any.",
-            |s| text(s.document.canonical.as_ref()),
+            |s| text(s.document.canonical.as_deref()),
         ),
         Column::new(
             "on_topic",
@@ -177,7 +177,7 @@ pub(super) fn columns() -> Vec<Column> {
             "via",
             Text,
             "Page on which the address was found; absent for seeds.",
-            |s| text(s.document.via.as_ref()),
+            |s| text(s.document.via.as_deref()),
         ),
         Column::new(
             "control",
@@ -226,16 +226,4 @@ pub(super) fn columns() -> Vec<Column> {
     consent.iter_mut().for_each(|column| column.consent = true);
     all.extend(consent);
     all
-}
-
-fn some(text: &str) -> Value {
-    Value::Text(Some(text.to_owned()))
-}
-
-fn text(text: Option<&String>) -> Value {
-    Value::Text(text.cloned())
-}
-
-fn whole(number: u32) -> Value {
-    Value::Whole(Some(number.into()))
 }

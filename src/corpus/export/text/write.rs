@@ -5,9 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
+use super::super::files::{Files, Packing};
 use super::super::table::Table;
 use super::super::{ExportError, SHARD_BYTES};
 use super::columns::{Column, Object, Sample, TEXT};
@@ -17,6 +15,9 @@ use crate::sanitize;
 
 /// The index of the documents in plain text.
 pub(super) const INDEX: &str = "documents.jsonl";
+
+/// The folder of the data files.
+const DATA: &str = "data";
 
 /// Writes one format.
 pub(super) trait Writer {
@@ -37,18 +38,26 @@ pub(super) fn writer(
     Ok(match request.format {
         TextFormat::Parquet => {
             let names = columns.iter().map(|c| (c.name, c.kind));
-            let table = Table::create(folder.join("data"), SHARD_BYTES, names)?;
+            let table = Table::create(folder.join(DATA), SHARD_BYTES, names)?;
             Box::new(Columns { table, columns })
         }
         TextFormat::JsonLines => {
-            let files = Files::create(folder, "jsonl", request.gzip)?;
-            Box::new(JsonLines { files, columns })
+            let packing = if request.gzip {
+                Packing::Gzip
+            } else {
+                Packing::Plain
+            };
+            Box::new(JsonLines {
+                files: Files::create(folder.join(DATA), "jsonl", packing, SHARD_BYTES)?,
+                path: folder.join(DATA),
+                columns,
+            })
         }
         TextFormat::Text => {
             let path = folder.join(INDEX);
             let index = File::create(&path).map_err(IoError::at(&path, "creating"))?;
             Box::new(Plain {
-                files: Files::create(folder, "txt", false)?,
+                files: Files::create(folder.join(DATA), "txt", Packing::Plain, SHARD_BYTES)?,
                 index: BufWriter::new(index),
                 path,
                 columns: columns.into_iter().filter(|c| c.name != TEXT).collect(),
@@ -75,19 +84,21 @@ impl Writer for Columns {
 
 struct JsonLines {
     files: Files,
+    path: PathBuf,
     columns: Vec<Column>,
 }
 
 impl Writer for JsonLines {
     fn add(&mut self, sample: &Sample<'_>) -> Result<(), ExportError> {
         let line = serde_json::to_string(&Object(&self.columns, sample));
-        let line = line.map_err(|e| IoError::at(&self.files.folder, "writing")(e.into()))?;
+        let line = line.map_err(|e| IoError::at(&self.path, "writing")(e.into()))?;
         self.files.begin()?;
-        self.files.write(&[sanitize::json(&line).as_bytes(), b"\n"])
+        let line = sanitize::json(&line);
+        Ok(self.files.write(&[line.as_bytes(), b"\n"])?)
     }
 
     fn finish(self: Box<Self>) -> Result<u32, ExportError> {
-        self.files.finish()
+        Ok(self.files.finish()?)
     }
 }
 
@@ -119,7 +130,7 @@ impl Writer for Plain {
             }
         }
         let row = Row {
-            file,
+            file: format!("{DATA}/{file}"),
             from,
             bytes,
             rest: Object(&self.columns, sample),
@@ -135,7 +146,7 @@ impl Writer for Plain {
         self.index
             .flush()
             .map_err(IoError::at(&self.path, "writing"))?;
-        self.files.finish()
+        Ok(self.files.finish()?)
     }
 }
 
@@ -164,97 +175,6 @@ fn plain(line: &str) -> String {
         c => Some(c),
     };
     line.chars().filter_map(tame).collect()
-}
-
-/// Files of one kind in the folder `data`.
-struct Files {
-    folder: PathBuf,
-    extension: &'static str,
-    gzip: bool,
-    open: Option<(PathBuf, Out)>,
-    begun: u32,
-    /// Bytes of the open file, before they are compressed.
-    bytes: u64,
-}
-
-enum Out {
-    Plain(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
-}
-
-impl Files {
-    fn create(folder: &Path, extension: &'static str, gzip: bool) -> Result<Self, ExportError> {
-        let folder = folder.join("data");
-        std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
-        Ok(Self {
-            folder,
-            extension,
-            gzip,
-            open: None,
-            begun: 0,
-            bytes: 0,
-        })
-    }
-
-    /// Opens a new file if there is none or the last one is full. Returns the name and the
-    /// size of the open file.
-    fn begin(&mut self) -> Result<(String, u64), ExportError> {
-        if self.bytes >= SHARD_BYTES {
-            self.close()?;
-        }
-        let name = |number: u32| {
-            let gz = if self.gzip { ".gz" } else { "" };
-            format!("data/{number:05}.{}{gz}", self.extension)
-        };
-        if self.open.is_some() {
-            return Ok((name(self.begun.saturating_sub(1)), self.bytes));
-        }
-        let name = name(self.begun);
-        let path = self.folder.with_file_name(&name);
-        let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
-        let file = BufWriter::new(file);
-        let out = if self.gzip {
-            Out::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
-        } else {
-            Out::Plain(file)
-        };
-        self.begun = self.begun.saturating_add(1);
-        self.bytes = 0;
-        self.open = Some((path, out));
-        Ok((name, 0))
-    }
-
-    fn write(&mut self, parts: &[&[u8]]) -> Result<(), ExportError> {
-        let Some((path, out)) = &mut self.open else {
-            return Ok(());
-        };
-        for part in parts {
-            let written = match out {
-                Out::Plain(out) => out.write_all(part),
-                Out::Gzip(out) => out.write_all(part),
-            };
-            written.map_err(IoError::at(path, "writing"))?;
-            self.bytes += part.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), ExportError> {
-        let Some((path, out)) = self.open.take() else {
-            return Ok(());
-        };
-        let written = match out {
-            Out::Plain(mut out) => out.flush(),
-            Out::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
-        };
-        written.map_err(IoError::at(&path, "writing"))?;
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<u32, ExportError> {
-        self.close()?;
-        Ok(self.begun)
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,68 @@
+//! Documents by what their publishers forbid.
+
+use super::super::document::Document;
+use super::super::plan::{Consent, Signal};
+use super::{Local, Trace, Value};
+use crate::page::{Obeyed, Use};
+
+impl Local for Consent {
+    fn apply(&self, document: &mut Document, trace: &mut Trace) {
+        let obeys = |signal| self.obey.contains(&signal);
+        let obeyed = Obeyed {
+            robots: obeys(Signal::Robots),
+            tdm: obeys(Signal::Tdm),
+            content_signals: obeys(Signal::ContentSignal),
+        };
+        let terms = document.terms.as_ref();
+        let said = terms.map_or_else(Vec::new, |terms| terms.forbids(Use::Text, &obeyed));
+        let value = Some(said.join(", ")).filter(|said| !said.is_empty());
+        let bound = || "nothing that forbids it".to_owned();
+        trace.note(
+            "forbidden",
+            Value::text(value.as_deref()),
+            bound,
+            said.is_empty(),
+        );
+    }
+
+    fn marks(&self) -> bool {
+        self.mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Terms;
+
+    #[test]
+    fn what_is_forbidden_goes_with_the_words_that_forbid_it() {
+        let mut terms = Terms::default();
+        terms.directives.noai = true;
+        terms.content_signals.insert("ai-train".to_owned(), false);
+        let goes = |step: &Consent, terms: Option<&Terms>| {
+            let mut document = Document {
+                terms: terms.cloned(),
+                ..Document::default()
+            };
+            let mut trace = Trace::default();
+            step.apply(&mut document, &mut trace);
+            trace.broken().map(|broken| broken.value.to_string())
+        };
+        let all = Consent::default();
+        let words = "noai (robots), Content-Signal: ai-train=no";
+        assert_eq!(goes(&all, Some(&terms)).as_deref(), Some(words));
+        assert_eq!(goes(&all, Some(&Terms::default())), None);
+        assert_eq!(goes(&all, None), None);
+        let tdm = Consent {
+            obey: vec![Signal::Tdm],
+            mark: false,
+        };
+        assert_eq!(goes(&tdm, Some(&terms)), None);
+        terms.tdm_reservation = Some(true);
+        assert_eq!(
+            goes(&tdm, Some(&terms)).as_deref(),
+            Some("tdm-reservation: 1")
+        );
+    }
+}

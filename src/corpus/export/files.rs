@@ -1,0 +1,185 @@
+//! Files of text of one size, compressed. A document is never split.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+
+use crate::fs::IoError;
+
+/// A compression of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::corpus) enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    /// What it adds to the name of a file.
+    pub(in crate::corpus) fn ending(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Gzip => ".gz",
+            Self::Zstd => ".zst",
+        }
+    }
+}
+
+/// The files of a format in a folder, with numbers for names.
+pub(in crate::corpus) struct Files {
+    folder: PathBuf,
+    ending: &'static str,
+    packing: Packing,
+    /// The size in bytes, before compression, at which a file is closed.
+    limit: u64,
+    open: Option<(PathBuf, Out)>,
+    begun: u32,
+    /// Bytes of the open file, before compression.
+    bytes: u64,
+}
+
+enum Out {
+    Plain(BufWriter<File>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
+    Zstd(zstd::Encoder<'static, BufWriter<File>>),
+}
+
+impl Out {
+    fn create(path: &Path, packing: Packing) -> Result<Self, IoError> {
+        let file = File::create(path).map_err(IoError::at(path, "creating"))?;
+        let file = BufWriter::new(file);
+        Ok(match packing {
+            Packing::Plain => Self::Plain(file),
+            Packing::Gzip => {
+                let level = flate2::Compression::default();
+                Self::Gzip(Box::new(GzEncoder::new(file, level)))
+            }
+            Packing::Zstd => {
+                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL);
+                Self::Zstd(encoder.map_err(IoError::at(path, "compressing"))?)
+            }
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Plain(out) => out.write_all(bytes),
+            Self::Gzip(out) => out.write_all(bytes),
+            Self::Zstd(out) => out.write_all(bytes),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
+            Self::Zstd(out) => out.finish().and_then(|mut out| out.flush()),
+        }
+    }
+}
+
+impl Files {
+    /// In a folder, which is made.
+    pub(in crate::corpus) fn create(
+        folder: PathBuf,
+        ending: &'static str,
+        packing: Packing,
+        limit: u64,
+    ) -> Result<Self, IoError> {
+        std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+        Ok(Self {
+            folder,
+            ending,
+            packing,
+            limit,
+            open: None,
+            begun: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Begins a document: where the last file is full, in a new one. Returns the name of the
+    /// file, and how many bytes it has.
+    pub(in crate::corpus) fn begin(&mut self) -> Result<(String, u64), IoError> {
+        if self.bytes >= self.limit {
+            self.close()?;
+        }
+        let is_open = self.open.is_some();
+        let number = self.begun.saturating_sub(u32::from(is_open));
+        let name = format!("{number:05}.{}{}", self.ending, self.packing.ending());
+        if !is_open {
+            let path = self.folder.join(&name);
+            let out = Out::create(&path, self.packing)?;
+            self.open = Some((path, out));
+            self.begun = self.begun.saturating_add(1);
+            self.bytes = 0;
+        }
+        Ok((name, self.bytes))
+    }
+
+    /// Adds to the document that was begun.
+    pub(in crate::corpus) fn write(&mut self, parts: &[&[u8]]) -> Result<(), IoError> {
+        let Some((path, out)) = &mut self.open else {
+            return Ok(());
+        };
+        for part in parts {
+            out.write(part).map_err(IoError::at(path, "writing"))?;
+            self.bytes += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), IoError> {
+        let Some((path, out)) = self.open.take() else {
+            return Ok(());
+        };
+        self.bytes = 0;
+        out.finish().map_err(IoError::at(&path, "writing"))?;
+        Ok(())
+    }
+
+    /// Closes the last file, and returns the number of files.
+    pub(in crate::corpus) fn finish(mut self) -> Result<u32, IoError> {
+        self.close()?;
+        Ok(self.begun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_closed_at_their_size_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        for packing in [Packing::Plain, Packing::Gzip, Packing::Zstd] {
+            let to = folder.path().join(format!("a{}", packing.ending()));
+            let mut files = Files::create(to.clone(), "txt", packing, 6).unwrap();
+            let mut places = Vec::new();
+            for text in ["one\n", "two\n", "three\n"] {
+                places.push(files.begin().unwrap());
+                files.write(&[text.as_bytes()]).unwrap();
+            }
+            assert_eq!(files.finish().unwrap(), 2);
+            let name = |n: u32| format!("{n:05}.txt{}", packing.ending());
+            assert_eq!(places, [(name(0), 0), (name(0), 4), (name(1), 0)]);
+            let read = |n: u32| {
+                let bytes = std::fs::read(to.join(name(n))).unwrap();
+                let mut text = String::new();
+                let mut from: Box<dyn std::io::Read> = match packing {
+                    Packing::Plain => Box::new(bytes.as_slice()),
+                    Packing::Gzip => Box::new(flate2::read::GzDecoder::new(bytes.as_slice())),
+                    Packing::Zstd => Box::new(zstd::Decoder::new(bytes.as_slice()).unwrap()),
+                };
+                from.read_to_string(&mut text).unwrap();
+                text
+            };
+            assert_eq!(
+                (read(0), read(1)),
+                ("one\ntwo\n".to_owned(), "three\n".to_owned())
+            );
+        }
+    }
+}
