@@ -36,8 +36,8 @@ pub use read::{RuleError, RuleErrors, parse_fields};
 pub use rule::{Applied, Css, Example, Field, FieldResult, Origin, Page, Rule, Source};
 pub use transform::{FieldValue, Transform};
 pub use tree::Tree;
-pub use watch::{Change, Event, LoggedPage, Seen, Standing, Watch, Watched};
-pub use write::{NewField, NewRule, WriteError, append, remove, replace_selector};
+pub use watch::{Change, Event, LoggedPage, Seen, Standing, Totals, Watch};
+pub use write::{NewExample, NewField, NewRule, WriteError, append, remove, replace_selector};
 pub use xpath::{XPath, XPathError};
 
 use crate::address::PageUrl;
@@ -93,8 +93,12 @@ impl RuleSet {
         rules.any(|rule| rule.is_valid(day) && rule.covers(url))
     }
 
-    /// The first rule that is for the address, the markup and the day of a page.
+    /// The first rule that is for the address, the markup and the day of a page; none for
+    /// a page with more than 10,000 elements side by side, on which selectors are slow.
     pub fn choose(&self, page: &Page<'_>) -> Option<&Rule> {
+        if tree::is_too_wide(page.html) {
+            return None;
+        }
         let mut rules = self.rules.iter();
         rules.find(|rule| rule.is_valid(page.day) && rule.covers(page.url) && rule.fits(page.html))
     }

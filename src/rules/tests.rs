@@ -188,11 +188,11 @@ fn rule_files_are_changed_and_comments_stay() {
             is_date: true,
             required: true,
         }],
-        examples: vec![(
-            "p.html".to_owned(),
-            "https://b.org/1".to_owned(),
-            vec![("date".to_owned(), FieldValue::Text("2018-02-14".to_owned()))],
-        )],
+        examples: vec![NewExample {
+            page: "p.html".to_owned(),
+            url: "https://b.org/1".to_owned(),
+            values: vec![("date".to_owned(), FieldValue::Text("2018-02-14".to_owned()))],
+        }],
     };
     let longer = append(text, &rule).unwrap();
     assert!(longer.starts_with(text), "{longer}");
@@ -346,4 +346,40 @@ fn a_host_that_begins_to_refuse_us_is_told() {
         applied: None,
     });
     assert_eq!(quiet, []);
+}
+
+/// Selectors whose time is the square of the elements side by side, or that look through
+/// many descendants, on the widest page that they are used on and on a deep one.
+#[test]
+fn a_hostile_page_does_not_hold_a_selector_up() {
+    let flat = format!("<body>{}", "<p><b>x</b></p>".repeat(9_900));
+    let deep = format!("<body>{}{}", "<div>".repeat(250), "<p>x".repeat(9_900));
+    let mut all = std::time::Duration::ZERO;
+    for page in [flat, deep] {
+        let html = Html::parse_document(&page);
+        assert!(!tree::is_too_wide(&html));
+        for selector in [
+            "p:nth-child(2n+1)",
+            "p:nth-last-child(3)",
+            "p:nth-last-of-type(3)",
+            "p ~ p ~ x",
+            "* * * * * * * * b:empty",
+            "div div div div div > p > b:empty",
+            "p:has(x)",
+            "p:has(~ x)",
+            "p:not(:has(+ p ~ x))",
+            ":has(* * x)",
+        ] {
+            let css = read::css_of(selector).unwrap();
+            let begun = crate::tests::worked();
+            html.select(&css.selector).count();
+            let took = crate::tests::worked() - begun;
+            println!("{took:?} {selector}");
+            all += took;
+        }
+    }
+    // They take 3 s; without bounds they would take minutes.
+    assert!(all < std::time::Duration::from_secs(30), "{all:?}");
+    let wide = Html::parse_document(&format!("<body>{}", "<p>x".repeat(10_001)));
+    assert!(tree::is_too_wide(&wide));
 }

@@ -163,6 +163,21 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// The most elements within one that selectors are used on: the time of `:nth-child` and of
+/// `:has(~ x)` is the square of their number, 0.2 and 0.4 s for so many.
+const MAX_SIBLINGS: usize = 10_000;
+
+/// Whether an element of the page has too many others right within it.
+pub(super) fn is_too_wide(html: &Html) -> bool {
+    if html.tree.nodes().len() <= MAX_SIBLINGS {
+        return false;
+    }
+    html.tree.nodes().any(|node| {
+        let children = node.children().filter(|child| child.value().is_element());
+        children.take(MAX_SIBLINGS + 1).count() > MAX_SIBLINGS
+    })
+}
+
 /// Appends as much of `text` as there is room for.
 fn push(out: &mut String, text: &str, room: usize) {
     let left = room.saturating_sub(out.len());

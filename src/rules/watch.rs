@@ -291,9 +291,6 @@ pub struct Standing {
     pub fallen: Vec<String>,
 }
 
-/// What the watch counts over all hosts.
-pub type Watched = Totals;
-
 /// Watches all hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Watch {

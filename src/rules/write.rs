@@ -27,8 +27,19 @@ pub struct NewRule {
     pub urls: Vec<String>,
     /// Its fields: name, key of the source, selector, attribute, transforms as TOML.
     pub fields: Vec<NewField>,
-    /// Its examples: page, address, values.
-    pub examples: Vec<(String, String, Vec<(String, FieldValue)>)>,
+    /// Its examples.
+    pub examples: Vec<NewExample>,
+}
+
+/// An example of a rule to be added.
+#[derive(Debug, Clone, Default)]
+pub struct NewExample {
+    /// The file with the markup, from the folder of the rule file.
+    pub page: String,
+    /// Its address.
+    pub url: String,
+    /// The values by field.
+    pub values: Vec<(String, FieldValue)>,
 }
 
 /// A field to be added.
@@ -82,7 +93,7 @@ pub fn append(text: &str, rule: &NewRule) -> Result<String, WriteError> {
     }
     table.insert("field", Item::ArrayOfTables(fields));
     let mut examples = ArrayOfTables::new();
-    for (page, url, values) in &rule.examples {
+    for NewExample { page, url, values } in &rule.examples {
         let mut example = Table::new();
         example.insert("page", value(page));
         example.insert("url", value(url));

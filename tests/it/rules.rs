@@ -143,6 +143,15 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
         "{report}"
     );
 
+    let out = job.folder().with_file_name("report");
+    shown(&["report", file, "--out", out.to_str().unwrap()]);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let report = words.join(" ");
+    let row = "| site.test | 50 % of 44 | 100 % of 44 | 0 | unmatched |";
+    assert!(report.contains(row), "{report}");
+    assert!(report.contains("site.test: a rule matches "), "{report}");
+
     over_the_archive(&job);
 }
 

@@ -7,7 +7,9 @@ use clap::Args;
 use serde_json::json;
 use spoor::address::PageUrl;
 use spoor::corpus::ruled::{self, StoredPage};
-use spoor::rules::{self, FieldValue, NewField, NewRule, Page, Proposal, RuleSet, Wanted};
+use spoor::rules::{
+    self, FieldValue, NewExample, NewField, NewRule, Page, Proposal, RuleSet, Wanted,
+};
 use spoor::sanitize;
 
 use super::super::print_json;
@@ -204,8 +206,11 @@ impl Add {
                 .filter_map(|field| Some((field.name, field.value?)))
                 .collect();
             let name = self.stored_name(nth);
-            rule.examples
-                .push((name, page.url.as_str().to_owned(), values));
+            rule.examples.push(NewExample {
+                page: name,
+                url: page.url.as_str().to_owned(),
+                values,
+            });
         }
         Ok(rule)
     }

@@ -30,7 +30,9 @@ fn xml(html: &Html) -> Option<String> {
                 Node::Comment(_) => return None,
                 Node::Element(element) => {
                     write!(out, "<{}", name(element.name())?).unwrap();
-                    for (key, value) in element.attrs() {
+                    // In XML it would change the names of all elements.
+                    let attributes = element.attrs().filter(|(key, _)| *key != "xmlns");
+                    for (key, value) in attributes {
                         write!(out, " {}=\"{}\"", name(key)?, escaped(value)?).unwrap();
                     }
                     out.push('>');

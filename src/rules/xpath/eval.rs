@@ -161,15 +161,15 @@ impl Eval<'_, '_> {
 
     pub fn number(&mut self, expr: &Expr, at: At) -> Result<f64, TooCostly> {
         let value = self.expr(expr, at)?;
-        self.to_number(&value)
+        self.number_of(&value)
     }
 
     pub fn text(&mut self, expr: &Expr, at: At) -> Result<String, TooCostly> {
         let value = self.expr(expr, at)?;
-        self.to_text(value)
+        self.string_of(value)
     }
 
-    fn to_number(&mut self, value: &Value) -> Result<f64, TooCostly> {
+    fn number_of(&mut self, value: &Value) -> Result<f64, TooCostly> {
         Ok(match value {
             Value::Number(value) => *value,
             Value::Truth(is) => f64::from(u8::from(*is)),
@@ -181,7 +181,7 @@ impl Eval<'_, '_> {
         })
     }
 
-    fn to_text(&mut self, value: Value) -> Result<String, TooCostly> {
+    fn string_of(&mut self, value: Value) -> Result<String, TooCostly> {
         Ok(match value {
             Value::Text(text) => text,
             Value::Number(value) => of_number(value),
