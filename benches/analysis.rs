@@ -205,6 +205,7 @@ fn page(html: String) -> Page {
             elapsed: Duration::ZERO,
             validators: Validators::default(),
             terms: TermsHeaders::default(),
+            date: None,
         },
         sentences: lm::sentences(extracted.blocks.iter().map(|b| &**b)),
         extracted,

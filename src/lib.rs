@@ -54,6 +54,7 @@
 //! | `language` | language identification | nothing |
 //! | `words` | running text to sentences of normalised tokens | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
+//! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
@@ -99,6 +100,7 @@ pub mod outputs;
 pub mod page;
 pub mod picture;
 pub mod progress;
+pub mod rules;
 pub mod sanitize;
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,9 @@ pub struct Metrics {
     received: IntCounter,
     pages: IntCounterVec,
     parsed: IntCounterVec,
+    rule_pages: IntCounterVec,
+    rule_fields: IntCounterVec,
+    rule_events: IntCounterVec,
     fetch: HistogramVec,
     extract: Histogram,
     score: Histogram,
@@ -124,6 +127,27 @@ impl Metrics {
                 ),
                 &["fallback"],
             )?,
+            rule_pages: IntCounterVec::new(
+                Opts::new(
+                    "spoor_rule_pages_total",
+                    "Pages that rules are for, by whether one matched.",
+                ),
+                &["matched"],
+            )?,
+            rule_fields: IntCounterVec::new(
+                Opts::new(
+                    "spoor_rule_fields_total",
+                    "Required fields of the rules that matched, by whether they have a value.",
+                ),
+                &["filled"],
+            )?,
+            rule_events: IntCounterVec::new(
+                Opts::new(
+                    "spoor_rule_events_total",
+                    "Changes of sites that rules are for, by kind.",
+                ),
+                &["change"],
+            )?,
             fetch: HistogramVec::new(
                 HistogramOpts::new(
                     "spoor_fetch_duration_seconds",
@@ -179,12 +203,15 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 19] = [
+        let all: [Box<dyn Collector>; 22] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
             Box::new(self.pages.clone()),
             Box::new(self.parsed.clone()),
+            Box::new(self.rule_pages.clone()),
+            Box::new(self.rule_fields.clone()),
+            Box::new(self.rule_events.clone()),
             Box::new(self.fetch.clone()),
             Box::new(self.extract.clone()),
             Box::new(self.score.clone()),
@@ -231,6 +258,22 @@ impl Metrics {
     pub fn parsed(&self, fallback: Option<&'static str>) {
         let label = fallback.unwrap_or("none");
         self.parsed.with_label_values(&[label]).inc();
+    }
+
+    /// Counts a page that rules are for, with its required fields and those that have a
+    /// value.
+    pub fn ruled(&self, is_matched: bool, required: u64, filled: u64) {
+        let label = if is_matched { "yes" } else { "no" };
+        self.rule_pages.with_label_values(&[label]).inc();
+        let fields = &self.rule_fields;
+        fields.with_label_values(&["yes"]).inc_by(filled);
+        let empty = required.saturating_sub(filled);
+        fields.with_label_values(&["no"]).inc_by(empty);
+    }
+
+    /// Counts a change of a site that rules are for.
+    pub fn rule_event(&self, change: &str) {
+        self.rule_events.with_label_values(&[change]).inc();
     }
 
     /// Times the decoding and parsing of a page.

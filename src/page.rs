@@ -219,6 +219,8 @@ pub struct Fetched {
     pub truncated: bool,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
+    /// When it was asked for, in milliseconds since 1970, if that is known.
+    pub date: Option<u64>,
 }
 
 /// The result of parsing a document, for the later stages.

@@ -162,6 +162,7 @@ impl Response {
             truncated: self.truncated || self.cut,
             body: self.body,
             elapsed: Duration::ZERO,
+            date: None,
         }
     }
 }

@@ -27,6 +27,7 @@ mod rank;
 mod reload;
 mod replay;
 mod report;
+mod rules;
 mod schema;
 mod score;
 mod screen;
@@ -142,6 +143,8 @@ pub enum Command {
     Archive(archive::Archive),
     /// Build a corpus of documents from jobs, archives, folders or JSON lines.
     Corpus(corpus::Corpus),
+    /// Take fields such as title and date from pages by rules: write, check and watch them.
+    Rules(rules::Rules),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -260,6 +263,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Takedown(takedown) => takedown.run(),
         Command::Archive(archive) => return archive.run(),
         Command::Corpus(corpus) => corpus.run(),
+        Command::Rules(rules) => return rules.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

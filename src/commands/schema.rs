@@ -1,8 +1,8 @@
-//! `spoor schema sidecar` and `spoor schema document`
+//! `spoor schema sidecar|document|fields`
 
 use anyhow::Result;
 use clap::Subcommand;
-use spoor::outputs::{document_schema, sidecar_schema};
+use spoor::outputs::{document_schema, fields_schema, sidecar_schema};
 
 /// The formats of files that spoor writes.
 #[derive(Debug, Subcommand)]
@@ -11,6 +11,8 @@ pub enum Schema {
     Sidecar,
     /// Print the JSON Schema (draft 2020-12) of a line of documents/*.jsonl.zst.
     Document,
+    /// Print the JSON Schema (draft 2020-12) of what rules find on a page.
+    Fields,
 }
 
 impl Schema {
@@ -18,6 +20,7 @@ impl Schema {
         let schema = match self {
             Schema::Sidecar => sidecar_schema(),
             Schema::Document => document_schema(),
+            Schema::Fields => fields_schema(),
         };
         println!("{}", serde_json::to_string_pretty(&schema)?);
         Ok(())

@@ -59,8 +59,8 @@ pub use reference::{keys, nearest_key, reference};
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
     Annotate, Archive, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection,
-    Images, Job, Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds,
-    StrategySection, Text, Train,
+    Images, Job, Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Rules, Scope,
+    Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
 pub use values::Auto;
@@ -124,6 +124,8 @@ config! {
     images: Images,
     /// `[text]`
     text: Text,
+    /// `[rules]`
+    rules: Rules,
     /// `[archive]`
     archive: Archive,
     /// `[consent]`

@@ -49,7 +49,9 @@ section! {
         /// Seeds with a schedule of their own, independent of `[recrawl]`: each is visited
         /// again this long after its last visit, and never given up. A list of tables, or
         /// one block `[[seeds.watch]]` per seed. If such a seed redirects, the target page
-        /// is visited with it.
+        /// is visited with it. With `depth = 1` every page in scope that it links to is
+        /// fetched once, before other links and however it is rated; with 2 those of these
+        /// pages as well.
         watch: Vec<WatchedSeed> = Vec::new();
     }
 }
@@ -404,6 +406,16 @@ section! {
         max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
         /// How deep elements may nest; a deeper page is read without its structure.
         max_nesting: usize = 256, within 16..=1024;
+    }
+}
+
+section! {
+    /// Rules that take fields from the pages of a site, such as title, date and price, by
+    /// CSS, XPath or regular expressions (`spoor help rules`). What they find is in the log
+    /// and in the documents.
+    pub struct Rules = "rules" {
+        /// Rule files, and folders whose `*.toml` are rule files.
+        files: Vec<PathBuf> = Vec::new();
     }
 }
 

@@ -9,14 +9,21 @@ use super::errors::shown;
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
 
-/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`.
+/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`, and with `depth` the
+/// pages that it leads to, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedSeed {
     /// Its address.
     pub url: PageUrl,
     /// The pause between two visits, a millisecond or more.
     pub every: Duration,
+    /// How many links from it every page is fetched, however it is rated; at most
+    /// [`MAX_DEPTH`].
+    pub depth: u8,
 }
+
+/// The greatest depth of a watched seed.
+pub const MAX_DEPTH: u8 = 2;
 
 impl Value for WatchedSeed {
     type Unit = Self;
@@ -36,7 +43,7 @@ impl Value for WatchedSeed {
             return None;
         };
         for key in table.keys() {
-            if !["url", "every"].contains(&key.get_ref().as_ref()) {
+            if !["url", "every", "depth"].contains(&key.get_ref().as_ref()) {
                 let why = format!("\"{}\" is not a key of it", shown(key.get_ref()));
                 wrong.push((key.span(), why));
             }
@@ -48,14 +55,30 @@ impl Value for WatchedSeed {
             wrong.push((given.span(), "a schedule needs a pause above 0s".to_owned()));
             return None;
         }
+        let depth = match table.get("depth") {
+            Some(given) => u8::read(given, wrong).filter(|depth| {
+                let fits = *depth <= MAX_DEPTH;
+                if !fits {
+                    let why = format!("a depth is 0 to {MAX_DEPTH}");
+                    wrong.push((given.span(), why));
+                }
+                fits
+            }),
+            None => Some(0),
+        };
         Some(Self {
             url: url?,
             every: every?,
+            depth: depth?,
         })
     }
     fn show(&self) -> Option<String> {
         let (url, every) = (self.url.show()?, self.every.show()?);
-        Some(format!("{{ url = {url}, every = {every} }}"))
+        let depth = match self.depth {
+            0 => String::new(),
+            depth => format!(", depth = {depth}"),
+        };
+        Some(format!("{{ url = {url}, every = {every}{depth} }}"))
     }
     fn unit(&self) -> Option<&Self> {
         Some(self)

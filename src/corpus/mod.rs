@@ -8,9 +8,10 @@
 //! | `export` | the best images, or the documents, as a data set | rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
 //! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
+//! | `ruled` | rules over stored pages: files, and the responses of archives | archive, rules, web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
-//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, archive, outputs, topic, web::extract |
+//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, archive, outputs, topic, rules, web::extract |
 //! | `search` | a full-text index of documents, and a page to search it | archive, build, report, topic |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
 //!
@@ -26,6 +27,7 @@ pub mod copies;
 pub mod export;
 pub mod rank;
 pub mod report;
+pub mod ruled;
 pub mod search;
 pub mod stored;
 pub mod takedown;

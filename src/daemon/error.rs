@@ -9,6 +9,7 @@ use crate::crawl::pipeline::CrawlError;
 use crate::crawl::train::TrainError;
 use crate::daemon::control::AccessError;
 use crate::metrics::MetricsError;
+use crate::rules::RuleErrors;
 use crate::topic::score::BoundariesError;
 use crate::web::fetch::SetupError;
 
@@ -33,6 +34,9 @@ pub enum DaemonError {
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),
+    /// The rules cannot be used.
+    #[error(transparent)]
+    Rules(#[from] RuleErrors),
     /// The metrics cannot be created.
     #[error(transparent)]
     Metrics(#[from] MetricsError),

@@ -172,6 +172,7 @@ impl Looker {
             body: body.into(),
             truncated: false,
             elapsed: Duration::ZERO,
+            date: None,
         };
         self.page(url, fetched)
     }

@@ -10,9 +10,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::address::PageUrl;
-use crate::config::{Config, ConfigError, ConfigErrors, NO_CONTACT, Source};
+use crate::config::{Config, ConfigError, ConfigErrors, FilePosition, NO_CONTACT, Source};
 use crate::crawl::checkpoint;
 use crate::daemon::control::{AccessError, Token};
+use crate::rules::RuleSet;
 use crate::topic::model::Model;
 use crate::web::fetch;
 use crate::web::scope::Scope;
@@ -64,6 +65,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
     }
     authorities(config, &mut errors);
     dictionary(config, &mut errors);
+    rules(config, &mut errors);
     if let Err(error) = Token::of(&config.control) {
         errors.push(access(config, &error));
     }
@@ -112,6 +114,23 @@ fn folder(config: &Config, errors: &mut Vec<ConfigError>) {
     if let Some(above) = above.filter(|above| !above.is_dir()) {
         let message = format!("{} is a file; results need a folder", above.display());
         errors.push(config.origin.error("job.folder", message));
+    }
+}
+
+/// Checks the rule files.
+fn rules(config: &Config, errors: &mut Vec<ConfigError>) {
+    let Err(wrong) = RuleSet::read(&config.rules.files) else {
+        return;
+    };
+    for error in wrong.errors() {
+        errors.push(ConfigError {
+            file: error.file.display().to_string(),
+            place: error
+                .place
+                .map(|(line, column)| FilePosition { line, column }),
+            key: error.key.clone(),
+            message: error.message.clone(),
+        });
     }
 }
 

@@ -1,12 +1,14 @@
 //! Builds the parts of a job from its config: the client, the model and the page
 //! processor.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::runtime::{Handle, Runtime};
 
 use super::error::DaemonError;
 use super::observer::Observer;
+use crate::address::PageUrl;
 use crate::config::StrategySection;
 use crate::config::{Boundaries as BoundariesChoice, Config, ContactMissing};
 use crate::crawl::frontier;
@@ -16,6 +18,7 @@ use crate::daemon::control::MakeReader;
 use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
 use crate::metrics::Metrics;
+use crate::rules::RuleSet;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
 use crate::topic::score::{
     Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Weights,
@@ -238,8 +241,22 @@ pub fn reader(
             follow_foreign: config.text.follow_foreign,
         },
         obeyed: frontier::obeyed(&config.consent),
+        indexes: Arc::new(indexes(config)),
+        rules: rules(config)?,
         metrics,
     })
+}
+
+/// The watched seeds that have a depth.
+fn indexes(config: &Config) -> HashMap<PageUrl, u8> {
+    let watched = config.seeds.watch.iter().filter(|seed| seed.depth > 0);
+    watched.map(|seed| (seed.url.clone(), seed.depth)).collect()
+}
+
+/// The rules of a job, if it has any.
+pub(super) fn rules(config: &Config) -> Result<Option<Arc<RuleSet>>, DaemonError> {
+    let rules = RuleSet::read(&config.rules.files)?;
+    Ok((!rules.is_empty()).then(|| Arc::new(rules)))
 }
 
 pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {

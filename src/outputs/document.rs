@@ -20,6 +20,7 @@ use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::fs::tracked::Tracked;
 use crate::page::Terms;
+use crate::rules::FieldResult;
 use crate::sanitize;
 
 /// The documents as an output of a crawl.
@@ -192,6 +193,13 @@ pub struct Document {
     /// The earlier page that this one is a near copy of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_copy_of: Option<String>,
+    /// The rule of the job (`[rules]`) that was chosen for the page. Absent if there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What that rule found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldResult>,
 }
 
 /// An earlier line of a document.

@@ -11,6 +11,7 @@ use crate::address::UrlId;
 use crate::page::{
     DocumentScore, ImageContext, Likelihood, LinkParts, TaskKind, Terms, TextScore, TextShare,
 };
+use crate::rules::Applied;
 use crate::sanitize;
 
 /// One finished task per line.
@@ -165,6 +166,9 @@ pub struct Row<'a> {
     /// Images of a page that were skipped because their names are those of SVGs.
     #[serde(skip_serializing_if = "is_zero")]
     pub svgs: u32,
+    /// What the job's rules found on the page, if any is for its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<&'a Applied>,
     /// The earlier page that this one names as its canonical address; nothing of this one
     /// was kept.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,7 @@ mod pieces;
 mod remove;
 mod rotate;
 mod rows;
+pub mod ruled;
 mod samples;
 mod schema;
 mod segments;
@@ -59,7 +60,7 @@ pub use self::remove::{
 pub(crate) use self::rotate::append_line;
 pub use self::rows::{Line, Part, Table, each_line, lines, parts};
 pub use self::samples::{SampleLock, read_samples, remove_samples};
-pub use self::schema::{document_schema, sidecar_schema};
+pub use self::schema::{document_schema, fields_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PackedSentences, PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;

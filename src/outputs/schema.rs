@@ -33,6 +33,17 @@ pub fn document_schema() -> Value {
     schema.into()
 }
 
+/// The JSON Schema (draft 2020-12) of what rules find on a page: `rules` in a row of the log,
+/// whose `fields` a document and `spoor rules test --json` have as well.
+pub fn fields_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12()
+        .for_deserialize()
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<crate::rules::Applied>();
+    schema.insert("$id".to_owned(), "urn:spoor:schema:fields:1".into());
+    schema.into()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -229,7 +240,7 @@ mod tests {
                 undescribed(inner, &format!("{path}/{name}"), found);
             }
         }
-        for schema in [sidecar_schema(), document_schema()] {
+        for schema in [sidecar_schema(), document_schema(), fields_schema()] {
             let mut found = Vec::new();
             undescribed(&schema, "", &mut found);
             assert!(found.is_empty(), "{found:?}");

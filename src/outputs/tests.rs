@@ -127,6 +127,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         redirect: None,
         instead_of: None,
         svgs: 0,
+        rules: None,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

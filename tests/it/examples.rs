@@ -7,8 +7,10 @@ use std::process::Command;
 
 use spoor::config::Config;
 use spoor::corpus::build::plan as corpus;
+use spoor::corpus::ruled::StoredPage;
 use spoor::guide::{TOPICS, Topic};
 use spoor::lab::experiment::Plan;
+use spoor::rules::RuleSet;
 
 use crate::support::{Ran, spoor};
 
@@ -227,6 +229,24 @@ fn every_shipped_job_is_valid() {
     corpus::Plan::load(&package("config/corpora/cats.toml")).unwrap();
 }
 
+/// The rules that are shipped find the values of their examples.
+#[test]
+fn every_shipped_rule_is_right() {
+    let rules = RuleSet::read(&[package("config/rules")]).unwrap();
+    let checked = spoor::rules::check(&rules, None, |example| {
+        let page = StoredPage::of_file(&example.page, &example.url).unwrap();
+        Ok((page.markup, page.html))
+    });
+    let [checked] = checked.as_slice() else {
+        panic!("{checked:?}");
+    };
+    assert_eq!(
+        (checked.failures.as_slice(), checked.notes.as_slice()),
+        (&[][..], &[][..])
+    );
+    assert_eq!(spoor::rules::duplicates(&rules), []);
+}
+
 #[test]
 fn every_job_in_the_documents_is_valid() {
     let mut count = 0;
@@ -235,6 +255,12 @@ fn every_job_in_the_documents_is_valid() {
             count += 1;
             if text.contains("[[variant]]") {
                 Plan::parse(text, Path::new(&name)).unwrap();
+                continue;
+            }
+            if text.contains("[[rule]]") {
+                if let Err(errors) = RuleSet::parse(text, Path::new(&name)) {
+                    panic!("{errors}\nin\n{text}");
+                }
                 continue;
             }
             if text.contains("[[step]]") {

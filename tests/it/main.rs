@@ -34,7 +34,7 @@
 //! hostile servers cost what they state and no more, [`tarpits`] that hosts which keep
 //! requests open hold up no other host, [`soak`] that a long crawl takes
 //! no more memory than a short one, [`terminal`] what people, log files and scripts see of
-//! a crawl.
+//! a crawl, [`rules`] that fields are found and a site that changes is told.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -80,6 +80,7 @@ mod recrawl;
 mod replay;
 mod report;
 mod robots;
+mod rules;
 mod search;
 mod secrets;
 mod service;

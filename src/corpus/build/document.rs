@@ -72,6 +72,12 @@ pub struct Document {
     pub masked: u32,
     /// Control characters that were removed.
     pub controls_removed: u32,
+    /// The rule that was chosen for the page.
+    pub rule: Option<String>,
+    /// What that rule found, as JSON.
+    pub fields: Option<String>,
+    /// Its required fields that have no value.
+    pub fields_missing: Vec<String>,
     /// Licences that the page or its headers name.
     pub licences: Vec<String>,
     /// The terms of use that were stated.

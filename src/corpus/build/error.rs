@@ -8,6 +8,7 @@ use crate::archive::chosen::ChosenError;
 use crate::archive::reader::ReadError;
 use crate::fs::IoError;
 use crate::outputs::OutputError;
+use crate::rules::RuleErrors;
 use crate::topic::model::FolderError;
 
 /// Why a corpus cannot be built or read.
@@ -39,6 +40,9 @@ pub enum BuildError {
     /// The documents of a job cannot be read.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The rules cannot be used.
+    #[error(transparent)]
+    Rules(#[from] RuleErrors),
     /// A model cannot be loaded.
     #[error(transparent)]
     Model(#[from] FolderError),

@@ -3,11 +3,10 @@
 use serde::Serialize;
 
 use super::document::Document;
-use super::plan::{Plan, Step};
-use super::source::{self, Cursor, READ, Sources};
+use super::plan::Plan;
+use super::source::{self, Cursor, READ, Reading, Sources};
 use super::steps::{self, Measured, Trace, Value};
 use super::{BuildError, Cluster, Removed, each_copy, each_document, each_removed, is_corpus};
-use crate::page::Extractor;
 
 /// The most captures of an address that are explained.
 const MOST: usize = 16;
@@ -65,15 +64,11 @@ pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
         raws.len() < MOST
     })?;
     raws.truncate(MOST);
-    let extractor = plan.steps.iter().find_map(|step| match step {
-        Step::Extract(step) => Some(step.extractor),
-        _ => None,
-    });
-    let extractor = extractor.unwrap_or(Extractor::Article);
+    let reading = Reading::of(plan)?;
     let mut all = Vec::new();
     for raw in raws {
         let mut trace = Trace::whole();
-        let document = source::document(raw, extractor, &mut trace);
+        let document = source::document(raw, &reading, &mut trace);
         all.push(through(plan, document, trace)?);
     }
     if is_corpus(&plan.output.folder) {

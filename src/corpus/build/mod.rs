@@ -146,7 +146,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
             what: "another plan or other sources",
         });
     }
-    let (extractor, phases) = run::phases(plan)?;
+    let (reading, phases) = run::phases(plan)?;
     sources.index()?;
     let place = if how.dry_run {
         Workplace::scratch(&print)?
@@ -160,7 +160,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
         plan,
         sources: &sources,
         place,
-        extractor,
+        reading,
         phases,
         sample,
     };
@@ -198,6 +198,7 @@ fn folder(plan: &Plan, how: &How) -> PathBuf {
 
 /// What tells one build from another.
 fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
+<<<<<<< HEAD
     // Where it is sent changes nothing in it.
     let output = plan::Output {
         store: None,
@@ -214,6 +215,14 @@ fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
                 all.push_str(&format!("{} {size}\n", path.display()));
             }
         }
+=======
+    let mut all = format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{}",
+        plan.source, plan.steps, plan.output, how.sample, sources.print
+    );
+    if let Ok(Some(rules)) = steps::rules_of(plan) {
+        all.push_str(&format!("\n{:?}", rules.rules()));
+>>>>>>> rules
     }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
 }

@@ -12,12 +12,11 @@ use super::document::Document;
 use super::ordered::ordered;
 use super::plan::{Plan, Step};
 use super::removed::{self, Removed};
-use super::source::{self, Batch, Cursor, READ, Raw, Sources};
+use super::source::{self, Batch, Cursor, READ, Raw, Reading, Sources};
 use super::steps::{self, Local, Measured, Trace, Value};
 use super::store::{self, Store};
 use super::work::Workplace;
 use crate::fs::{IoError, atomic};
-use crate::page::Extractor;
 use crate::progress::Step as Progress;
 
 /// Bytes of frames, or of lines on what was removed, at which a file is closed.
@@ -32,17 +31,14 @@ pub(super) struct Phase {
     locals: Vec<(usize, Box<dyn Local>)>,
 }
 
-/// The phases of a plan, and the extractor of its pages.
-pub(super) fn phases(plan: &Plan) -> Result<(Extractor, Vec<Phase>), BuildError> {
-    let mut extractor = Extractor::Article;
+/// The phases of a plan, and how its pages are read.
+pub(super) fn phases(plan: &Plan) -> Result<(Reading, Vec<Phase>), BuildError> {
+    let reading = Reading::of(plan)?;
     let mut phases = vec![Phase {
         barrier: None,
         locals: Vec::new(),
     }];
     for (number, step) in (1..).zip(&plan.steps) {
-        if let Step::Extract(step) = step {
-            extractor = step.extractor;
-        }
         if let (Some(local), Some(phase)) = (steps::local(step)?, phases.last_mut()) {
             phase.locals.push((number, local));
         }
@@ -53,7 +49,7 @@ pub(super) fn phases(plan: &Plan) -> Result<(Extractor, Vec<Phase>), BuildError>
             });
         }
     }
-    Ok((extractor, phases))
+    Ok((reading, phases))
 }
 
 /// The empty figures of a plan's steps: first of reading, then of each by its number.
@@ -78,7 +74,7 @@ pub(super) struct Run<'r> {
     pub(super) plan: &'r Plan,
     pub(super) sources: &'r Sources,
     pub(super) place: Workplace,
-    pub(super) extractor: Extractor,
+    pub(super) reading: Reading,
     pub(super) phases: Vec<Phase>,
     pub(super) sample: Option<u64>,
 }
@@ -127,12 +123,12 @@ impl Run<'_> {
         let Self {
             sources,
             place,
-            extractor,
+            reading,
             phases,
             sample,
             plan,
         } = self;
-        let (sources, extractor, sample) = (*sources, *extractor, *sample);
+        let (sources, reading, sample) = (*sources, &*reading, *sample);
         let Some(phase) = phases.first() else {
             return Ok(());
         };
@@ -147,7 +143,7 @@ impl Run<'_> {
             } = batch;
             let mut made = Made::of(&names);
             for raw in items {
-                if let Some(document) = made.begin(raw, extractor)
+                if let Some(document) = made.begin(raw, reading)
                     && let Some(document) = made.through(&phase.locals, document)
                 {
                     made.add(&document)?;
@@ -239,10 +235,10 @@ impl Made {
     }
 
     /// Reads an item; a defect on one costs that one alone.
-    fn begin(&mut self, raw: Raw, extractor: Extractor) -> Option<Document> {
+    fn begin(&mut self, raw: Raw, reading: &Reading) -> Option<Document> {
         let url = raw.url().to_owned();
         let mut trace = Trace::default();
-        let read = AssertUnwindSafe(|| source::document(raw, extractor, &mut trace));
+        let read = AssertUnwindSafe(|| source::document(raw, reading, &mut trace));
         let document = catch_unwind(read).unwrap_or_else(|_| {
             trace.note(
                 "defect",

@@ -16,7 +16,7 @@
 //! takedown removes the report in the job's folder.
 //!
 //! Reading order: this file, `verdict` (the results), `tally` (counting in bounded
-//! memory), `judged` (classes of images), `politeness`, `rows` (the log), `text`
+//! memory), `judged` (classes of images), `politeness`, `rows` (the log), `ruled` (the rules at work), `text`
 //! (sentences and their perplexity), `sections` (figures to tables and plots), `plot`,
 //! `html`, `markdown`.
 
@@ -26,6 +26,7 @@ mod markdown;
 pub(crate) mod plot;
 mod politeness;
 mod rows;
+mod ruled;
 mod sections;
 mod tally;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
 use crate::config::Config;
 use crate::fs::{IoError, atomic};
 use crate::outputs::{self, OutputError};
+use crate::rules::{Event, Standing};
 use crate::topic::model::FolderError;
 
 /// The most problems that are named; further ones are counted.
@@ -136,6 +138,10 @@ pub struct Figures {
     pub classes_over_time: Vec<(String, Series)>,
     /// The perplexity of the sentences; `None` without a model or sentences.
     pub perplexity: Option<Perplexity>,
+    /// The hosts that rules are for, those with a fall first.
+    pub ruled: Vec<Standing>,
+    /// What changed on these hosts, the last ones.
+    pub rule_events: Vec<Event>,
     /// Unreadable parts of the job's files, by file and line.
     pub troubles: Troubles,
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::politeness::{Last, Politeness};
+use super::ruled::Ruled;
 use super::tally::{Series, Steps, Tally};
 use super::{Figures, judged};
 use crate::address::PageUrl;
@@ -14,6 +15,7 @@ use crate::crawl::frontier::Focus;
 use crate::outputs::{self, Line, Table};
 use crate::page::{Bucket, DocumentScore, Judged, Likelihood, TaskKind};
 use crate::progress::Step;
+use crate::rules::{Applied, LoggedPage};
 
 /// The longest line that is read, in bytes; a row has a few thousand.
 const MAX_LINE: usize = 16 << 20;
@@ -113,6 +115,8 @@ struct LogLine<'a> {
     #[serde(borrow)]
     outcome: Cow<'a, str>,
     reason: Option<String>,
+    /// What the job's rules found.
+    rules: Option<Applied>,
 }
 
 /// A geometric mean being computed.
@@ -163,6 +167,7 @@ struct Rows {
     images: Option<Steps<u64>>,
     classes: BTreeMap<String, Steps<u64>>,
     focus: Focus,
+    ruled: Ruled,
 }
 
 /// Reads `logs/crawl.jsonl` into `figures`, and returns the results of chosen and of
@@ -172,7 +177,10 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
         figures.troubles.add(error);
         HashMap::new()
     });
-    let mut rows = Rows::default();
+    let mut rows = Rows {
+        ruled: Ruled::of(config),
+        ..Rows::default()
+    };
     let may_overlap = config.politeness.connections_per_host > 1;
     let mut step = Step::begin("reading the log", None);
     let end = outputs::each_line(
@@ -198,6 +206,19 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
                     figures.take(&line, now);
                     let begun = figures.begun.unwrap_or(now);
                     let host = url.host_key();
+                    if line.kind == TaskKind::Page {
+                        rows.ruled.take(
+                            &url,
+                            &LoggedPage {
+                                time: &line.time,
+                                url: &line.url,
+                                host: host.as_str(),
+                                status: line.status,
+                                reason: line.reason.as_deref(),
+                                applied: line.rules.as_ref(),
+                            },
+                        );
+                    }
                     rows.take(&line, now, host.as_str(), may_overlap);
                     if line.kind == TaskKind::Image && line.is_kept() {
                         let since = now.saturating_sub(begun);
@@ -219,6 +240,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
         figures.troubles.add(trouble);
     }
     let focus = rows.focus;
+    std::mem::take(&mut rows.ruled).finish(figures);
     rows.finish(figures);
     focus
 }

@@ -52,6 +52,7 @@ pub(super) fn of(report: &Report) -> Vec<Section> {
         politeness(jobs),
         errors(jobs),
         hosts(jobs),
+        ruled(jobs),
         names(jobs, "Encodings", "encoding", |j| &j.encodings),
         names(jobs, "Parsing", "read, or why from a tree", |j| &j.parses),
         names(jobs, "MIME types", "type", |j| &j.media),
@@ -435,6 +436,55 @@ fn hosts(jobs: &[Figures]) -> Section {
     let rows = side_by_side(&tops.collect::<Vec<_>>(), "-");
     let words = "Pages of the hosts with most; a dash means that it is not among a job's 20 best.";
     table("Top hosts", words, head(jobs, "host"), rows)
+}
+
+/// The rules at work.
+fn ruled(jobs: &[Figures]) -> Section {
+    let several = jobs.len() > 1;
+    let share = |n: u64, of: u64| match of {
+        0 => "-".to_owned(),
+        of => format!("{:.0} % of {}", 100.0 * n as f64 / of as f64, count(of)),
+    };
+    let rows = jobs.iter().flat_map(|job| {
+        job.ruled.iter().map(move |host| {
+            let name = &host.host;
+            let totals = &host.totals;
+            vec![
+                if several {
+                    format!("{}: {name}", job.name)
+                } else {
+                    name.clone()
+                },
+                share(totals.matched, totals.pages),
+                share(totals.filled, totals.required),
+                count(totals.refused),
+                if host.fallen.is_empty() {
+                    "-".to_owned()
+                } else {
+                    host.fallen.join(", ")
+                },
+            ]
+        })
+    });
+    let words = "Hosts that rules are for: the share of their pages that a rule matched, the share \
+                 of its required fields that have a value, requests that were refused, and what \
+                 has fallen below what it was and not risen again.";
+    let names = [
+        "host",
+        "pages matched",
+        "fields filled",
+        "refused",
+        "fallen",
+    ];
+    let head = names.map(str::to_owned).to_vec();
+    let mut section = table("Rules", words, head, rows.collect());
+    let events = jobs.iter().flat_map(|job| {
+        let events = job.rule_events.iter().rev();
+        events.map(|event| vec![event.time.clone(), event.to_string()])
+    });
+    let head = ["seen", "change"].map(str::to_owned).to_vec();
+    section.add(head, events.collect());
+    section
 }
 
 fn names(

@@ -390,6 +390,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         redirect: None,
         instead_of: None,
         svgs: 0,
+        rules: None,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

@@ -6,6 +6,7 @@ use crate::address::PageUrl;
 use crate::crawl::frontier::Finished;
 use crate::outputs::{Document, Replaced};
 use crate::page::{DocumentScore, Extracted, Task};
+use crate::rules::Applied;
 
 /// The document of a page as far as it is known before its task is finished; `None` if the
 /// page has no text.
@@ -14,6 +15,7 @@ pub(super) fn of_page(
     page: &mut Extracted,
     score: &DocumentScore,
     contrast: Option<f64>,
+    rules: Option<&Applied>,
 ) -> Option<Document> {
     let main = page.main.take().filter(|main| !main.text.is_empty())?;
     let meta = std::mem::take(&mut page.metadata);
@@ -37,6 +39,10 @@ pub(super) fn of_page(
         contrast: contrast.filter(|contrast| contrast.is_finite()),
         licences: page.terms.licences.clone(),
         terms: Some(page.terms.clone()).filter(|terms| !terms.is_silent()),
+        rule: rules.and_then(|applied| applied.rule.clone()),
+        fields: rules
+            .map(|applied| applied.fields.clone())
+            .unwrap_or_default(),
         ..Document::default()
     })
 }

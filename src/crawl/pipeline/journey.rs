@@ -204,6 +204,7 @@ impl<P: Send + 'static> Journey<P> {
             ..
         } = self;
         let span = Span::current();
+        let asked = now();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _within = span.entered();
@@ -214,7 +215,8 @@ impl<P: Send + 'static> Journey<P> {
             let body = plain(&task, fetched, wire.as_deref());
             // As long as the body that is processed now.
             drop(wire);
-            let result = body.map(|fetched| {
+            let result = body.map(|mut fetched| {
+                fetched.date.get_or_insert(asked);
                 let bytes = fetched.body.len() as u64;
                 (bytes, processor(&task, fetched))
             });

@@ -44,6 +44,7 @@ pub(super) fn of_task<'a>(
         row.truncated = page.truncated;
         row.forbidden = &page.forbidden;
         row.svgs = page.svgs;
+        row.rules = page.rules.as_deref();
     }
     row.terms = match &completion.product {
         Some(Product::Page(page)) => Some(&page.terms),
@@ -112,6 +113,7 @@ pub(super) fn of_host_file<'a>(
         },
         instead_of: None,
         svgs: 0,
+        rules: None,
         duplicate_of: None,
         near_copy_of: None,
         outcome,

@@ -16,7 +16,7 @@
 //!   task from lease to completion; `outage`: a network that is gone; `steer`: questions and
 //!   changes to a running loop;
 //! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
-//!   force; `work`: from a body to a `product`;
+//!   force; `work`: from a body to a `product`; `fields`: what rules find on a page;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
 //!   `documents`) and `log_row`;
 //! - `replay`: the same over stored answers; `shelf`: the answers that an archive has; `rerun`:
@@ -30,6 +30,7 @@ mod crawl;
 mod documents;
 mod drive;
 mod fd_limit;
+mod fields;
 mod handler;
 mod journey;
 mod leasing;

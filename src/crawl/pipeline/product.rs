@@ -9,6 +9,7 @@ use crate::language::Language;
 use crate::outputs::{Document, PackedSentences};
 use crate::page::{DocumentScore, Fallback, Nearness, Prints, Terms, TextShare};
 use crate::picture::ImageInfo;
+use crate::rules::Applied;
 
 /// The product of a body.
 #[derive(Debug)]
@@ -119,6 +120,8 @@ pub struct PageProduct {
     pub canonical: Option<PageUrl>,
     /// Fingerprints of its text.
     pub prints: Prints,
+    /// What the job's rules found on it; `None` if none is for its address.
+    pub rules: Option<Box<Applied>>,
 }
 
 impl PageProduct {

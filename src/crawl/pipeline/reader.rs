@@ -1,6 +1,7 @@
 //! The settings for reading bodies: how pages are parsed, which content is wanted, and
 //! how links are rated. The reading itself is in `work`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::address::PageUrl;
@@ -8,6 +9,7 @@ use crate::crawl::frontier::Rating;
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{ImageCandidate, LinkParts, Obeyed};
+use crate::rules::RuleSet;
 use crate::topic::score::Scorer;
 use crate::topic::strategy::{Learning, Score, Strategy};
 use crate::web::extract;
@@ -98,6 +100,10 @@ pub struct Reader {
     pub languages: Languages,
     /// The terms of use that are obeyed.
     pub obeyed: Obeyed,
+    /// The pages whose links are all fetched, and so many links from them.
+    pub indexes: Arc<HashMap<PageUrl, u8>>,
+    /// The rules that take fields from pages.
+    pub rules: Option<Arc<RuleSet>>,
     /// Measures the time of each step.
     pub metrics: Metrics,
 }

@@ -86,7 +86,7 @@ impl Shelf {
     pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, CapturesError> {
         for capture in self.captures.at(url, self.caps.of(kind)) {
             let Capture { date, response, .. } = capture?;
-            let stored = stored(url, kind, response, self.caps);
+            let stored = stored(url, kind, date, response, self.caps);
             if settles(kind, &stored) {
                 return Ok(Reply {
                     stored,
@@ -126,6 +126,7 @@ pub(super) fn settles(kind: TaskKind, stored: &Stored) -> bool {
 pub(super) fn stored(
     url: &PageUrl,
     kind: TaskKind,
+    date: Option<u64>,
     response: Result<Response, ResponseError>,
     caps: Caps,
 ) -> Stored {
@@ -159,6 +160,7 @@ pub(super) fn stored(
     }
     let cap = caps.of(kind);
     let mut fetched: Fetched = response.into_fetched();
+    fetched.date = date;
     if fetched.body.len() > cap {
         fetched.body.truncate(cap);
         fetched.truncated = true;

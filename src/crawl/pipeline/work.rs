@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::documents;
+use super::fields;
 use super::product::{PageProduct, Product, SitemapProduct};
 use super::reader::Reader;
 use crate::address::PageUrl;
@@ -105,11 +106,24 @@ impl Reader {
         self.metrics.rated(self.scorer.take_cache_counts());
         let is_new_seed = task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
         let judged = Judged::of(observed, &wanted, is_new_seed.then_some(&*sentences));
-        let links = self.tasks(links, &extracted, judged.clues, wanted.off_language);
+        let mut links = self.tasks(links, &extracted, judged.clues, wanted.off_language);
+        if self.leads_to_items(task) {
+            links.iter_mut().for_each(as_item);
+        }
         let images = self.images(images, document.perplexity);
         let may_keep = wanted.keeps_text && !wanted.off_language;
+        let rules = self.rules.as_ref().and_then(|rules| {
+            let may_keep = wanted.may_keep && !wanted.off_language;
+            fields::of_page(rules, url, fetched, &self.extract, may_keep)
+        });
         let kept = if may_keep && self.documents {
-            documents::of_page(url, &mut extracted, &document, judged.contrast)
+            documents::of_page(
+                url,
+                &mut extracted,
+                &document,
+                judged.contrast,
+                rules.as_ref(),
+            )
         } else {
             None
         };
@@ -149,8 +163,17 @@ impl Reader {
             digest,
             canonical: extracted.canonical,
             prints: extracted.prints,
+            rules: rules.map(Box::new),
         };
         (Outcome::Done, Some(Product::Page(Box::new(page))))
+    }
+
+    /// Whether every page that this one links to is to be fetched: it is an index page, or
+    /// within the depth of one.
+    fn leads_to_items(&self, task: &Task) -> bool {
+        let depth = |url: &PageUrl| self.indexes.get(url).copied().unwrap_or_default();
+        let above = task.via.as_ref().map_or(0, depth);
+        depth(&task.url) >= 1 || above >= 2
     }
 
     /// The links of a page as tasks, each address once. `clues` are the features of the
@@ -285,6 +308,15 @@ impl Reader {
         };
         (Outcome::Done, Some(image))
     }
+}
+
+/// Makes a link one that is fetched however it is rated. Without the parts of its score it is
+/// not rated again.
+fn as_item(link: &mut NewTask) {
+    link.bucket = Some(Bucket::High);
+    link.score = 0.0;
+    link.parts = None;
+    link.clues = None;
 }
 
 /// The wanted part of a page.

@@ -150,6 +150,7 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
             body: bytes.into(),
             truncated: false,
             elapsed: std::time::Duration::ZERO,
+            date: None,
         };
         let options = extract::Options {
             extractor: self.config.text.extractor,

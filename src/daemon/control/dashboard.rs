@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::history::{Packet, RecentImage, RecentPage, Yield};
 use super::problem::Problem;
+use super::rules::{RuleEvent, RuledHost};
 use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
@@ -54,6 +55,12 @@ pub struct Dashboard {
     /// The latest pages, newest first, including those that failed.
     #[serde(default)]
     pub pages: Vec<RecentPage>,
+    /// The hosts that rules are for; empty without rules.
+    #[serde(default)]
+    pub ruled: Vec<RuledHost>,
+    /// The last changes of these hosts, newest first.
+    #[serde(default)]
+    pub rule_events: Vec<RuleEvent>,
 }
 
 /// What was found by score, and in the random control sample.
@@ -300,6 +307,10 @@ impl ControlHandle {
                 pages,
             )
         };
+        let (ruled, rule_events) = {
+            let watch = self.rules_watch();
+            (watch.hosts(), watch.events())
+        };
         let folder = &self.0.folder;
         let shown = |kept: RecentImage| {
             let sidecar = Sidecar::load(folder, &kept.file).ok();
@@ -312,6 +323,8 @@ impl ControlHandle {
             hosts: turns.into_iter().map(|t| Turn::of(t, now)).collect(),
             images: kept.into_iter().map(shown).collect(),
             pages,
+            ruled,
+            rule_events,
         }
     }
 

@@ -41,6 +41,7 @@ mod problem;
 mod reload;
 mod reload_ratings;
 mod routes;
+mod rules;
 mod server;
 #[cfg(unix)]
 mod socket;
@@ -66,9 +67,11 @@ use crate::fs::{atomic, beneath};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
 use crate::page::TaskKind;
+use crate::rules::RuleSet;
 
 use history::History;
 use life::Life;
+use rules::RulesWatch;
 
 pub use crate::local_server::Who;
 pub use audit::Entry;
@@ -83,6 +86,7 @@ pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
 pub use routes::openapi;
+pub use rules::{RuleEvent, RuledHost};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
 pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
@@ -221,6 +225,8 @@ struct Inner {
     /// The results of this run, and of the runs before it.
     history: std::sync::Mutex<History>,
     earlier: OnceLock<Arc<History>>,
+    /// The rules at work, over all runs.
+    rules: std::sync::Mutex<RulesWatch>,
     metrics: OnceLock<Metrics>,
     /// Set once the model is loaded.
     ratings: OnceLock<RatingReloader>,
@@ -247,6 +253,7 @@ impl ControlHandle {
             tail: tail::Tail::new(&folder),
             history: std::sync::Mutex::default(),
             earlier: OnceLock::new(),
+            rules: std::sync::Mutex::default(),
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
             decoding: Mutex::new(()),
@@ -262,6 +269,9 @@ impl ControlHandle {
         if let Some(row) = row {
             self.0.tail.row(row);
             self.history().row(row);
+            if let Some(rules) = self.rules_in_force() {
+                self.rules_watch().row(row, &rules, self.0.metrics.get());
+            }
         }
         self.pulse().observe(frontier.counts(), row, now());
     }
@@ -272,6 +282,10 @@ impl ControlHandle {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
+        if let Some(rules) = self.rules_in_force() {
+            // Before the first row of this run, so that none is seen twice.
+            *self.rules_watch() = RulesWatch::of_log(&self.0.folder, &rules);
+        }
         let handle = self.clone();
         runtime.spawn_blocking(move || {
             let history = History::of_log(&handle.0.folder);
@@ -458,6 +472,16 @@ impl ControlHandle {
             .history
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rules by which pages are read now, if there are any.
+    fn rules_in_force(&self) -> Option<Arc<RuleSet>> {
+        self.0.ratings.get()?.rules()
+    }
+
+    fn rules_watch(&self) -> std::sync::MutexGuard<'_, RulesWatch> {
+        // It contains only figures, so a panic cannot leave it in a harmful state.
+        self.0.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {

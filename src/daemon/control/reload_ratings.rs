@@ -12,6 +12,7 @@ use crate::config::{Changed, Config};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, Rating};
 use crate::crawl::pipeline::{Reader, Reading};
+use crate::rules::RuleSet;
 
 /// The most keywords listed in a record of changes.
 const MAX_NAMED: usize = 50;
@@ -39,6 +40,11 @@ impl RatingReloader {
     /// For a crawl that uses `reading`.
     pub fn new(reading: Reading, make: MakeReader) -> Self {
         Self { reading, make }
+    }
+
+    /// The rules by which pages are read now, if there are any.
+    pub fn rules(&self) -> Option<Arc<RuleSet>> {
+        self.reading.now().rules.clone()
     }
 
     /// The ratings for `config`; `None` if they are in use already. Reads the keyword

@@ -79,6 +79,7 @@ impl Web {
                 body: bytes,
                 truncated: false,
                 elapsed: Duration::from_millis(1),
+                date: None,
             })),
             Ok(LabResponse::Moved { location }) => match url.join(&location) {
                 Ok(to) => Stored::Redirect { status: 301, to },

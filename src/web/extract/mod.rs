@@ -57,6 +57,8 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
@@ -147,23 +149,12 @@ pub fn extract(
     fetched: &Fetched,
     options: &Options,
 ) -> Result<Extracted, ExtractError> {
-    let header = fetched.content_type.as_deref();
-    let form = form(header, &fetched.body)?;
-    let source = charset::Source {
-        body: &fetched.body,
-        content_type: header,
-        markup: form == Form::Html,
-        host: url.host(),
-    };
-    let declared = source.declared();
-    let encoding = source.encoding(declared);
-    if encoding != encoding_rs::UTF_16LE
-        && encoding != encoding_rs::UTF_16BE
-        && is_binary(&fetched.body)
-    {
-        return Err(ExtractError::Binary);
-    }
-    let text = source.decode(encoding, options.max_text_bytes);
+    let Decoded {
+        text,
+        form,
+        encoding,
+        declared,
+    } = decode(url, fetched, options)?;
     let mut page = match form {
         Form::Html => extract_text(url, &text, options),
         Form::Plain => {
@@ -182,6 +173,58 @@ pub fn extract(
     page.declared_charset = declared.map(|declared| declared.name().to_owned());
     page.terms = terms::of_headers(url, &fetched.terms).then(page.terms);
     Ok(page)
+}
+
+/// A body as text.
+struct Decoded<'b> {
+    text: Cow<'b, str>,
+    form: Form,
+    encoding: &'static encoding_rs::Encoding,
+    declared: Option<&'static encoding_rs::Encoding>,
+}
+
+fn decode<'b>(
+    url: &'b PageUrl,
+    fetched: &'b Fetched,
+    options: &Options,
+) -> Result<Decoded<'b>, ExtractError> {
+    let header = fetched.content_type.as_deref();
+    let form = form(header, &fetched.body)?;
+    let source = charset::Source {
+        body: &fetched.body,
+        content_type: header,
+        markup: form == Form::Html,
+        host: url.host(),
+    };
+    let declared = source.declared();
+    let encoding = source.encoding(declared);
+    if encoding != encoding_rs::UTF_16LE
+        && encoding != encoding_rs::UTF_16BE
+        && is_binary(&fetched.body)
+    {
+        return Err(ExtractError::Binary);
+    }
+    Ok(Decoded {
+        text: source.decode(encoding, options.max_text_bytes),
+        form,
+        encoding,
+        declared,
+    })
+}
+
+/// The decoded markup of a response, at most `max_text_bytes` of it; `None` if it is no
+/// HTML.
+pub fn markup(url: &PageUrl, fetched: &Fetched, options: &Options) -> Option<String> {
+    let decoded = decode(url, fetched, options).ok()?;
+    let text = limits::cap(&decoded.text, options.max_text_bytes);
+    (decoded.form == Form::Html).then(|| text.to_owned())
+}
+
+/// The tree of decoded markup; `None` if it would be too deep, too large or too slow to
+/// make, by the same limits as for extraction.
+pub fn tree(markup: &str, options: &Options) -> Option<scraper::Html> {
+    let markup = limits::cap(markup, options.max_text_bytes);
+    limits::parse(markup, options).ok()
 }
 
 /// The terms of use in the headers of the response from `url`, for an image, which has no

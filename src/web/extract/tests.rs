@@ -23,6 +23,7 @@ fn fetched(content_type: Option<&str>, body: &[u8]) -> Fetched {
         body: Bytes::copy_from_slice(body),
         truncated: false,
         elapsed: Duration::ZERO,
+        date: None,
     }
 }
 

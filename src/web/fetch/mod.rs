@@ -519,6 +519,7 @@ impl Fetcher {
                 body: body.bytes,
                 truncated: body.truncated,
                 elapsed: watch.elapsed(),
+                date: None,
             },
             held: body.held,
         })

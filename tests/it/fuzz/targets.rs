@@ -257,6 +257,7 @@ pub(super) fn page() -> Target {
                 body: Bytes::copy_from_slice(input),
                 truncated: false,
                 elapsed: Duration::ZERO,
+                date: None,
             };
             let options = &all[0];
             let Ok(page) = extract(&base, &fetched, options) else {

@@ -250,7 +250,7 @@ fn of_text() -> Vec<Column> {
 
 /// What steps found.
 fn of_steps() -> Vec<Column> {
-    use Kind::{Number, Text, Whole, Wholes};
+    use Kind::{Number, Text, Texts, Whole, Wholes};
     vec![
         Column::new(
             "perplexity",
@@ -312,6 +312,25 @@ fn of_steps() -> Vec<Column> {
             Whole,
             "Control characters that were removed.",
             |d| whole(d.controls_removed),
+        ),
+        Column::new(
+            "rule",
+            Text,
+            "The rule that was chosen for the page.",
+            |d| text(d.rule.as_ref()),
+        ),
+        Column::new(
+            "fields",
+            Text,
+            "What that rule found: JSON, a list of objects with `name`, `value`, `css_path` and \
+             `url`.",
+            |d| text(d.fields.as_ref()),
+        ),
+        Column::new(
+            "fields_missing",
+            Texts,
+            "Its required fields that have no value.",
+            |d| Value::Texts(d.fields_missing.clone()),
         ),
     ]
 }

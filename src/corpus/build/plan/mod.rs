@@ -165,6 +165,8 @@ pub enum Step {
     Copies(Copies),
     /// Without what identifies people.
     Mask(Mask),
+    /// With the fields that rules find.
+    Rules(ByRules),
 }
 
 impl Step {
@@ -178,6 +180,7 @@ impl Step {
             Self::Perplexity(_) => "perplexity",
             Self::Copies(_) => "copies",
             Self::Mask(_) => "mask",
+            Self::Rules(_) => "rules",
         }
     }
 }
@@ -341,6 +344,29 @@ impl Default for Mask {
             mark: false,
         }
     }
+}
+
+/// `kind = "rules"`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByRules {
+    /// Rule files, and folders of them.
+    pub files: Vec<PathBuf>,
+    /// Which documents stay.
+    pub need: Need,
+}
+
+/// What a document must have of the rules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// Nothing; all stay.
+    #[default]
+    Nothing,
+    /// A rule that matches.
+    Rule,
+    /// A rule that matches, and all its required fields.
+    Required,
 }
 
 /// What may identify a person.

@@ -7,7 +7,8 @@ use toml::Spanned;
 
 use super::super::steps::measures;
 use super::{
-    Copies, Format, Keep, NEUTRAL, Output, Perplexity, Plan, PlanError, Quality, Source, Step,
+    ByRules, Copies, Format, Keep, NEUTRAL, Output, Perplexity, Plan, PlanError, Quality, Source,
+    Step,
 };
 
 /// A file as it is written.
@@ -87,6 +88,10 @@ impl Plan {
                 Step::Perplexity(step) if !step.is_neutral() && step.model != Path::new("") => {
                     step.model = folder.join(&step.model);
                 }
+                Step::Rules(step) => {
+                    let all = step.files.iter_mut();
+                    all.for_each(|path| *path = folder.join(&path));
+                }
                 Step::Copies(step) => {
                     let all = step.against.iter_mut().chain(&mut step.synonyms);
                     all.for_each(|path| *path = folder.join(&path));
@@ -138,6 +143,7 @@ impl Plan {
             }
         }
         let mut bucketed = 0;
+        let mut ruled = 0;
         for (number, step) in self.steps.iter().enumerate() {
             let key = format!("[[step]] {} ({})", number + 1, step.kind());
             let step = match step {
@@ -151,8 +157,14 @@ impl Plan {
                 Step::Quality(step) => check_quality(step),
                 Step::Copies(step) => check_copies(step),
                 Step::Language(step) => share("least", step.least),
+<<<<<<< HEAD
                 Step::Consent(step) if step.obey.is_empty() => {
                     Err("`obey` is empty; name robots, tdm or content-signal".to_owned())
+=======
+                Step::Rules(step) => {
+                    ruled += 1;
+                    check_rules(step, ruled)
+>>>>>>> rules
                 }
                 Step::Mask(step) if step.what.is_empty() => {
                     Err("`what` is empty; name mail, phone or ip".to_owned())
@@ -166,7 +178,11 @@ impl Plan {
 }
 
 fn step(mut table: toml::Table) -> Result<Step, String> {
+<<<<<<< HEAD
     let kinds = "extract, consent, language, quality, perplexity, copies or mask";
+=======
+    let kinds = "extract, language, quality, perplexity, copies, mask or rules";
+>>>>>>> rules
     let kind = match table.remove("kind") {
         Some(toml::Value::String(kind)) => kind,
         Some(_) => return Err(format!("`kind` is not a text; give {kinds}")),
@@ -183,6 +199,7 @@ fn step(mut table: toml::Table) -> Result<Step, String> {
         "perplexity" => Step::Perplexity(of(&kind, table)?),
         "copies" => Step::Copies(of(&kind, table)?),
         "mask" => Step::Mask(of(&kind, table)?),
+        "rules" => Step::Rules(of(&kind, table)?),
         other => return Err(format!("`kind` is `{other}`; give {kinds}")),
     })
 }
@@ -237,6 +254,16 @@ fn check_quality(step: &Quality) -> Result<(), String> {
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+fn check_rules(step: &ByRules, ruled: usize) -> Result<(), String> {
+    if step.files.is_empty() {
+        return Err("`files` is empty; name rule files or folders of them".to_owned());
+    }
+    if ruled > 1 {
+        return Err("another step has rules; name all files in one".to_owned());
     }
     Ok(())
 }

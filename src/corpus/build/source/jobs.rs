@@ -62,6 +62,10 @@ fn of(found: outputs::Document, place: Document) -> Document {
         licences: found.licences,
         terms: found.terms,
         on_topic: found.on_topic,
+        rule: found.rule,
+        fields: (!found.fields.is_empty())
+            .then(|| serde_json::to_string(&found.fields).ok())
+            .flatten(),
         ..place
     }
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::lines::each_line;
-pub(super) use self::read::{READ, document};
+pub(super) use self::read::{READ, Reading, document};
 
 use super::BuildError;
 use super::document::Document;

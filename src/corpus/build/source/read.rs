@@ -1,12 +1,17 @@
 //! What a source has becomes a document: pages are extracted, all are cleaned and counted.
 
+use std::sync::Arc;
+
+use super::super::BuildError;
 use super::super::document::{Document, paragraphs};
-use super::super::steps::{Trace, Value, rounded};
+use super::super::plan::{Plan, Step};
+use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
 use super::{Page, Raw};
 use crate::address::PageUrl;
 use crate::language;
-use crate::page::Extractor;
-use crate::web::extract::{Options, extract};
+use crate::page::{Extractor, Fetched};
+use crate::rules::{self, Applied, RuleSet};
+use crate::web::extract::{self, Options, extract};
 
 /// The name of this step in tables.
 pub(in crate::corpus::build) const READ: &str = "extract";
@@ -17,7 +22,7 @@ const MAX_TEXT: usize = 16 << 20;
 /// The document of an item. What breaks a rule is noted.
 pub(in crate::corpus::build) fn document(
     raw: Raw,
-    extractor: Extractor,
+    reading: &Reading,
     trace: &mut Trace,
 ) -> Document {
     let mut found = match raw {
@@ -30,7 +35,7 @@ pub(in crate::corpus::build) fn document(
             trace.note(rule, value, || bound.to_owned(), false);
             *known
         }
-        Raw::Page(page) => match of_page(*page, extractor) {
+        Raw::Page(page) => match of_page(*page, reading) {
             Ok(document) => document,
             Err(left) => {
                 let (known, why) = *left;
@@ -74,6 +79,26 @@ pub(in crate::corpus::build) fn document(
     found
 }
 
+/// How pages are read.
+pub(in crate::corpus::build) struct Reading {
+    extractor: Extractor,
+    rules: Option<Arc<RuleSet>>,
+}
+
+impl Reading {
+    /// As a plan says.
+    pub(in crate::corpus::build) fn of(plan: &Plan) -> Result<Self, BuildError> {
+        let extractor = plan.steps.iter().find_map(|step| match step {
+            Step::Extract(step) => Some(step.extractor),
+            _ => None,
+        });
+        Ok(Self {
+            extractor: extractor.unwrap_or(Extractor::Article),
+            rules: rules_of(plan)?,
+        })
+    }
+}
+
 /// Everything but text is left out.
 fn options(extractor: Extractor) -> Options {
     Options {
@@ -85,7 +110,7 @@ fn options(extractor: Extractor) -> Options {
     }
 }
 
-fn of_page(page: Page, extractor: Extractor) -> Result<Document, Box<(Document, String)>> {
+fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, String)>> {
     let Page {
         url,
         response,
@@ -95,7 +120,9 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, Box<(Document, 
     let media = media.as_deref().and_then(|media| media.split(';').next());
     let media = media.map(|media| media.trim().to_ascii_lowercase());
     let controls = controls(&response.body);
-    let read = extract(&url, &response.into_fetched(), &options(extractor));
+    let options = options(reading.extractor);
+    let fetched = response.into_fetched();
+    let read = extract(&url, &fetched, &options);
     let mut page = match read {
         Ok(page) => page,
         Err(error) => {
@@ -106,7 +133,7 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, Box<(Document, 
     let terms = known.terms.clone().unwrap_or(page.terms);
     let main = page.main.take().unwrap_or_default();
     let meta = std::mem::take(&mut page.metadata);
-    Ok(Document {
+    let mut document = Document {
         published: meta.published,
         modified: meta.modified,
         title: meta.title,
@@ -126,7 +153,39 @@ fn of_page(page: Page, extractor: Extractor) -> Result<Document, Box<(Document, 
         licences: terms.licences.clone(),
         terms: Some(terms).filter(|terms| !terms.is_silent()),
         ..known
-    })
+    };
+    if let Some(rules) = &reading.rules
+        && let Some(applied) = applied(rules, &url, &fetched, &options, &document)
+    {
+        note_rules(&mut document, &applied);
+    }
+    Ok(document)
+}
+
+/// What rules find on a page.
+fn applied(
+    rules: &RuleSet,
+    url: &PageUrl,
+    fetched: &Fetched,
+    options: &Options,
+    document: &Document,
+) -> Option<Applied> {
+    let day = document
+        .fetched
+        .as_ref()
+        .and_then(|time| time.get(..10)?.parse().ok());
+    if !rules.is_for(url, day) {
+        return None;
+    }
+    let markup = extract::markup(url, fetched, options)?;
+    let html = extract::tree(&markup, options)?;
+    let page = rules::Page {
+        url,
+        markup: &markup,
+        html: &html,
+        day,
+    };
+    rules.apply(&page)
 }
 
 /// How many control characters but white space a body has; extraction leaves them out.

@@ -7,6 +7,7 @@ mod mask;
 pub(super) mod measures;
 mod perplexity;
 mod quality;
+mod rules;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::perplexity::Meter;
 pub(super) use self::quality::measures_of;
+pub(super) use self::rules::{note as note_rules, of_plan as rules_of};
 use super::BuildError;
 use super::document::Document;
 use super::plan::Step;
@@ -141,6 +143,7 @@ pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
         Step::Consent(step) => Some(Box::new(step.clone())),
         Step::Quality(step) => Some(Box::new(quality::Checks::of(step))),
         Step::Perplexity(step) => Some(Box::new(Meter::load(step)?)),
+        Step::Rules(step) => Some(Box::new(step.clone())),
         Step::Mask(step) => Some(Box::new(mask::Masks::of(step))),
     })
 }

@@ -194,7 +194,7 @@ impl Rerun<'_, '_> {
         } = exchange;
         let about = About(about);
         let kind = self.kind_of(&url, &about, &response)?;
-        let stored = stored(&url, kind, response, self.shelf.caps());
+        let stored = stored(&url, kind, date, response, self.shelf.caps());
         let known = self.frontier.look_up(&url, kind)?;
         let mut ahead = Ahead {
             begun: None,

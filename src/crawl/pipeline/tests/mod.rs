@@ -70,6 +70,8 @@ fn reader(kind: StrategyKind) -> Reader {
         documents: true,
         languages: Default::default(),
         obeyed: Obeyed::default(),
+        indexes: Default::default(),
+        rules: None,
         metrics: crate::metrics::Metrics::new().unwrap(),
     }
 }
@@ -112,6 +114,7 @@ fn fetched(content_type: &str, tags: &[&str], body: impl Into<Bytes>) -> Fetched
         body: body.into(),
         truncated: false,
         elapsed: Duration::from_millis(5),
+        date: None,
     }
 }
 

@@ -319,8 +319,18 @@ function showBoard(board) {
   curvePlot(board.perplexity);
   table($("best"), board.best.slice(0, 10), (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
   table($("hosts"), board.hosts, (h) => [h.host, h.state === "parked" ? "does not answer" : h.state === "due" ? "pauses" : h.state, h.due_in >= 1000 ? `in ${duration(h.due_in / 1000)}` : h.due_in > 0 ? "in under 1 s" : "now"]);
+  rules(board.ruled ?? [], board.rule_events ?? []);
   gallery(board.images);
   pages(board.pages ?? []);
+}
+
+function rules(hosts, events) {
+  $("rules-section").hidden = !hosts.length;
+  const share = (n, of) => of ? `${percent(n / of)} of ${number.format(of)}` : "–";
+  table($("ruled"), hosts, (h) => [h.host, share(h.matched, h.pages), share(h.filled, h.required), h.fallen.length ? h.fallen.join(", ") : "–"]);
+  const list = $("rule-events");
+  list.replaceChildren();
+  for (const event of events) element("li", event.text, list);
 }
 
 // Nothing is compared before there is enough to compare.

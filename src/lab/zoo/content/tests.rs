@@ -50,6 +50,7 @@ fn fetch(case: &Case, path: &str, cap: usize) -> Fetched {
         body: Bytes::from(body),
         truncated,
         elapsed: Duration::ZERO,
+        date: None,
     }
 }
 
@@ -489,6 +490,7 @@ fn row(title: &str) -> Row<'_> {
         redirect: None,
         instead_of: None,
         svgs: 0,
+        rules: None,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

@@ -1,0 +1,156 @@
+//! Rules over stored pages: files, and the responses of archives.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use scraper::Html;
+
+use crate::address::PageUrl;
+use crate::archive::files::{self, FilesError};
+use crate::archive::http::Response;
+use crate::archive::reader::{Item, ReadError, Reader};
+use crate::archive::record::{Kind, Record};
+use crate::fs::{IoError, atomic};
+use crate::page::Fetched;
+use crate::rules::Page;
+use crate::web::extract::{self, Options};
+
+/// The longest body that is read, in bytes: as in a crawl. Longer ones are cut.
+const MAX_BODY: usize = 10 << 20;
+
+/// Why stored pages cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RuledError {
+    /// A path leads to no archive.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// A file cannot be read.
+    #[error("{0}; correct the permissions, or leave the file out")]
+    Io(#[from] IoError),
+    /// An archive cannot be read.
+    #[error("{0}; check the disk, or leave the file out")]
+    Read(#[from] ReadError),
+    /// A file is no page.
+    #[error("{}: is no HTML page, or one with too many elements", .0.display())]
+    NoPage(PathBuf),
+}
+
+/// A stored page.
+#[derive(Debug)]
+pub struct StoredPage {
+    /// Its address.
+    pub url: PageUrl,
+    /// The day on which it was fetched.
+    pub day: Option<Date>,
+    /// Its decoded markup.
+    pub markup: String,
+    /// The same, parsed.
+    pub html: Html,
+}
+
+impl StoredPage {
+    /// For rules.
+    pub fn as_page(&self) -> Page<'_> {
+        Page {
+            url: &self.url,
+            markup: &self.markup,
+            html: &self.html,
+            day: self.day,
+        }
+    }
+
+    /// The page in a file.
+    ///
+    /// # Errors
+    ///
+    /// [`RuledError`] names the file.
+    pub fn of_file(path: &Path, url: &PageUrl) -> Result<Self, RuledError> {
+        let body = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let fetched = Fetched {
+            status: 200,
+            content_type: None,
+            terms: Default::default(),
+            validators: Default::default(),
+            body: body.into(),
+            truncated: false,
+            elapsed: Default::default(),
+            date: None,
+        };
+        let page = Self::of(url, &fetched, None);
+        page.ok_or_else(|| RuledError::NoPage(path.to_owned()))
+    }
+
+    fn of(url: &PageUrl, fetched: &Fetched, day: Option<Date>) -> Option<Self> {
+        let options = Options::default();
+        let markup = extract::markup(url, fetched, &options)?;
+        let html = extract::tree(&markup, &options)?;
+        Some(Self {
+            url: url.clone(),
+            day,
+            markup,
+            html,
+        })
+    }
+}
+
+/// Writes a rule file or a page of an example, whole or not at all.
+///
+/// # Errors
+///
+/// [`RuledError::Io`] names the file.
+pub fn save(path: &Path, text: &str) -> Result<(), RuledError> {
+    let written = atomic::write(path, |file| file.write_all(text.as_bytes()));
+    Ok(written.map_err(IoError::at(path, "writing"))?)
+}
+
+/// Calls `each` with the pages of archives whose address is `wanted`, in the order of the
+/// files, until it returns false. Damage is passed over.
+///
+/// # Errors
+///
+/// [`RuledError`] names the file.
+pub fn each_page(
+    paths: &[PathBuf],
+    wanted: impl Fn(&PageUrl) -> bool,
+    mut each: impl FnMut(StoredPage) -> bool,
+) -> Result<(), RuledError> {
+    for path in files::listed(paths)? {
+        let file = File::open(&path).map_err(IoError::at(&path, "opening"))?;
+        let mut reader = Reader::new(file, &path);
+        while let Some(item) = reader.next_item()? {
+            let Item::Record(mut entry) = item else {
+                continue;
+            };
+            let url = page_of(&entry.record).filter(&wanted);
+            let response = url.map(|url| (url, Response::read(&mut entry, MAX_BODY)));
+            if entry.finish()?.is_none() {
+                continue;
+            }
+            let Some((url, Ok(response))) = response else {
+                continue;
+            };
+            if !(200..=299).contains(&response.status) {
+                continue;
+            }
+            let day = entry.record.timestamp();
+            let day = day.map(|time| time.to_zoned(TimeZone::UTC).date());
+            let page = StoredPage::of(&url, &response.into_fetched(), day);
+            if let Some(page) = page
+                && !each(page)
+            {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The address of a record, if it is a response.
+fn page_of(record: &Record) -> Option<PageUrl> {
+    let is_response = record.kind == Kind::Response && record.is_http();
+    let uri = record.uri.as_deref().filter(|_| is_response)?;
+    PageUrl::parse(uri).ok()
+}

@@ -1,0 +1,119 @@
+//! Rules that take fields from the pages of a site.
+//!
+//! A rule is chosen by the address of a page, then by its markup, then by the day on which
+//! the page was fetched. Its fields are found by CSS, XPath or regular expressions, and
+//! transformed: numbers, whole addresses, dates as ISO 8601. Nothing is guessed silently: a
+//! selector that meets several elements where one is meant, and a date that may be read in
+//! two ways, are told with the result.
+//!
+//! Values and pure functions; the only files that are read are those of rules and their
+//! examples.
+//!
+//! Reading order: `rule` (what a rule is and what it finds), `pattern` and `transform` with
+//! `date`, `tree` and `xpath`; `read` reads rule files, `write` changes them; `check` runs the
+//! examples; `propose` makes selectors from example values; `watch` tells when a site has
+//! changed.
+
+mod check;
+pub mod date;
+mod pattern;
+mod propose;
+mod read;
+mod rule;
+mod transform;
+mod tree;
+mod watch;
+mod write;
+mod xpath;
+
+use jiff::civil::Date;
+use std::path::{Path, PathBuf};
+
+pub use check::{Checked, Duplicate, Failure, check, duplicates};
+pub use pattern::UrlPattern;
+pub use propose::{Proposal, ProposeError, Wanted, propose};
+pub use read::{RuleError, RuleErrors, parse_fields};
+pub use rule::{Applied, Css, Example, Field, FieldResult, Origin, Page, Rule, Source};
+pub use transform::{FieldValue, Transform};
+pub use tree::Tree;
+pub use watch::{Change, Event, LoggedPage, Seen, Standing, Totals, Watch};
+pub use write::{NewExample, NewField, NewRule, WriteError, append, remove, replace_selector};
+pub use xpath::{XPath, XPathError};
+
+use crate::address::PageUrl;
+
+/// All rules of a job or a plan, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+}
+
+impl RuleSet {
+    /// Reads rule files, and all `*.toml` of folders, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of every file, with file, line and key.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, RuleErrors> {
+        read::read(paths).map(|rules| Self { rules })
+    }
+
+    /// The rules in the text of a file; `file` is its name.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with line and key.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, RuleErrors> {
+        read::parse(text, file).map(|rules| Self { rules })
+    }
+
+    /// The rules in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rule of a name.
+    pub fn get(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether any rule is for an address.
+    pub fn covers(&self, url: &PageUrl) -> bool {
+        self.rules.iter().any(|rule| rule.covers(url))
+    }
+
+    /// Whether any rule is for an address on a day.
+    pub fn is_for(&self, url: &PageUrl, day: Option<Date>) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.is_valid(day) && rule.covers(url))
+    }
+
+    /// The first rule that is for the address, the markup and the day of a page; none for
+    /// a page with more than 10,000 elements side by side, on which selectors are slow.
+    pub fn choose(&self, page: &Page<'_>) -> Option<&Rule> {
+        if tree::is_too_wide(page.html) {
+            return None;
+        }
+        let mut rules = self.rules.iter();
+        rules.find(|rule| rule.is_valid(page.day) && rule.covers(page.url) && rule.fits(page.html))
+    }
+
+    /// What the rules find on a page; `None` if none is for its address and day.
+    pub fn apply(&self, page: &Page<'_>) -> Option<Applied> {
+        if !self.is_for(page.url, page.day) {
+            return None;
+        }
+        let chosen = self.choose(page);
+        Some(chosen.map_or_else(Applied::default, |rule| rule.apply(page)))
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;

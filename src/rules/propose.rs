@@ -1,0 +1,331 @@
+//! Makes selectors from example values on one or two pages of a site.
+//!
+//! Each element whose text, or one of whose attributes, is an example value gives
+//! candidates: its id, its name with each of its classes, the attributes that tell what it
+//! is, and these within its enclosing elements. A candidate is kept if it finds the right
+//! value on every page. Those that meet one element on each page come first, then the
+//! shorter ones.
+
+use scraper::{ElementRef, Html};
+
+use super::date::DateForm;
+use super::read::css_of;
+
+/// The most elements of a page that are considered.
+const MAX_ELEMENTS: usize = 40;
+/// The most candidates.
+const MAX_CANDIDATES: usize = 2_000;
+/// How many enclosing elements are considered.
+const LEVELS: usize = 8;
+/// The most proposals for a field.
+const MOST: usize = 5;
+
+/// A page with an example value.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The page.
+    pub html: &'a Html,
+    /// The value. `First words ... last words` stands for a longer text.
+    pub value: &'a str,
+}
+
+/// A selector that finds the example values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// The CSS selector.
+    pub css: String,
+    /// The attribute that has the value.
+    pub attribute: Option<String>,
+    /// Whether the value is found by reading a date.
+    pub is_date: bool,
+    /// Whether it meets one element on each page.
+    pub is_single: bool,
+}
+
+/// Why no selector can be proposed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// No element has the value.
+    #[error("page {page}: no element has the value \"{value}\"; copy it as the page has it")]
+    NotThere {
+        /// The number of the page, from 1.
+        page: usize,
+        /// The value.
+        value: String,
+    },
+    /// The elements have nothing in common.
+    #[error("no selector finds the value on each page; give pages of the same kind")]
+    NothingCommon,
+}
+
+/// Selectors for a field, best first.
+///
+/// # Errors
+///
+/// [`ProposeError`] if there is none.
+pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (nth, page) in pages.iter().enumerate() {
+        let found = elements(page);
+        if found.is_empty() {
+            return Err(ProposeError::NotThere {
+                page: nth + 1,
+                value: page.value.chars().take(100).collect(),
+            });
+        }
+        // Candidates for all pages come from the first one.
+        if nth == 0 {
+            for (element, how) in &found {
+                for (css, cost) in selectors(*element) {
+                    let candidate = Candidate {
+                        css,
+                        how: how.clone(),
+                        cost,
+                    };
+                    if candidates.len() < MAX_CANDIDATES {
+                        candidates.push(candidate);
+                    }
+                }
+            }
+        }
+    }
+    candidates.sort_by(|a, b| {
+        let key = |c: &Candidate| (c.cost + c.how.cost(), c.css.len());
+        key(a).cmp(&key(b)).then_with(|| a.css.cmp(&b.css))
+    });
+    let mut proposals: Vec<(usize, Proposal)> = Vec::new();
+    for candidate in candidates {
+        let known = proposals
+            .iter()
+            .any(|(_, p)| p.css == candidate.css && p.attribute == candidate.how.attribute);
+        if known {
+            continue;
+        }
+        let Some(met) = meets(&candidate, pages) else {
+            continue;
+        };
+        let proposal = Proposal {
+            css: candidate.css,
+            attribute: candidate.how.attribute,
+            is_date: candidate.how.is_date,
+            is_single: met == 1,
+        };
+        proposals.push((met, proposal));
+    }
+    if proposals.is_empty() {
+        return Err(ProposeError::NothingCommon);
+    }
+    // The sort is stable: among the same, the cheaper ones stay first.
+    proposals.sort_by_key(|(met, _)| *met != 1);
+    let proposals = proposals.into_iter().map(|(_, proposal)| proposal);
+    Ok(proposals.take(MOST).collect())
+}
+
+struct Candidate {
+    css: String,
+    how: How,
+    /// How special it is.
+    cost: usize,
+}
+
+/// How an element has the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct How {
+    attribute: Option<String>,
+    is_date: bool,
+}
+
+impl How {
+    fn cost(&self) -> usize {
+        usize::from(self.attribute.is_some())
+    }
+}
+
+/// Attributes that may have a value of interest.
+const ATTRIBUTES: &[&str] = &[
+    "content", "datetime", "href", "src", "title", "alt", "value",
+];
+
+/// The elements that have the value, the innermost ones and their attributes.
+fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
+    let mut found = Vec::new();
+    let wanted = folded(page.value);
+    for node in page.html.tree.root().descendants() {
+        let Some(element) = ElementRef::wrap(node) else {
+            continue;
+        };
+        let name = element.value().name();
+        if matches!(
+            name,
+            "script" | "style" | "html" | "head" | "noscript" | "template"
+        ) {
+            continue;
+        }
+        for attribute in ATTRIBUTES {
+            if let Some(text) = element.attr(attribute)
+                && let Some(is_date) = is_value(&folded(text), &wanted)
+            {
+                let how = How {
+                    attribute: Some((*attribute).to_owned()),
+                    is_date,
+                };
+                found.push((element, how));
+            }
+        }
+        if let Some(is_date) = is_value(&text_of(element, &wanted), &wanted) {
+            let how = How {
+                attribute: None,
+                is_date,
+            };
+            found.push((element, how));
+        }
+        if found.len() >= MAX_ELEMENTS {
+            break;
+        }
+    }
+    found
+}
+
+/// The text of an element, as long as it may still be the value.
+fn text_of(element: ElementRef<'_>, wanted: &str) -> String {
+    let most = if wanted.contains(GAP) {
+        1 << 20
+    } else {
+        4 * wanted.len() + 400
+    };
+    let mut text = super::rule::visible(element, most + 1);
+    if text.len() > most {
+        text.clear();
+    }
+    folded(&text)
+}
+
+fn folded(text: &str) -> String {
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('…', GAP)
+}
+
+/// What stands for left-out words in an example value.
+const GAP: &str = "...";
+
+/// Whether a text is the value: as it is, or as a date of which the value is the ISO form.
+fn is_value(text: &str, wanted: &str) -> Option<bool> {
+    if text.is_empty() || wanted.is_empty() {
+        return None;
+    }
+    if text == wanted {
+        return Some(false);
+    }
+    if let Some((start, end)) = wanted.split_once(GAP) {
+        let (start, end) = (start.trim_end(), end.trim_start());
+        let is =
+            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end);
+        return is.then_some(false);
+    }
+    let is_iso = wanted.len() >= 10 && wanted.get(..10)?.parse::<jiff::civil::Date>().is_ok();
+    if is_iso && text.len() <= 300 {
+        let read = DateForm::default().read(text).ok()?;
+        let same = read.iso == wanted || (wanted.len() == 10 && read.iso.starts_with(wanted));
+        return same.then_some(true);
+    }
+    None
+}
+
+/// How many elements a candidate meets at most on a page, if the first is right on each.
+fn meets(candidate: &Candidate, pages: &[Wanted<'_>]) -> Option<usize> {
+    let css = css_of(&candidate.css).ok()?;
+    let mut most = 0;
+    for page in pages {
+        let wanted = folded(page.value);
+        let mut found = page.html.select(&css.selector);
+        let first = found.next()?;
+        let text = match &candidate.how.attribute {
+            Some(name) => folded(first.attr(name)?),
+            None => text_of(first, &wanted),
+        };
+        if is_value(&text, &wanted) != Some(candidate.how.is_date) {
+            return None;
+        }
+        most = most.max(1 + found.take(100).count());
+    }
+    Some(most)
+}
+
+/// Selectors of an element, each with how special it is.
+fn selectors(element: ElementRef<'_>) -> Vec<(String, usize)> {
+    let own = simple(element);
+    let mut all = own.clone();
+    let mut path = nth(element);
+    let mut parent = element.parent().and_then(ElementRef::wrap);
+    for level in 0..LEVELS {
+        let Some(outer) = parent else {
+            break;
+        };
+        parent = outer.parent().and_then(ElementRef::wrap);
+        let names = simple(outer);
+        for (outer_css, outer_cost) in names.iter().take(4) {
+            for (css, cost) in own.iter().take(4) {
+                all.push((format!("{outer_css} {css}"), outer_cost + cost + 1));
+            }
+            // By position, within an element that has a name.
+            all.push((format!("{outer_css} > {path}"), outer_cost + 6 + 2 * level));
+        }
+        path = format!("{} > {path}", nth(outer));
+    }
+    all
+}
+
+/// An element by its position among its siblings.
+fn nth(element: ElementRef<'_>) -> String {
+    let name = element.value().name();
+    let same = element
+        .prev_siblings()
+        .filter_map(ElementRef::wrap)
+        .filter(|other| other.value().name() == name);
+    format!("{name}:nth-of-type({})", same.count() + 1)
+}
+
+/// Selectors of an element by itself, the most telling ones first.
+fn simple(element: ElementRef<'_>) -> Vec<(String, usize)> {
+    let name = element.value().name();
+    let mut all = Vec::new();
+    let is_plain = |text: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(fits)
+    };
+    // What has many digits is made for one page.
+    let is_made = |text: &str| text.chars().filter(char::is_ascii_digit).count() > 2;
+    if let Some(id) = element.attr("id").filter(|id| is_plain(id)) {
+        all.push((format!("#{id}"), 1 + 6 * usize::from(is_made(id))));
+    }
+    for attribute in ["itemprop", "property", "name", "rel"] {
+        if let Some(text) = element.attr(attribute)
+            && !text.contains(['"', '\\', '\n'])
+            && text.len() <= 100
+            && matches!(
+                name,
+                "meta" | "link" | "time" | "span" | "div" | "a" | "p" | "h1"
+            )
+        {
+            all.push((format!("{name}[{attribute}=\"{text}\"]"), 1));
+        }
+    }
+    let classes: Vec<&str> = element.value().classes().filter(|c| is_plain(c)).collect();
+    for class in classes.iter().take(6) {
+        all.push((
+            format!("{name}.{class}"),
+            2 + 4 * usize::from(is_made(class)),
+        ));
+    }
+    if let [first, second, ..] = classes.as_slice() {
+        all.push((format!("{name}.{first}.{second}"), 4));
+    }
+    let is_telling = matches!(
+        name,
+        "h1" | "title" | "time" | "article" | "main" | "header" | "address" | "figcaption"
+    );
+    all.push((name.to_owned(), if is_telling { 1 } else { 3 }));
+    all
+}

@@ -1,0 +1,385 @@
+use std::path::Path;
+
+use scraper::Html;
+
+use super::*;
+
+const PAGE: &str = r#"<!doctype html><html><head><title>x</title><base href="/b/"></head><body>
+<div class="news"><div class="article"><header class="h1">
+<h1>Passau zählt weiterhin zu den
+  besten jungen Universitäten weltweit</h1></header>
+<p class="date">14. 2. 18</p><p class="other">03/04/2021</p>
+<p>One</p><p>Two <script>x</script><b>bold</b></p><a href="y?z">more</a></div></div></body></html>"#;
+
+const RULES: &str = r#"
+[[rule]]
+name = "old"
+urls = ["example.org/*"]
+until = "2017-12-31"
+[[rule.field]]
+name = "title"
+css = "title"
+
+[[rule]]
+name = "mobile"
+urls = ["example.org/*"]
+markup = "article.mobile"
+[[rule.field]]
+name = "title"
+css = "h1"
+
+[[rule]]
+name = "news"
+urls = ["example.org/*"]
+markup = ".news"
+[[rule.field]]
+name = "title"
+css = ".news .article header.h1 h1"
+required = true
+[[rule.field]]
+name = "date"
+css = ".date"
+transform = [{ date = { languages = ["de"] } }]
+[[rule.field]]
+name = "other"
+xpath = "//p[@class='other']"
+transform = ["date"]
+[[rule.field]]
+name = "paragraph"
+css = "p"
+[[rule.field]]
+name = "paragraphs"
+css = "p:not([class])"
+many = true
+[[rule.field]]
+name = "link"
+css = "a"
+attribute = "HREF"
+transform = ["absolute"]
+[[rule.field]]
+name = "raw"
+regex = '<title>(.*?)</title>'
+[[rule.field]]
+name = "author"
+css = ".author"
+required = true
+"#;
+
+fn apply(rules: &RuleSet, url: &str, day: Option<&str>) -> Option<Applied> {
+    let url = PageUrl::parse(url).unwrap();
+    let html = Html::parse_document(PAGE);
+    rules.apply(&Page {
+        url: &url,
+        markup: PAGE,
+        html: &html,
+        day: day.map(|day| day.parse().unwrap()),
+    })
+}
+
+#[test]
+fn fields_are_found_and_doubts_are_told() {
+    let rules = RuleSet::parse(RULES, Path::new("x.toml")).unwrap();
+    let applied = apply(&rules, "https://example.org/a", Some("2018-02-15")).unwrap();
+    assert_eq!(applied.rule.as_deref(), Some("news"));
+    assert_eq!(applied.required, ["title", "author"]);
+    assert_eq!(applied.missing, ["author"]);
+    let value = |name: &str| applied.value(name).map(ToString::to_string);
+    let title = "Passau zählt weiterhin zu den besten jungen Universitäten weltweit";
+    assert_eq!(value("title").as_deref(), Some(title));
+    assert_eq!(value("date").as_deref(), Some("2018-02-14"));
+    assert_eq!(value("other"), None);
+    assert_eq!(value("paragraph").as_deref(), Some("14. 2. 18"));
+    assert_eq!(value("paragraphs").as_deref(), Some("One | Two bold"));
+    assert_eq!(value("link").as_deref(), Some("https://example.org/b/y?z"));
+    assert_eq!(value("raw").as_deref(), Some("x"));
+    let notes = |name: &str| {
+        let field = applied.fields.iter().find(|field| field.name == name);
+        field.unwrap().notes.clone()
+    };
+    assert_eq!(
+        notes("other"),
+        ["\"03/04/2021\" may be 2021-04-03 or 2021-03-04: set `order` or `languages`"]
+    );
+    assert_eq!(
+        notes("paragraph"),
+        ["`p` meets 4 elements where one is meant; the first was taken"]
+    );
+    let json = serde_json::to_value(&applied.fields[0]).unwrap();
+    let expected = serde_json::json!({
+        "name": "title",
+        "value": title,
+        "css_path": ".news .article header.h1 h1",
+        "url": "https://example.org/a",
+    });
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn a_rule_is_chosen_by_address_markup_and_day() {
+    let rules = RuleSet::parse(RULES, Path::new("x.toml")).unwrap();
+    let chosen = |url, day| apply(&rules, url, day).map(|a| a.rule);
+    let some = |name: &str| Some(Some(name.to_owned()));
+    assert_eq!(
+        chosen("https://example.org/", Some("2017-05-01")),
+        some("old")
+    );
+    assert_eq!(
+        chosen("https://example.org/", Some("2018-05-01")),
+        some("news")
+    );
+    assert_eq!(chosen("https://example.com/", None), None);
+    let mobile = RULES.replace("markup = \".news\"", "markup = \".gone\"");
+    let rules = RuleSet::parse(&mobile, Path::new("x.toml")).unwrap();
+    let none = apply(&rules, "https://example.org/", Some("2018-05-01")).unwrap();
+    assert_eq!(none, Applied::default());
+}
+
+#[test]
+fn examples_are_run_and_duplicates_found() {
+    let text = format!(
+        "{RULES}\n[[rule.example]]\npage = \"a.html\"\nurl = \"https://example.org/a\"\nvalues = \
+         {{ date = \"2018-02-14\", link = \"x\", author = \"A\" }}\n[[rule]]\nname = \"again\"\n\
+         urls = [\"example.org/*\"]\nmarkup = \".news\"\n[[rule.field]]\nname = \"a\"\ncss = \"h1\"\n\
+         [[rule.field]]\nname = \"b\"\ncss = \"h1\"\n"
+    );
+    let rules = RuleSet::parse(&text, Path::new("r/x.toml")).unwrap();
+    let checked = check(&rules, None, |example| {
+        assert_eq!(example.page, Path::new("r/a.html"));
+        Ok((PAGE.to_owned(), Html::parse_document(PAGE)))
+    });
+    let [checked] = checked.as_slice() else {
+        panic!("{checked:?}");
+    };
+    let failures: Vec<String> = checked.failures.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        failures,
+        [
+            "the rule `old` is chosen for this page",
+            "author: expected \"A\", found nothing",
+            "link: expected \"x\", found \"https://example.org/b/y?z\"",
+        ]
+    );
+    let found: Vec<String> = duplicates(&rules)
+        .into_iter()
+        .map(|d| format!("{} {} {}", d.first, d.second, d.why))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "news again is never chosen, because the first one takes all its pages",
+            "again.a again.b finds the same in the same way",
+        ]
+    );
+}
+
+#[test]
+fn rule_files_are_changed_and_comments_stay() {
+    let text = "# all\n[[rule]]\nname = \"a\"\nurls = [\"a.org\"]\n# title\n[[rule.field]]\nname = \
+                \"t\"\ncss = \"h1\" # first\n";
+    let changed = replace_selector(text, "a", "t", "css", "h2.x").unwrap();
+    assert_eq!(changed, text.replace("\"h1\"", "\"h2.x\""));
+    let rule = NewRule {
+        name: "b".to_owned(),
+        urls: vec!["b.org/*".to_owned()],
+        fields: vec![NewField {
+            name: "date".to_owned(),
+            css: "time".to_owned(),
+            attribute: Some("datetime".to_owned()),
+            is_date: true,
+            required: true,
+        }],
+        examples: vec![NewExample {
+            page: "p.html".to_owned(),
+            url: "https://b.org/1".to_owned(),
+            values: vec![("date".to_owned(), FieldValue::Text("2018-02-14".to_owned()))],
+        }],
+    };
+    let longer = append(text, &rule).unwrap();
+    assert!(longer.starts_with(text), "{longer}");
+    let rules = RuleSet::parse(&longer, Path::new("x.toml")).unwrap();
+    assert_eq!(rules.rules().len(), 2);
+    assert_eq!(
+        append(&longer, &rule)
+            .unwrap_err()
+            .to_string()
+            .split(';')
+            .next(),
+        Some("has the rule `b` already")
+    );
+    assert_eq!(remove(&longer, "b").unwrap(), text);
+    assert_eq!(
+        remove(text, "b").unwrap_err().to_string(),
+        "has no rule `b`"
+    );
+}
+
+#[test]
+fn selectors_are_proposed_from_examples() {
+    let first = Html::parse_document(PAGE);
+    let other = PAGE
+        .replace("14. 2. 18", "1. März 2019")
+        .replace("besten jungen", "neuesten");
+    let second = Html::parse_document(&other);
+    let best = |a: &str, b: &str| {
+        let pages = [
+            Wanted {
+                html: &first,
+                value: a,
+            },
+            Wanted {
+                html: &second,
+                value: b,
+            },
+        ];
+        propose(&pages).map(|all| all[0].clone())
+    };
+    let title = best(
+        "Passau zählt weiterhin zu den besten jungen Universitäten weltweit",
+        "Passau zählt weiterhin zu den neuesten Universitäten weltweit",
+    )
+    .unwrap();
+    assert_eq!((title.css.as_str(), title.is_single), ("h1", true));
+    let date = best("2018-02-14", "2019-03-01").unwrap();
+    assert_eq!((date.css.as_str(), date.is_date), ("p.date", true));
+    let text = best("Passau ... more", "Passau ... more").unwrap();
+    assert_eq!(text.css, "div.news");
+    let none = best("no such", "no such").unwrap_err();
+    assert!(
+        none.to_string().starts_with("page 1: no element has"),
+        "{none}"
+    );
+}
+
+fn seen(watch: &mut Watch, url: &str, applied: &Applied) -> Vec<Event> {
+    watch.see(&Seen {
+        time: "2026-01-01T00:00:00Z",
+        url,
+        host: "example.org",
+        is_covered: true,
+        is_refused: Some(false),
+        applied: Some(applied),
+    })
+}
+
+#[test]
+fn a_change_of_the_site_is_told_once_and_its_end_too() {
+    let good = Applied {
+        rule: Some("news".to_owned()),
+        required: vec!["title".to_owned()],
+        ..Applied::default()
+    };
+    let lacking = Applied {
+        missing: vec!["title".to_owned()],
+        ..good.clone()
+    };
+    let mut watch = Watch::default();
+    let mut names = Vec::new();
+    let page = |n: usize| format!("https://example.org/{n}");
+    let phases = [
+        (30, &good),
+        (10, &lacking),
+        (20, &Applied::default()),
+        (20, &good),
+    ];
+    let mut n = 0;
+    for (pages, applied) in phases {
+        for _ in 0..pages {
+            n += 1;
+            for event in seen(&mut watch, &page(n), applied) {
+                names.push((n, event.change.name()));
+            }
+        }
+    }
+    assert_eq!(
+        names,
+        [
+            (36, "unfilled"),
+            (45, "unmatched"),
+            (69, "recovered"),
+            (69, "recovered")
+        ]
+    );
+    // A page that loses its structure is told by itself.
+    let events = seen(&mut watch, &page(1), &Applied::default());
+    let told: Vec<String> = events.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "example.org: https://example.org/1 matched the rule `news` at an earlier visit, and \
+          matches none now"
+        ]
+    );
+    let standing = &watch.standings()[0];
+    assert_eq!((standing.totals.pages, standing.totals.matched), (81, 60));
+}
+
+#[test]
+fn a_host_that_begins_to_refuse_us_is_told() {
+    let mut watch = Watch::default();
+    let mut told = Vec::new();
+    for n in 0..60 {
+        let url = format!("https://example.org/{n}");
+        told.extend(watch.see(&Seen {
+            time: "2026-01-01T00:00:00Z",
+            url: &url,
+            host: "example.org",
+            is_covered: true,
+            is_refused: Some(n >= 40),
+            applied: None,
+        }));
+    }
+    let [event] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(event.change, Change::Refused);
+    assert!(
+        event.to_string().starts_with("example.org: refuses us: "),
+        "{event}"
+    );
+    // A host that is not reached refuses nothing, and pages without rules are not watched.
+    let quiet = watch.see(&Seen {
+        time: "",
+        url: "https://example.org/",
+        host: "example.org",
+        is_covered: false,
+        is_refused: Some(true),
+        applied: None,
+    });
+    assert_eq!(quiet, []);
+}
+
+/// Selectors whose time is the square of the elements side by side, or that look through
+/// many descendants, on the widest page that they are used on and on a deep one.
+#[test]
+fn a_hostile_page_does_not_hold_a_selector_up() {
+    let flat = format!("<body>{}", "<p><b>x</b></p>".repeat(9_900));
+    let deep = format!("<body>{}{}", "<div>".repeat(250), "<p>x".repeat(9_900));
+    let mut all = std::time::Duration::ZERO;
+    for page in [flat, deep] {
+        let html = Html::parse_document(&page);
+        assert!(!tree::is_too_wide(&html));
+        for selector in [
+            "p:nth-child(2n+1)",
+            "p:nth-last-child(3)",
+            "p:nth-last-of-type(3)",
+            "p ~ p ~ x",
+            "* * * * * * * * b:empty",
+            "div div div div div > p > b:empty",
+            "p:has(x)",
+            "p:has(~ x)",
+            "p:not(:has(+ p ~ x))",
+            ":has(* * x)",
+        ] {
+            let css = read::css_of(selector).unwrap();
+            let begun = crate::tests::worked();
+            html.select(&css.selector).count();
+            let took = crate::tests::worked() - begun;
+            println!("{took:?} {selector}");
+            all += took;
+        }
+    }
+    // They take 3 s; without bounds they would take minutes.
+    assert!(all < std::time::Duration::from_secs(30), "{all:?}");
+    let wide = Html::parse_document(&format!("<body>{}", "<p>x".repeat(10_001)));
+    assert!(tree::is_too_wide(&wide));
+}

@@ -1,0 +1,355 @@
+//! Rules at work: during a crawl, over its archive and in a corpus; a site whose markup changes
+//! is told by name; an index page leads to its items.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use spoor::lab::Lab;
+use spoor::outputs::{self, Table};
+
+use crate::support::texts::{some, topical, tree};
+use crate::support::{Job, JobText, Ran, Wire, spoor};
+
+/// Pages of the site, of which the second half has other markup.
+const PAGES: usize = 44;
+
+const RULES: &str = r#"
+[[rule]]
+name = "news"
+urls = ["site.test/item/*"]
+markup = "article.news"
+[[rule.field]]
+name = "title"
+css = "article.news h1"
+required = true
+[[rule.field]]
+name = "date"
+css = "article.news .date"
+required = true
+transform = ["date"]
+"#;
+
+fn item(n: usize) -> String {
+    let text: String = (0..4).fold(String::new(), |mut text, at| {
+        write!(text, "<p>{}</p>", some(topical(), n * 131 + at * 17, 2)).unwrap();
+        text
+    });
+    let day = 1 + n % 28;
+    if n < PAGES / 2 {
+        format!(
+            "<title>Item</title><article class=news><h1>Item {n}</h1><p class=date>{day}. Februar \
+             2018</p>{text}</article>"
+        )
+    } else {
+        format!("<title>Item</title><main><h2>Item {n}</h2><time>{day}.2.2018</time>{text}</main>")
+    }
+}
+
+/// An index whose items come in the order of their numbers.
+fn site() -> Lab {
+    let links: String = (0..PAGES).fold(String::new(), |mut links, n| {
+        write!(
+            links,
+            "<p><a href=\"/item/{n}\">{}</a></p>",
+            some(topical(), n, 1)
+        )
+        .unwrap();
+        links
+    });
+    let mut pages = vec![(
+        "site.test/".to_owned(),
+        format!("<title>Index</title>{links}"),
+    )];
+    pages.extend((0..PAGES).map(|n| (format!("site.test/item/{n}"), item(n))));
+    let pages: Vec<_> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    Lab::from_memory(tree(&pages))
+}
+
+fn job(wire: &Wire, more: &str) -> Job {
+    let rest = format!(
+        "[strategy]\nkind = \"unfocused\"\n[images]\nenabled = false\n[rules]\nfiles = \
+         [\"rules.toml\"]\n[archive]\nenabled = true\n{more}"
+    );
+    let text = JobText {
+        seeds: &["http://site.test/"],
+        rest: &rest,
+        ..JobText::default()
+    };
+    let job = Job::new(wire, &text);
+    std::fs::write(job.file().with_file_name("rules.toml"), RULES).unwrap();
+    job
+}
+
+fn shown(arguments: &[&str]) -> String {
+    Ran::of(&mut spoor(arguments)).good()
+}
+
+#[test]
+fn a_site_whose_markup_changes_halfway_is_told_by_name() {
+    let wire = Wire::serve(site());
+    let job = job(&wire, "");
+    job.run();
+
+    // The log and the documents have the fields.
+    let rows: Vec<Value> = job.log();
+    let ruled: Vec<&Value> = rows.iter().filter(|row| !row["rules"].is_null()).collect();
+    assert_eq!(ruled.len(), PAGES);
+    let matched = ruled.iter().filter(|row| row["rules"]["rule"] == "news");
+    assert_eq!(matched.count(), PAGES / 2);
+    let third = ruled
+        .iter()
+        .find(|row| row["url"] == "http://site.test/item/3");
+    let fields = &third.unwrap()["rules"]["fields"];
+    assert_eq!(fields[0]["value"], "Item 3");
+    assert_eq!(fields[0]["css_path"], "article.news h1");
+    assert_eq!(fields[1]["value"], "2018-02-04");
+    let documents = job.documents();
+    let document = documents
+        .iter()
+        .find(|d| d.url.ends_with("/item/3"))
+        .unwrap();
+    assert_eq!(document.rule.as_deref(), Some("news"));
+    assert_eq!(
+        document.fields[1].value.as_ref().unwrap().to_string(),
+        "2018-02-04"
+    );
+
+    // The change is in the log of the run, and in the reports.
+    let mut told = Vec::new();
+    for path in job.files("logs") {
+        if path
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("spoor.")
+        {
+            let text = std::fs::read_to_string(job.folder().join("logs").join(path)).unwrap();
+            let events = text
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            told.extend(events.filter(|event| event.to_string().contains("unmatched")));
+        }
+    }
+    assert_eq!(told.len(), 1, "{told:#?}");
+    let told = told[0].to_string();
+    assert!(told.contains("site.test: a rule matches "), "{told}");
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    let report = shown(&["rules", "report", file]);
+    assert!(report.contains("50 % of 44"), "{report}");
+    assert!(report.contains("100 % of 44"), "{report}");
+    assert!(
+        report.contains("the site has changed; look at http://site.test/item/"),
+        "{report}"
+    );
+
+    let out = job.folder().with_file_name("report");
+    shown(&["report", file, "--out", out.to_str().unwrap()]);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let report = words.join(" ");
+    let row = "| site.test | 50 % of 44 | 100 % of 44 | 0 | unmatched |";
+    assert!(report.contains(row), "{report}");
+    assert!(report.contains("site.test: a rule matches "), "{report}");
+
+    over_the_archive(&job);
+}
+
+/// The archive of the job gives the same fields: to `spoor rules`, to a replay and to a corpus.
+fn over_the_archive(job: &Job) {
+    let file = job.file();
+    let rules = file.with_file_name("rules.toml");
+    let (file, rules) = (file.to_str().unwrap(), rules.to_str().unwrap());
+    let archive = job.folder().join("archive");
+    let archive = archive.to_str().unwrap();
+    let tested = shown(&["rules", "test", rules, "--from", archive, "--json"]);
+    let lines: Vec<Value> = tested
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(lines.len(), PAGES);
+    assert!(lines.iter().all(|line| line["value"].is_string()));
+
+    shown(&["replay", file, "--from", archive]);
+    let mut replayed: Vec<Value> = Vec::new();
+    let folder = job.folder().with_file_name("job-replay");
+    outputs::each_line(&folder, Table::Log, usize::MAX, |line| {
+        replayed.push(serde_json::from_slice(line.bytes.unwrap()).unwrap());
+    })
+    .unwrap();
+    let fields = |rows: &mut dyn Iterator<Item = Value>| {
+        let mut all: Vec<String> = rows
+            .filter(|row| !row["rules"].is_null())
+            .map(|row| format!("{} {}", row["url"], row["rules"]))
+            .collect();
+        all.sort();
+        all
+    };
+    let again = fields(&mut replayed.into_iter());
+    assert_eq!(again, fields(&mut job.log().into_iter()));
+
+    // What another selector would give, before it is written.
+    let other = [
+        "rules",
+        "update",
+        rules,
+        "--rule",
+        "news",
+        "--field",
+        "title",
+        "--css",
+        "article h1, title",
+        "--from",
+        archive,
+    ];
+    let before = std::fs::read_to_string(rules).unwrap();
+    let told = shown(&other);
+    assert!(told.contains("  - Item 3\n  + Item\n"), "{told}");
+    assert!(
+        told.contains("22 pages: 0 the same, 22 changed, 0 of them lost"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(rules).unwrap(), before);
+    shown(&[&other[..], &["--write"]].concat());
+    let after = std::fs::read_to_string(rules).unwrap();
+    assert_eq!(
+        after,
+        before.replace("article.news h1", "article h1, title")
+    );
+    std::fs::write(rules, &before).unwrap();
+
+    let plan = job.file().with_file_name("plan.toml");
+    std::fs::write(
+        &plan,
+        format!(
+            "[source]\narchives = [{archive:?}]\n[[step]]\nkind = \"rules\"\nfiles = \
+             [\"rules.toml\"]\nneed = \"required\"\n[output]\ncompression = \"none\"\n"
+        ),
+    )
+    .unwrap();
+    shown(&["corpus", "build", plan.to_str().unwrap()]);
+    let lines = job
+        .file()
+        .with_file_name("plan")
+        .join("documents/00000.jsonl");
+    let lines = std::fs::read_to_string(lines).unwrap();
+    assert_eq!(lines.lines().count(), PAGES / 2);
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["rule"], "news");
+    let fields: Value = serde_json::from_str(first["fields"].as_str().unwrap()).unwrap();
+    assert_eq!(fields[1]["name"], "date");
+}
+
+#[test]
+fn add_proposes_check_runs_and_remove_removes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for n in [3, 4] {
+        std::fs::write(at(&format!("{n}.html")), item(n)).unwrap();
+    }
+    let (file, a, b) = (at("rules/news.toml"), at("3.html"), at("4.html"));
+    std::fs::create_dir(folder.path().join("rules")).unwrap();
+    let arguments = [
+        "rules",
+        "add",
+        &file,
+        "--name",
+        "news",
+        "--page",
+        &a,
+        "--url",
+        "http://site.test/item/3",
+        "--page",
+        &b,
+        "--url",
+        "http://site.test/item/4",
+        "--field",
+        "title=Item 3",
+        "--field",
+        "title=Item 4",
+        "--field",
+        "date=2018-02-04",
+        "--field",
+        "date=2018-02-05",
+    ];
+    let told = shown(&arguments);
+    assert!(told.starts_with("title        h1\n"), "{told}");
+    assert!(
+        told.contains("\ndate         p.date  as a date\n"),
+        "{told}"
+    );
+    let checked = shown(&["rules", "check", &file]);
+    assert!(
+        checked.contains("1 rules, 2 examples, 0 wrong"),
+        "{checked}"
+    );
+    // The page changes, and the example with it is wrong.
+    let stored = folder.path().join("rules/pages/news-2.html");
+    std::fs::write(stored, item(PAGES)).unwrap();
+    let ran = Ran::of(&mut spoor(&["rules", "check", &file]));
+    assert!(
+        ran.out
+            .contains("title: expected \"Item 4\", found nothing"),
+        "{ran:?}"
+    );
+    assert!(ran.out.contains("1 wrong"), "{ran:?}");
+    shown(&["rules", "remove", &file, "news"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "");
+}
+
+#[test]
+fn a_bad_rule_stops_a_crawl_with_file_line_and_key() {
+    let wire = Wire::serve(site());
+    let job = job(&wire, "");
+    let rules = job.file().with_file_name("rules.toml");
+    std::fs::write(
+        &rules,
+        RULES.replace("css = \"article.news h1\"", "css = \"h1[\""),
+    )
+    .unwrap();
+    let told = Ran::of(&mut job.crawl()).refused();
+    assert!(
+        told.contains("rules.toml:8:7: rule.news.field.title.css: "),
+        "{told}"
+    );
+    let checked = Ran::of(&mut spoor(&[
+        "config",
+        "check",
+        job.file().to_str().unwrap(),
+    ]));
+    assert!(checked.refused().contains("rule.news.field.title.css"));
+}
+
+/// An index page is visited on its schedule, and what it links to once, although no link is
+/// good enough by its score.
+#[test]
+fn the_items_of_an_index_come_once() {
+    let wire = Wire::serve(site());
+    let more = "[[seeds.watch]]\nurl = \"http://site.test/\"\nevery = \"1ms\"\ndepth = 1\n\
+                [limits]\ndocuments = 45\n";
+    let job = job(&wire, more);
+    let text = std::fs::read_to_string(job.file()).unwrap();
+    let text = text.replace("kind = \"unfocused\"", "kind = \"link\"");
+    let text = text.replace(
+        "[limits]",
+        "[buckets]\nboundaries = \"fixed\"\nhigh = 1e-9\nmedium = \
+                             2e-9\nnormal = 3e-9\nrazor = 4e-9\n[limits]",
+    );
+    std::fs::write(job.file(), text).unwrap();
+    job.run();
+    let log = job.log();
+    let pages: Vec<&str> = log
+        .iter()
+        .filter(|row| row["kind"] == "page")
+        .map(|row| row["url"].as_str().unwrap())
+        .collect();
+    let items = pages.iter().filter(|url| url.contains("/item/"));
+    assert_eq!(items.count(), PAGES);
+    assert!(
+        pages
+            .iter()
+            .filter(|url| **url == "http://site.test/")
+            .count()
+            >= 2
+    );
+}
