@@ -198,7 +198,6 @@ fn folder(plan: &Plan, how: &How) -> PathBuf {
 
 /// What tells one build from another.
 fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
-<<<<<<< HEAD
     // Where it is sent changes nothing in it.
     let output = plan::Output {
         store: None,
@@ -215,14 +214,9 @@ fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
                 all.push_str(&format!("{} {size}\n", path.display()));
             }
         }
-=======
-    let mut all = format!(
-        "{:?}\n{:?}\n{:?}\n{:?}\n{}",
-        plan.source, plan.steps, plan.output, how.sample, sources.print
-    );
+    }
     if let Ok(Some(rules)) = steps::rules_of(plan) {
         all.push_str(&format!("\n{:?}", rules.rules()));
->>>>>>> rules
     }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
 }

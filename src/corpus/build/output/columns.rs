@@ -317,14 +317,14 @@ fn of_steps() -> Vec<Column> {
             "rule",
             Text,
             "The rule that was chosen for the page.",
-            |d| text(d.rule.as_ref()),
+            |d| text(d.rule.as_deref()),
         ),
         Column::new(
             "fields",
             Text,
             "What that rule found: JSON, a list of objects with `name`, `value`, `css_path` and \
              `url`.",
-            |d| text(d.fields.as_ref()),
+            |d| text(d.fields.as_deref()),
         ),
         Column::new(
             "fields_missing",

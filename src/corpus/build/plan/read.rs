@@ -157,14 +157,12 @@ impl Plan {
                 Step::Quality(step) => check_quality(step),
                 Step::Copies(step) => check_copies(step),
                 Step::Language(step) => share("least", step.least),
-<<<<<<< HEAD
                 Step::Consent(step) if step.obey.is_empty() => {
                     Err("`obey` is empty; name robots, tdm or content-signal".to_owned())
-=======
+                }
                 Step::Rules(step) => {
                     ruled += 1;
                     check_rules(step, ruled)
->>>>>>> rules
                 }
                 Step::Mask(step) if step.what.is_empty() => {
                     Err("`what` is empty; name mail, phone or ip".to_owned())
@@ -178,11 +176,7 @@ impl Plan {
 }
 
 fn step(mut table: toml::Table) -> Result<Step, String> {
-<<<<<<< HEAD
-    let kinds = "extract, consent, language, quality, perplexity, copies or mask";
-=======
-    let kinds = "extract, language, quality, perplexity, copies, mask or rules";
->>>>>>> rules
+    let kinds = "extract, consent, language, quality, perplexity, copies, mask or rules";
     let kind = match table.remove("kind") {
         Some(toml::Value::String(kind)) => kind,
         Some(_) => return Err(format!("`kind` is not a text; give {kinds}")),
