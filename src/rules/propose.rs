@@ -17,6 +17,9 @@ const MAX_ELEMENTS: usize = 40;
 const MAX_CANDIDATES: usize = 2_000;
 /// How many enclosing elements are considered.
 const LEVELS: usize = 8;
+/// The longest text of an element that is read as a date, in bytes: a line about the last
+/// change may name many authors.
+const MAX_AROUND: usize = 2_000;
 /// The most proposals for a field.
 const MOST: usize = 5;
 
@@ -133,11 +136,13 @@ struct Candidate {
 struct How {
     attribute: Option<String>,
     is_date: bool,
+    /// How much other text stands around a date, in hundreds of bytes.
+    around: usize,
 }
 
 impl How {
     fn cost(&self) -> usize {
-        usize::from(self.attribute.is_some())
+        usize::from(self.attribute.is_some()) + self.around
     }
 }
 
@@ -168,14 +173,17 @@ fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
                 let how = How {
                     attribute: Some((*attribute).to_owned()),
                     is_date,
+                    around: 0,
                 };
                 found.push((element, how));
             }
         }
-        if let Some(is_date) = is_value(&text_of(element, &wanted), &wanted) {
+        let text = text_of(element, &wanted);
+        if let Some(is_date) = is_value(&text, &wanted) {
             let how = How {
                 attribute: None,
                 is_date,
+                around: if is_date { text.len() / 100 } else { 0 },
             };
             found.push((element, how));
         }
@@ -191,7 +199,7 @@ fn text_of(element: ElementRef<'_>, wanted: &str) -> String {
     let most = if wanted.contains(GAP) {
         1 << 20
     } else {
-        4 * wanted.len() + 400
+        4 * wanted.len() + MAX_AROUND
     };
     let mut text = super::rule::visible(element, most + 1);
     if text.len() > most {
@@ -225,7 +233,7 @@ fn is_value(text: &str, wanted: &str) -> Option<bool> {
         return is.then_some(false);
     }
     let is_iso = wanted.len() >= 10 && wanted.get(..10)?.parse::<jiff::civil::Date>().is_ok();
-    if is_iso && text.len() <= 300 {
+    if is_iso && text.len() <= MAX_AROUND {
         let read = DateForm::default().read(text).ok()?;
         let same = read.iso == wanted || (wanted.len() == 10 && read.iso.starts_with(wanted));
         return same.then_some(true);
