@@ -1,5 +1,5 @@
 //! The responses of any number of files, by address. An index of their places is in memory,
-//! with 16 bytes a response (up to 48 while it is made); each record is read when it is asked for.
+//! with 16 bytes a response (up to 64 while it is made); each record is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::chosen::Chosen;
 use super::files::ArchiveFile;
 use super::http::{Response, ResponseError};
+use super::pieces::Pieces;
 use super::reader::{Entry, Item, ReadError, Reader};
 use super::record::{Kind, Record, Spot, Spots};
 use super::revisit::Seen;
@@ -64,7 +65,7 @@ pub struct Captures {
 /// What one file has.
 #[derive(Default)]
 struct Found {
-    places: Vec<(u64, u64)>,
+    places: Pieces<(u64, u64)>,
     spots: Spots,
     seen: Seen,
     first: Option<u64>,
@@ -123,15 +124,10 @@ impl Captures {
         };
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let responses: usize = found.iter().map(|one| one.places.len()).sum();
+        all.places.reserve_exact(responses);
         for one in found {
-            if one.places.len() == responses {
-                // As they are, since copies of millions take room.
-                (all.places, all.spots) = (one.places, one.spots);
-            } else {
-                all.places.reserve_exact(responses - all.places.len());
-                all.add(one.places, &one.spots);
-            }
             all.seen.append(one.seen);
+            all.add(one.places, &one.spots);
             all.first = match (all.first, one.first) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -141,7 +137,6 @@ impl Captures {
         // Packed spots are in order within a file, but for those of members with many records.
         let Self { places, spots, .. } = &mut all;
         places.sort_unstable_by_key(|(key, packed)| (*key, spots.unpack(*packed)));
-        places.shrink_to_fit();
         all.files = files;
         Ok(all)
     }
@@ -155,6 +150,7 @@ impl Captures {
         let mut all = Self::of_files(chosen.files.clone())?;
         let Self { places, spots, .. } = &mut all;
         places.retain(|(_, packed)| spots.unpack(*packed).is_some_and(|spot| chosen.has(spot)));
+        places.shrink_to_fit();
         all.chosen = chosen;
         Ok(all)
     }
@@ -164,7 +160,7 @@ impl Captures {
         self.chosen.has(spot)
     }
 
-    fn add(&mut self, places: Vec<(u64, u64)>, spots: &Spots) {
+    fn add(&mut self, places: Pieces<(u64, u64)>, spots: &Spots) {
         for (key, packed) in places {
             if let Some(spot) = spots.unpack(packed) {
                 let packed = self.spots.pack(spot);

@@ -14,7 +14,8 @@
 //! | `digest` | digests of blocks and payloads, compared | record |
 //! | `body` | stored bodies without their codings | gap, zstd |
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
-//! | `revisit` | which record has the contents of a revisit | record |
+//! | `pieces` | a list of millions that grows without moving | nothing |
+//! | `revisit` | which record has the contents of a revisit | pieces, record |
 //! | `files` | which files are archives, by their names, and their parts | nothing |
 //! | `compression` | records to members of gzip or frames of zstd | zstd |
 //! | `surt` | the key by which indexes are sorted | nothing |
@@ -24,7 +25,7 @@
 //! | `lookup` | captures found through an index, and the records at their places | cdxj, files, gap, reader, select |
 //! | `find` | captures of any sources | cdxj, gap, index, lookup, reader, revisit, select |
 //! | `chosen` | the captures that somebody names | files, find, index, lookup, record, select |
-//! | `captures` | the responses of some files by address, read at need | chosen, files, http, reader, record, revisit |
+//! | `captures` | the responses of some files by address, read at need | chosen, files, http, pieces, reader, record, revisit |
 //! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
 //! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
@@ -60,6 +61,7 @@ pub mod http;
 pub mod index;
 pub mod lookup;
 pub mod pack;
+mod pieces;
 pub mod reader;
 pub mod record;
 pub mod revisit;

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::pieces::Pieces;
 use super::record::{Kind, Record, Spot, Spots};
 
 /// The places of the responses seen so far, by payload digest, and by address and date: of
@@ -10,13 +11,13 @@ use super::record::{Kind, Record, Spot, Spots};
 #[derive(Debug, Default)]
 pub struct Seen {
     spots: Spots,
-    /// By the hash of what a revisit names. Two of a million names share one with a
-    /// probability of 1 to 30 million.
-    places: Vec<(u64, u64)>,
+    /// By the hash of what a revisit may name, not in order yet. Two of a million names share
+    /// one with a probability of 1 to 30 million.
+    collected: Pieces<(u64, u64)>,
     /// The hashes of what the revisits name.
     named: FxHashSet<u64>,
-    /// How many places are in order.
-    sorted: usize,
+    /// What of it revisits name, in order.
+    sorted: Vec<(u64, u64)>,
 }
 
 impl Seen {
@@ -36,16 +37,16 @@ impl Seen {
         };
         let packed = self.spots.pack(spot);
         let names = [digest, dated].into_iter().flatten();
-        self.places.extend(names.map(|name| (name, packed)));
+        self.collected.extend(names.map(|name| (name, packed)));
     }
 
     /// Adds what was seen elsewhere.
     pub fn append(&mut self, other: Self) {
         self.named.extend(other.named);
-        for (name, packed) in other.places {
+        for (name, packed) in other.sorted.into_iter().chain(other.collected) {
             if let Some(spot) = other.spots.unpack(packed) {
                 let packed = self.spots.pack(spot);
-                self.places.push((name, packed));
+                self.collected.push((name, packed));
             }
         }
     }
@@ -53,12 +54,16 @@ impl Seen {
     /// Puts all in order, and forgets what no revisit names; what is added later is not found
     /// before the next call. The first record of each name counts.
     pub fn sort(&mut self) {
-        let Self { places, named, .. } = self;
-        places.retain(|(name, _)| named.contains(name));
-        places.sort_unstable();
-        places.dedup_by_key(|(name, _)| *name);
-        places.shrink_to_fit();
-        self.sorted = self.places.len();
+        let Self { sorted, named, .. } = self;
+        let collected = std::mem::take(&mut self.collected);
+        sorted.extend(
+            collected
+                .into_iter()
+                .filter(|(name, _)| named.contains(name)),
+        );
+        sorted.sort_unstable();
+        sorted.dedup_by_key(|(name, _)| *name);
+        sorted.shrink_to_fit();
     }
 
     /// The record that has the contents of a revisit: the one that it names by address and
@@ -68,7 +73,7 @@ impl Seen {
     }
 
     fn spot(&self, name: u64) -> Option<Spot> {
-        let sorted = self.places.get(..self.sorted)?;
+        let sorted = &self.sorted;
         let at = sorted.binary_search_by_key(&name, |(name, _)| *name).ok()?;
         self.spots.unpack(sorted.get(at)?.1)
     }
@@ -177,7 +182,7 @@ mod tests {
             at(11),
         );
         seen.sort();
-        assert_eq!(seen.places.len(), 2, "what no revisit names is forgotten");
+        assert_eq!(seen.sorted.len(), 2, "what no revisit names is forgotten");
         let found = |headers: &[(&str, &str)]| {
             let spot = seen.resolve(&record("revisit", headers))?;
             assert_eq!(spot.file, 3);
