@@ -240,6 +240,11 @@ pub struct Extracted {
     pub charset: String,
     /// Name of the encoding that the header or the page declares.
     pub declared_charset: Option<String>,
+    /// The media type that the header states, in lower case and without parameters.
+    pub mime: Option<String>,
+    /// Control characters of the body other than white space, which no text has. Not
+    /// counted in UTF-16, where half of the bytes of most texts are zero.
+    pub controls: u32,
     /// The page's metadata about itself.
     pub metadata: Metadata,
     /// The main text as written, if requested.

@@ -411,7 +411,7 @@ section! {
 
 section! {
     /// Rules that take fields from the pages of a site, such as title, date and price, by
-    /// CSS, XPath or regular expressions (`spoor help rules`). What they find is in the log
+    /// CSS, XPath or regular expressions (`spoor help fields`). What they find is in the log
     /// and in the documents.
     pub struct Rules = "rules" {
         /// Rule files, and folders whose `*.toml` are rule files.

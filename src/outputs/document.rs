@@ -147,9 +147,15 @@ pub struct Document {
     pub charset: Option<String>,
     /// The character encoding with which the page was decoded.
     pub charset_used: String,
+    /// The media type that the server states, such as `text/html`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
     /// The extractor that separated the main text from the rest of the page: `article`,
     /// `density` or `all`. It is `all` if the configured one left too little.
     pub extractor: String,
+    /// Control characters of the page other than white space. `text` has none of them.
+    #[serde(default, skip_serializing_if = "super::log::is_zero")]
+    pub controls_removed: u32,
     /// Words of `text`, excluding numbers.
     pub words: u32,
     /// The main text as written: case, digits and punctuation are kept. White space is

@@ -14,9 +14,7 @@ use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 /// Keys that say where a document lies, and not what it is.
-const PLACE: [&str; 7] = [
-    "archive", "digest", "job", "length", "mime", "offset", "on_topic",
-];
+const PLACE: [&str; 6] = ["archive", "digest", "job", "length", "offset", "on_topic"];
 
 fn build(plan: &Path, more: &[&str]) -> Ran {
     let mut arguments = vec!["corpus", "build", plan.to_str().unwrap()];
@@ -65,7 +63,8 @@ fn crawled() -> (Job, Wire) {
         page(
             &format!("Light {n}"),
             "",
-            &[format!("{first} {next}"), second],
+            // A control character, which is removed and counted.
+            &[format!("{first}\u{8} {next}"), second],
         )
     };
     let mut pages: Vec<(String, String)> = (0..9).map(|n| (address(n), html(n, n))).collect();
@@ -131,6 +130,11 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     }
     assert_eq!(all[0], all[1]);
     assert_eq!(all[1], all[2]);
+    assert!(
+        all[0]
+            .iter()
+            .all(|document| document["controls_removed"] == 1)
+    );
     // In a WACZ the archive is the same file, and so is every place in it.
     assert_eq!(
         documents(&root.join("of-wacz")),

@@ -31,6 +31,8 @@ pub(super) fn of_page(
         declared_language: page.language.clone(),
         charset: page.declared_charset.take(),
         charset_used: page.charset.clone(),
+        mime: page.mime.take(),
+        controls_removed: page.controls,
         extractor: main.share.extractor.name().to_owned(),
         words: words(&main.text),
         hash: Document::hash_of(&main.text),

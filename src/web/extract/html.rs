@@ -352,6 +352,8 @@ impl<'a> Collector<'a> {
             guessed: None,
             charset: String::new(),
             declared_charset: None,
+            mime: None,
+            controls: 0,
             main: None,
             blocks,
             left_out: Vec::new(),

@@ -171,8 +171,25 @@ pub fn extract(
     };
     page.charset = encoding.name().to_owned();
     page.declared_charset = declared.map(|declared| declared.name().to_owned());
+    page.mime = fetched.content_type.as_deref().map(media_type);
+    if encoding != encoding_rs::UTF_16LE && encoding != encoding_rs::UTF_16BE {
+        page.controls = controls(&fetched.body);
+    }
     page.terms = terms::of_headers(url, &fetched.terms).then(page.terms);
     Ok(page)
+}
+
+/// The media type of a `Content-Type` header: in lower case, without parameters.
+pub fn media_type(header: &str) -> String {
+    let media = header.split(';').next().unwrap_or_default();
+    media.trim().to_ascii_lowercase()
+}
+
+/// How many control characters but white space a body has.
+fn controls(body: &[u8]) -> u32 {
+    let is_control =
+        |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0x0B;
+    u32::try_from(body.iter().filter(is_control).count()).unwrap_or(u32::MAX)
 }
 
 /// A body as text.
@@ -273,11 +290,7 @@ enum Form {
 }
 
 fn form(content_type: Option<&str>, body: &[u8]) -> Result<Form, ExtractError> {
-    let media = content_type
-        .and_then(|header| header.split(';').next())
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let media = media_type(content_type.unwrap_or_default());
     match media.as_str() {
         "text/html" | "application/xhtml+xml" | "application/vnd.wap.xhtml+xml" => Ok(Form::Html),
         // The caller decides which of them are wanted.

@@ -59,6 +59,8 @@ fn of(found: outputs::Document, place: Document) -> Document {
         charset_declared: found.charset,
         charset_used: Some(found.charset_used),
         extractor: Some(found.extractor),
+        controls_removed: found.controls_removed,
+        mime: found.mime,
         licences: found.licences,
         terms: found.terms,
         on_topic: found.on_topic,

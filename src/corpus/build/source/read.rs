@@ -116,16 +116,13 @@ fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, Str
         response,
         known,
     } = page;
-    let media = response.all("content-type").into_iter().next();
-    let media = media.as_deref().and_then(|media| media.split(';').next());
-    let media = media.map(|media| media.trim().to_ascii_lowercase());
-    let controls = controls(&response.body);
     let options = options(reading.extractor);
     let fetched = response.into_fetched();
     let read = extract(&url, &fetched, &options);
     let mut page = match read {
         Ok(page) => page,
         Err(error) => {
+            let media = fetched.content_type.as_deref().map(extract::media_type);
             let why = media.unwrap_or_else(|| error.to_string());
             return Err(Box::new((known, why)));
         }
@@ -141,13 +138,8 @@ fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, Str
         declared_language: page.language.take(),
         charset_declared: page.declared_charset.take(),
         charset_used: Some(page.charset.clone()),
-        // In UTF-16 half of the bytes of most texts are zero.
-        controls_removed: if page.charset.starts_with("UTF-16") {
-            0
-        } else {
-            controls
-        },
-        mime: media,
+        controls_removed: page.controls,
+        mime: page.mime.take(),
         extractor: Some(main.share.extractor.name().to_owned()),
         text: main.text,
         licences: terms.licences.clone(),
@@ -186,11 +178,4 @@ fn applied(
         day,
     };
     rules.apply(&page)
-}
-
-/// How many control characters but white space a body has; extraction leaves them out.
-fn controls(body: &[u8]) -> u32 {
-    let is_control =
-        |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0x0B;
-    u32::try_from(body.iter().filter(is_control).count()).unwrap_or(u32::MAX)
 }
