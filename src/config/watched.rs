@@ -18,7 +18,7 @@ pub struct WatchedSeed {
     /// The pause between two visits, a millisecond or more.
     pub every: Duration,
     /// How many links from it every page is fetched, however it is rated; at most
-    /// [`MAX_DEPTH`].
+    /// `MAX_DEPTH`.
     pub depth: u8,
 }
 
