@@ -1,5 +1,5 @@
 //! The responses of any number of files, by address. An index of their places is in memory,
-//! with 16 bytes a response (up to 64 while it is made); each record is read when it is asked for.
+//! with 16 bytes a response (up to 48 while it is made); each record is read when it is asked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
