@@ -196,6 +196,14 @@ impl Command {
         }
     }
 
+    /// Whether it works on as many pages as there are, so that its memory counts.
+    pub fn is_long(&self) -> bool {
+        matches!(
+            self,
+            Self::Crawl(_) | Self::Replay(_) | Self::Corpus(_) | Self::Index(_)
+        )
+    }
+
     /// Whether it continues after its standard output is closed.
     pub fn serves(&self) -> bool {
         match self {
