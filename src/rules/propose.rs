@@ -20,6 +20,9 @@ const LEVELS: usize = 8;
 /// The longest text of an element that is read as a date, in bytes: a line about the last
 /// change may name many authors.
 const MAX_AROUND: usize = 2_000;
+/// The cost of reading a date from an element around the one that has it, in hundreds of
+/// bytes. It is not forbidden: other pages may have only the outer one.
+const ENCLOSING: usize = 20;
 /// The most proposals for a field.
 const MOST: usize = 5;
 
@@ -190,6 +193,20 @@ fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
         if found.len() >= MAX_ELEMENTS {
             break;
         }
+    }
+    let inner: Vec<_> = found
+        .iter()
+        .filter(|(_, how)| how.is_date && how.attribute.is_none())
+        .map(|(element, _)| element.id())
+        .collect();
+    for (element, how) in &mut found {
+        let is_around = how.is_date
+            && how.attribute.is_none()
+            && element
+                .descendants()
+                .skip(1)
+                .any(|node| inner.contains(&node.id()));
+        how.around += usize::from(is_around) * ENCLOSING;
     }
     found
 }

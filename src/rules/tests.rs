@@ -250,6 +250,32 @@ fn selectors_are_proposed_from_examples() {
     );
 }
 
+/// A date can be read from an element around it as well, which has the title too.
+#[test]
+fn the_innermost_element_with_a_date_is_proposed_first() {
+    let page = |title: &str, date: &str| {
+        Html::parse_document(&format!(
+            "<div class=news><h1>{title}</h1><p class=published>{date}</p><p>A text.</p></div>"
+        ))
+    };
+    let (first, second) = (
+        page("First title", "14. Februar 2018"),
+        page("Second title", "1. März 2018"),
+    );
+    let pages = [
+        Wanted {
+            html: &first,
+            value: "2018-02-14",
+        },
+        Wanted {
+            html: &second,
+            value: "2018-03-01",
+        },
+    ];
+    let all = propose(&pages).unwrap();
+    assert_eq!(all[0].css, "p.published");
+}
+
 fn seen(watch: &mut Watch, url: &str, applied: &Applied) -> Vec<Event> {
     watch.see(&Seen {
         time: "2026-01-01T00:00:00Z",

@@ -279,10 +279,7 @@ fn add_proposes_check_runs_and_remove_removes() {
         "{told}"
     );
     let checked = shown(&["rules", "check", &file]);
-    assert!(
-        checked.contains("1 rules, 2 examples, 0 wrong"),
-        "{checked}"
-    );
+    assert!(checked.contains("1 rule, 2 examples, 0 wrong"), "{checked}");
     // The page changes, and the example with it is wrong.
     let stored = folder.path().join("rules/pages/news-2.html");
     std::fs::write(stored, item(PAGES)).unwrap();

@@ -71,9 +71,9 @@ pub fn run(paths: &[PathBuf], only: Option<&str>, as_json: bool) -> Result<u8> {
             lines.push(format!("no example: {}", without.join(", ")));
         }
         lines.push(format!(
-            "{} rules, {} examples, {failed} wrong",
-            counted(rules.rules().len() as u64),
-            counted(checked.len() as u64),
+            "{}, {}, {failed} wrong",
+            several(rules.rules().len(), "rule"),
+            several(checked.len(), "example"),
         ));
         println!("{}", sanitize::shown(&lines.join("\n")));
     }
@@ -89,4 +89,10 @@ fn of_example(checked: &Checked) -> serde_json::Value {
         "failures": failures,
         "notes": checked.notes,
     })
+}
+
+/// A number of things.
+fn several(n: usize, name: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {name}{plural}", counted(n as u64))
 }
