@@ -391,7 +391,7 @@ fn a_cut_that_is_killed_goes_on_where_it_was() {
     let path = folder.path().join("a.warc.gz");
     // Enough for some tenths of a second, in few different records.
     let some: Vec<Vec<u8>> = (0..50).map(|n| gzip(&warc(n))).collect();
-    std::fs::write(&path, some.concat().repeat(100)).unwrap();
+    std::fs::write(&path, some.concat().repeat(40)).unwrap();
     let cut = |name: &str| {
         let to = folder.path().join(name);
         spoor(&["archive", "cut", text(&path), "--output", text(&to)])
