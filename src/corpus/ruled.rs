@@ -79,14 +79,19 @@ impl StoredPage {
             elapsed: Default::default(),
             date: None,
         };
-        let page = Self::of(url, &fetched, None);
+        let page = Self::of(url, &fetched, &Options::default(), None);
         page.ok_or_else(|| RuledError::NoPage(path.to_owned()))
     }
 
-    fn of(url: &PageUrl, fetched: &Fetched, day: Option<Date>) -> Option<Self> {
-        let options = Options::default();
-        let markup = extract::markup(url, fetched, &options)?;
-        let html = extract::tree(&markup, &options)?;
+    /// What a server answered; `None` if it is no text, or too large or too deep for a tree.
+    pub fn of(
+        url: &PageUrl,
+        fetched: &Fetched,
+        options: &Options,
+        day: Option<Date>,
+    ) -> Option<Self> {
+        let markup = extract::markup(url, fetched, options)?;
+        let html = extract::tree(&markup, options)?;
         Some(Self {
             url: url.clone(),
             day,
@@ -137,7 +142,7 @@ pub fn each_page(
             }
             let day = entry.record.timestamp();
             let day = day.map(|time| time.to_zoned(TimeZone::UTC).date());
-            let page = StoredPage::of(&url, &response.into_fetched(), day);
+            let page = StoredPage::of(&url, &response.into_fetched(), &Options::default(), day);
             if let Some(page) = page
                 && !each(page)
             {

@@ -387,7 +387,7 @@ impl Eval<'_, '_> {
     fn compare(&mut self, how: Comparison, a: &Value, b: &Value) -> Result<bool, TooCostly> {
         match (a, b) {
             (Value::Nodes(_), Value::Truth(_)) | (Value::Truth(_), Value::Nodes(_)) => {
-                Ok(if_equal(how, truth(a), truth(b)))
+                Ok(holds(how, truth(a), truth(b)))
             }
             (Value::Nodes(left), Value::Nodes(right)) => {
                 let mut texts = Vec::new();
@@ -445,24 +445,14 @@ fn plain(how: Comparison, a: &Value, b: &Value) -> bool {
     let is_equality = matches!(how, Comparison::Equal | Comparison::NotEqual);
     match (a, b) {
         (Value::Truth(_), _) | (_, Value::Truth(_)) if is_equality => {
-            if_equal(how, truth(a), truth(b))
+            holds(how, truth(a), truth(b))
         }
-        (Value::Text(a), Value::Text(b)) if is_equality => if_equal(how, a, b),
-        _ => {
-            let (a, b) = (number(a), number(b));
-            match how {
-                Comparison::Equal => a == b,
-                Comparison::NotEqual => a != b,
-                Comparison::Less => a < b,
-                Comparison::LessEqual => a <= b,
-                Comparison::More => a > b,
-                Comparison::MoreEqual => a >= b,
-            }
-        }
+        (Value::Text(a), Value::Text(b)) if is_equality => holds(how, a, b),
+        _ => holds(how, number(a), number(b)),
     }
 }
 
-fn if_equal<T: PartialOrd>(how: Comparison, a: T, b: T) -> bool {
+fn holds<T: PartialOrd>(how: Comparison, a: T, b: T) -> bool {
     match how {
         Comparison::Equal => a == b,
         Comparison::NotEqual => a != b,

@@ -8,9 +8,10 @@ use super::super::plan::{Plan, Step};
 use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
 use super::{Page, Raw};
 use crate::address::PageUrl;
+use crate::corpus::ruled::StoredPage;
 use crate::language;
 use crate::page::{Extractor, Fetched};
-use crate::rules::{self, Applied, RuleSet};
+use crate::rules::{Applied, RuleSet};
 use crate::web::extract::{self, Options, extract};
 
 /// The name of this step in tables.
@@ -169,13 +170,6 @@ fn applied(
     if !rules.is_for(url, day) {
         return None;
     }
-    let markup = extract::markup(url, fetched, options)?;
-    let html = extract::tree(&markup, options)?;
-    let page = rules::Page {
-        url,
-        markup: &markup,
-        html: &html,
-        day,
-    };
-    rules.apply(&page)
+    let page = StoredPage::of(url, fetched, options, day)?;
+    rules.apply(&page.as_page())
 }
