@@ -148,10 +148,12 @@ fn what_is_gathered_is_written_when_the_store_closes() {
 #[test]
 fn reads_see_what_is_gathered_and_what_is_frozen() {
     let mut test = fixture();
+    // While it is held, the thread applies nothing, however long this test is interrupted.
+    let shared = Arc::clone(&test.store.shared);
+    let _writer = shared.writer();
     for keys in [&["a1", "a3", "a5"][..], &["a2", "a3"], &["b1"]] {
         test.store.apply(batch(keys)).unwrap();
         // As the driver does where enough has come together.
-        *test.left.lock().unwrap() = 0;
         test.store.shared.layers().freeze(false);
     }
     let mut without = Batch::default();
