@@ -18,13 +18,14 @@
 //! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
 //! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
 //! and documents), `rows` and `rotate` (reading and writing tables of several files), `chores` (work on complete files),
-//! `undo`, `remove`, `samples` (locking samples for reading or removal), `texts` (the
+//! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading or removal), `texts` (the
 //! sentences of each page).
 
 mod append;
 mod archive;
 mod chores;
 mod document;
+pub mod growth;
 mod known;
 mod list;
 mod log;
@@ -715,22 +716,8 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
 /// # Errors
 ///
 /// [`OutputError::Io`].
-#[cfg(target_os = "linux")]
 pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
-    let opened = std::fs::File::open(folder).map_err(IoError::at(folder, "opening"))?;
-    let synced = rustix::fs::syncfs(opened).map_err(std::io::Error::from);
-    Ok(synced.map_err(IoError::at(folder, "syncing"))?)
-}
-
-/// Other systems have no call for a whole file system; images written shortly before a
-/// power loss may be lost there.
-///
-/// # Errors
-///
-/// None.
-#[cfg(not(target_os = "linux"))]
-pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
-    Ok(())
+    Ok(crate::fs::sync_file_system(folder).map_err(IoError::at(folder, "syncing"))?)
 }
 
 fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {

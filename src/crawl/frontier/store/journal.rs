@@ -18,7 +18,7 @@ use super::StoreError;
 use crate::fs::beneath;
 
 /// A key, and its value or `None` where it is removed.
-type Write = (Vec<u8>, Option<Vec<u8>>);
+pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
 /// A batch with its number.
 pub(super) type Numbered = (u64, Vec<Write>);
@@ -27,7 +27,7 @@ pub(super) type Numbered = (u64, Vec<Write>);
 const NAMES: [&str; 2] = ["journal", "journal.2"];
 /// Bytes of a frame before its digest, and before its writes.
 const NUMBERED: usize = 4 + 8;
-const HEAD: usize = NUMBERED + 8;
+pub(super) const HEAD: usize = NUMBERED + 8;
 /// From which length on, in bytes, a file ends with the next flush, and without one. Opening
 /// reads at most about twice as much.
 const LONG: u64 = if cfg!(test) { 1_000 } else { 4 << 20 };
@@ -184,7 +184,7 @@ impl Journal {
 }
 
 /// A write as postcard writes it, which takes each byte by itself and several times as long.
-pub(super) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+pub(in crate::crawl) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     push_bytes(to, key);
     to.push(u8::from(value.is_some()));
     if let Some(value) = value {
@@ -204,7 +204,7 @@ fn push_bytes(frame: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Fills in the head of a frame.
-fn seal(frame: &mut [u8], number: u64) {
+pub(super) fn seal(frame: &mut [u8], number: u64) {
     let length = u32::try_from(frame.len().saturating_sub(HEAD)).unwrap_or(u32::MAX);
     let digest = digest(number, frame.get(HEAD..).unwrap_or_default());
     let head = [
@@ -222,7 +222,7 @@ fn digest(number: u64, writes: &[u8]) -> u64 {
 }
 
 /// The batch of the first frame, and what comes behind it; `None` if it is not whole.
-fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
+pub(super) fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (number, rest) = rest.split_first_chunk()?;
     let (sum, rest) = rest.split_first_chunk()?;

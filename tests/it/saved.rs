@@ -1,0 +1,209 @@
+//! A machine is lost with all that the job had there, and another one goes on from the
+//! checkpoint with the job file alone.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use spoor::config::StoreKind;
+use tempfile::TempDir;
+
+use crate::corpus::{NO_S3, object, s3_server};
+use crate::support::{Job, JobText, Live, Ran, Wire, small, spoor};
+
+/// The longest pause of a slow host: so long hosts are left alone after a restore.
+const MAX_DELAY: Duration = Duration::from_millis(400);
+
+const POLITENESS: &str =
+    "min_delay = 0\ndelay_factor = 0\nretries = 0\nback_off = \"1ms\"\nmax_delay = \"400ms\"";
+
+fn rest(kind: StoreKind, store: &Path) -> String {
+    let section = format!(
+        "[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n",
+        store.display()
+    );
+    small::rest(kind, &section)
+}
+
+fn text(rest: &str) -> JobText<'_> {
+    JobText {
+        politeness: POLITENESS,
+        ..small::text(rest)
+    }
+}
+
+fn manifest(store: &Path) -> Option<Value> {
+    let bytes = std::fs::read(store.join("manifest.json")).ok()?;
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+fn number(store: &Path, key: &str) -> u64 {
+    manifest(store).and_then(|m| m[key].as_u64()).unwrap_or(0)
+}
+
+/// All that the job had on the machine.
+fn lose(job: &Job) {
+    std::fs::remove_dir_all(job.folder()).unwrap();
+}
+
+/// No host is asked within its pause after the restart, although nobody knows when the lost
+/// machine asked it last.
+fn check_pauses(wire: &Wire, killed: Instant) {
+    let all = wire.requests();
+    let hosts: std::collections::BTreeSet<&str> = all.iter().map(|r| r.host.as_str()).collect();
+    for host in hosts {
+        let own = || all.iter().filter(|r| r.host == host);
+        let before = own().filter(|r| r.began < killed).map(|r| r.began).max();
+        let after = own().filter(|r| r.began > killed).map(|r| r.began).min();
+        if let (Some(_), Some(after)) = (before, after) {
+            let pause = after - killed;
+            assert!(pause >= MAX_DELAY, "{host} was asked after {pause:?}");
+        }
+    }
+}
+
+fn a_lost_machine(kind: StoreKind, kills: usize) {
+    let (undisturbed, _) = small::undisturbed(kind);
+    let wire = Wire::serve(small::lab(Duration::from_millis(30)));
+    let store = TempDir::new().unwrap();
+    let store = store.path().join("of/job");
+    let job = Job::new(&wire, &text(&rest(kind, &store)));
+    for kill in 0..kills {
+        let before = number(&store, "documents");
+        let mut process = Live::start(&mut job.crawl());
+        let is_ahead = |_: &_| number(&store, "documents") > before + 10;
+        assert!(wire.wait(is_ahead, || process.has_ended()), "kill {kill}");
+        let some = wire.requests().len() + 3 + 5 * (kill % 5);
+        wire.wait(|n| n.requests.len() > some, || process.has_ended());
+        assert!(process.kill(), "it was done before kill {kill}");
+        wire.settle();
+        let killed = Instant::now();
+        lose(&job);
+        let pages = number(&store, "documents");
+        if kill + 1 < kills {
+            continue;
+        }
+        let mut ran = Live::start(&mut job.crawl());
+        ran.says("restoring the checkpoint");
+        let ran = ran.ended();
+        assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
+        check_pauses(&wire, killed);
+        assert!(pages > 10);
+    }
+    let asked = wire.requests().len();
+    println!(
+        "{} requests, {} undisturbed, {kills} machines lost",
+        asked,
+        small::TASKS
+    );
+    assert_eq!(&small::harvest(&job), undisturbed);
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    let sound = Ran::of(&mut spoor(&["frontier", "check", file])).good();
+    assert!(sound.contains("no inconsistencies"), "{sound}");
+    let sound = Ran::of(&mut spoor(&["checkpoint", "check", file])).good();
+    assert!(
+        sound.contains("which has ended") && sound.contains("no damage"),
+        "{sound}"
+    );
+    // And once more, of the finished job.
+    lose(&job);
+    let restored = Ran::of(&mut spoor(&["checkpoint", "restore", file])).good();
+    assert!(restored.contains("restored"), "{restored}");
+    assert_eq!(&small::harvest(&job), undisturbed);
+    let out = job.run();
+    assert!(out.contains("nothing is left to fetch"), "{out}");
+    assert_eq!(wire.requests().len(), asked, "something was asked again");
+}
+
+#[test]
+fn a_lost_machine_costs_what_came_after_the_checkpoint() {
+    a_lost_machine(StoreKind::Sled, 1);
+}
+
+#[test]
+fn a_bucket_does_as_a_folder_does() {
+    let Some((_server, address)) = s3_server() else {
+        eprintln!("{NO_S3}");
+        return;
+    };
+    let (undisturbed, _) = small::undisturbed(StoreKind::Fjall);
+    let wire = Wire::serve(small::lab(Duration::from_millis(20)));
+    let section = "[checkpoint]\nstore = \"s3://spoor/jobs/one\"\nevery = \"1s\"\n";
+    let rest = small::rest(StoreKind::Fjall, section);
+    let job = Job::new(&wire, &text(&rest));
+    let crawl = || {
+        let mut command = job.crawl();
+        command.env("AWS_ENDPOINT_URL", &address);
+        command.env("AWS_ACCESS_KEY_ID", "key");
+        command.env("AWS_SECRET_ACCESS_KEY", "secret");
+        command
+    };
+    let manifest = || {
+        let bytes = object(&address, "/spoor/jobs/one/manifest.json");
+        bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
+    };
+    let pages = || manifest().map_or(0, |m| m["documents"].as_u64().unwrap());
+    let mut process = Live::start(&mut crawl());
+    assert!(wire.wait(|_| pages() > 10, || process.has_ended()));
+    assert!(process.kill());
+    wire.settle();
+    lose(&job);
+    let mut ran = Live::start(&mut crawl());
+    ran.says("restoring the checkpoint");
+    let ran = ran.ended();
+    assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
+    assert_eq!(&small::harvest(&job), undisturbed);
+    let last = manifest().unwrap();
+    assert_eq!((&last["ended"], &last["term"]), (&true.into(), &2.into()));
+}
+
+#[test]
+#[ignore = "long"]
+fn twenty_lost_machines_cost_no_more_with_sled() {
+    a_lost_machine(StoreKind::Sled, 20);
+}
+
+#[test]
+#[ignore = "long"]
+fn twenty_lost_machines_cost_no_more_with_fjall() {
+    a_lost_machine(StoreKind::Fjall, 20);
+}
+
+#[test]
+fn one_job_is_not_crawled_by_two_machines() {
+    let wire = Wire::serve(small::lab(Duration::from_millis(400)));
+    let store = TempDir::new().unwrap();
+    let rest = rest(StoreKind::Sled, store.path());
+    let one = Job::new(&wire, &text(&rest));
+    let two = Job::new(&wire, &text(&rest));
+    let mut first = Live::start(&mut one.crawl());
+    let has_begun = |_: &_| number(store.path(), "saved") > 0;
+    assert!(wire.wait(has_begun, || first.has_ended()));
+    // The second one sees that the first one lives.
+    let refused = Ran::of(&mut two.crawl());
+    assert_eq!(refused.status.code(), Some(6), "{refused:#?}");
+    let said = refused.refused();
+    let process = format!("process {}", first.id());
+    assert!(
+        said.contains(&process) && said.contains("stop it first"),
+        "{said}"
+    );
+    assert!(!two.folder().join("frontier").exists());
+    // Its operator says that it is gone, and is wrong.
+    let file = two.file();
+    let file = file.to_str().unwrap();
+    Ran::of(&mut spoor(&["checkpoint", "restore", "--take-over", file])).good();
+    let ended = first.ended();
+    assert_eq!(ended.status.code(), Some(6), "{ended:#?}");
+    assert!(ended.err.contains("has taken this job over"), "{ended:#?}");
+    // The folder of the first one is not gone on with by mistake.
+    let refused = Ran::of(&mut one.crawl()).refused();
+    assert!(refused.contains("from another folder"), "{refused}");
+    let file = one.file();
+    let file = file.to_str().unwrap();
+    let refused = Ran::of(&mut spoor(&["checkpoint", "restore", file])).refused();
+    assert!(refused.contains("--replace"), "{refused}");
+    let restored = Ran::of(&mut spoor(&["checkpoint", "restore", "--replace", file])).good();
+    assert!(restored.contains("is now"), "{restored}");
+}
