@@ -25,7 +25,7 @@ use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
-use crate::outputs::Row;
+use crate::outputs::{Outputs, Row};
 use crate::topic::strategy::Learned;
 use crate::web::fetch::Fetcher;
 
@@ -90,11 +90,11 @@ pub fn crawl(
     let OpenJob {
         lock,
         mut frontier,
-        outputs,
+        mut outputs,
         resumed,
         changes,
     } = checkpoint::open(config, now())?;
-    let keeper = keeper(session, changes, config, &control)?;
+    let keeper = keeper(session, changes, &mut outputs, config, &control)?;
     if let Some(keeper) = &keeper {
         desk.set_checkpoint(Box::new(keeper.reader()));
     }
@@ -193,12 +193,14 @@ fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
 fn keeper(
     session: Option<Session>,
     changes: Option<Arc<Changes>>,
+    outputs: &mut Outputs,
     config: &Config,
     control: &Control,
 ) -> Result<Option<Keeper>, DaemonError> {
-    let (Some(session), Some(changes)) = (session, changes) else {
+    let (Some(mut session), Some(changes)) = (session, changes) else {
         return Ok(None);
     };
+    session.watch(outputs.watch_restated());
     let stopper = control.stopper();
     let stop = move || stopper.stop(Stop::Told);
     Ok(Some(Keeper::begin(session, changes, config, stop)?))

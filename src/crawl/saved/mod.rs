@@ -31,7 +31,7 @@
 //! flushed to this machine's disk, so that it is never ahead of the job's folder.
 //!
 //! Reading order: this file, `manifest`, `pairs`, `claim` (whose it is), `session` (making a
-//! checkpoint), `keeper` (the thread), `restore`, `look` (what is there).
+//! checkpoint), `send` (what it has besides the frontier), `keeper` (the thread), `restore`, `look` (what is there).
 
 mod claim;
 mod keeper;
@@ -39,6 +39,7 @@ mod look;
 mod manifest;
 mod pairs;
 mod restore;
+mod send;
 mod session;
 #[cfg(test)]
 mod tests;

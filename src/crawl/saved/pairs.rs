@@ -7,7 +7,7 @@
 use std::io::{Read, Write as _};
 
 use super::SaveError;
-use crate::crawl::frontier::store::changes::push_write;
+use crate::crawl::frontier::store::changes::{WriteRef, push_write, take_write};
 
 /// Before the path of a file.
 const FILE: u8 = 0xff;
@@ -101,17 +101,16 @@ pub(super) fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
 pub(super) fn each(
     name: &str,
     piece: &[u8],
-    visit: &mut dyn FnMut(Vec<u8>, Option<Vec<u8>>) -> Result<(), SaveError>,
+    visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
     let raw = unpack(name, piece)?;
     let mut rest = raw.as_slice();
     while !rest.is_empty() {
-        let ((key, value), left) =
-            postcard::take_from_bytes(rest).map_err(|error| SaveError::Damaged {
-                name: name.to_owned(),
-                why: error.to_string(),
-            })?;
-        visit(key, value)?;
+        let (write, left) = take_write(rest).ok_or_else(|| SaveError::Damaged {
+            name: name.to_owned(),
+            why: "a record is cut off".to_owned(),
+        })?;
+        visit(write)?;
         rest = left;
     }
     Ok(())
@@ -139,18 +138,18 @@ mod tests {
         assert!(pieces.len() > 2);
         let mut found = Vec::new();
         for piece in &pieces {
-            each("x", piece, &mut |key, value| {
-                found.push((key, value));
+            each("x", piece, &mut |(key, value)| {
+                found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
                 Ok(())
             })
             .unwrap();
         }
         assert_eq!(found, records);
         let cut = &pieces[0][..pieces[0].len() / 2];
-        let error = each("x", cut, &mut |_, _| Ok(())).unwrap_err().to_string();
+        let error = each("x", cut, &mut |_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("x: "), "{error}");
         let wild = pack(&[0xff; 40]).unwrap();
-        assert!(each("x", &wild, &mut |_, _| Ok(())).is_err());
+        assert!(each("x", &wild, &mut |_| Ok(())).is_err());
         assert_eq!(file_of_key(&key_of_file(JOB, "a/b")), Some(&b"job/a/b"[..]));
         assert_eq!(file_of_key(b"Uhost"), None);
     }

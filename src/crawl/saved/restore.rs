@@ -16,7 +16,7 @@ use super::SaveError;
 use super::claim::RESTORING;
 use super::manifest::Manifest;
 use super::pairs::{self, JOB, MODEL, file_of_key};
-use super::session::image_name;
+use super::send::image_name;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint;
@@ -123,15 +123,15 @@ impl Restoring<'_> {
         let (mut pairs, mut bytes) = (0, 0);
         for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
             let packed = piece.read(self.objects)?;
-            pairs::each(&piece.name, &packed, &mut |key, value| {
-                if let Some(file) = file_of_key(&key) {
-                    return self.file(file, value.as_deref());
+            pairs::each(&piece.name, &packed, &mut |(key, value)| {
+                if let Some(file) = file_of_key(key) {
+                    return self.file(file, value);
                 }
                 pairs += 1;
-                bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+                bytes += key.len() + value.map_or(0, <[u8]>::len);
                 match value {
-                    Some(value) => batch.put(key, value),
-                    None => batch.delete(key),
+                    Some(value) => batch.put(key.to_vec(), value.to_vec()),
+                    None => batch.delete(key.to_vec()),
                 }
                 if pairs >= PAIRS || bytes >= BYTES {
                     (pairs, bytes) = (0, 0);

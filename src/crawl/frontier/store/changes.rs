@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use super::journal::Write;
-pub(in crate::crawl) use super::journal::push_write;
-use super::journal::{HEAD, frame, seal};
+pub use super::journal::WriteRef;
+use super::journal::{HEAD, open_frame, seal};
+pub(in crate::crawl) use super::journal::{push_write, take_write};
 use super::{Batch, Readable, Store, StoreError, Visitor};
 use crate::fs::beneath;
 
@@ -106,7 +106,7 @@ impl Changes {
             }
             let bytes = std::fs::read(&file.path).map_err(failed)?;
             let mut rest = bytes.as_slice();
-            while let Some(((number, _), after)) = frame(rest)
+            while let Some((number, _, after)) = open_frame(rest)
                 && Some(number) == next
                 && number <= last
             {
@@ -171,7 +171,7 @@ impl Changes {
         self.changed.notify_all();
     }
 
-    /// Passes the batches behind `after` up to `until` in their order.
+    /// Passes the writes of the batches behind `after` up to `until` in their order.
     ///
     /// # Errors
     /// [`StoreError::Io`] where a file cannot be read or one of the batches is not there, and
@@ -180,7 +180,7 @@ impl Changes {
         &self,
         after: u64,
         until: u64,
-        visit: &mut dyn FnMut(u64, Vec<Write>) -> Result<(), E>,
+        visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let files: Vec<(u64, PathBuf)> = {
             let log = self.log();
@@ -200,13 +200,19 @@ impl Changes {
             let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
             let mut rest = bytes.as_slice();
             while next <= until
-                && let Some(((number, batch), behind)) = frame(rest)
+                && let Some((number, mut writes, behind)) = open_frame(rest)
             {
                 rest = behind;
-                if number == next {
-                    visit(number, batch)?;
-                    next += 1;
+                if number != next {
+                    continue;
                 }
+                while !writes.is_empty() {
+                    let damaged = || failed(format!("the batch {number} cannot be read"));
+                    let (write, left) = take_write(writes).ok_or_else(damaged)?;
+                    visit(write)?;
+                    writes = left;
+                }
+                next += 1;
             }
         }
         if next <= until {
@@ -409,10 +415,18 @@ mod tests {
 
     fn numbers(changes: &Changes, after: u64, until: u64) -> Result<Vec<u64>, StoreError> {
         let mut found = Vec::new();
-        changes.read::<StoreError>(after, until, &mut |number, writes| {
-            let n = u8::try_from(number).unwrap();
-            assert_eq!(writes, batch(n).into_writes().collect::<Vec<_>>());
-            found.push(number);
+        let mut read = Batch::default();
+        changes.read::<StoreError>(after, until, &mut |(key, value)| {
+            match value {
+                Some(value) => read.put(key.to_vec(), value.to_vec()),
+                None => read.delete(key.to_vec()),
+            }
+            if read.writes().count() == 2 {
+                let whole = std::mem::take(&mut read);
+                let n = whole.writes().next().unwrap().0[0];
+                assert!(whole.into_writes().eq(batch(n).into_writes()));
+                found.push(n.into());
+            }
             Ok(())
         })?;
         Ok(found)
@@ -475,13 +489,6 @@ mod tests {
         changes.begin().unwrap();
         assert!(changes.reach_back_to(300));
         store.apply(batch(0)).unwrap();
-        let mut found = Vec::new();
-        changes
-            .read::<StoreError>(300, 301, &mut |number, _| {
-                found.push(number);
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(found, [301]);
+        assert_eq!(numbers(&changes, 300, 301).unwrap(), [0]);
     }
 }

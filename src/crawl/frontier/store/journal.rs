@@ -18,7 +18,7 @@ use super::StoreError;
 use crate::fs::beneath;
 
 /// A key, and its value or `None` where it is removed.
-pub type Write = (Vec<u8>, Option<Vec<u8>>);
+type Write = (Vec<u8>, Option<Vec<u8>>);
 
 /// A batch with its number.
 pub(super) type Numbered = (u64, Vec<Write>);
@@ -222,22 +222,60 @@ fn digest(number: u64, writes: &[u8]) -> u64 {
 }
 
 /// The batch of the first frame, and what comes behind it; `None` if it is not whole.
-pub(super) fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (sum, rest) = rest.split_first_chunk()?;
-    let (mut writes, after) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    let number = u64::from_le_bytes(*number);
-    if digest(number, writes) != u64::from_le_bytes(*sum) {
-        return None;
-    }
+fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
+    let (number, mut writes, after) = open_frame(bytes)?;
     let mut batch = Vec::new();
     while !writes.is_empty() {
-        let (write, left) = postcard::take_from_bytes(writes).ok()?;
-        batch.push(write);
+        let ((key, value), left) = take_write(writes)?;
+        batch.push((key.to_vec(), value.map(<[u8]>::to_vec)));
         writes = left;
     }
     Some(((number, batch), after))
+}
+
+/// The number and the writes of the first frame, and what comes behind it; `None` if it is
+/// not whole.
+pub(super) fn open_frame(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    let (writes, after) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let number = u64::from_le_bytes(*number);
+    let is_whole = digest(number, writes) == u64::from_le_bytes(*sum);
+    is_whole.then_some((number, writes, after))
+}
+
+/// A key, and its value or `None` where it is removed, in place.
+pub type WriteRef<'w> = (&'w [u8], Option<&'w [u8]>);
+
+/// The first of some writes of [`push_write`], and what comes behind it. postcard would take
+/// each byte by itself.
+pub(in crate::crawl) fn take_write(bytes: &[u8]) -> Option<(WriteRef<'_>, &[u8])> {
+    let (key, rest) = take_bytes(bytes)?;
+    match rest.split_first()? {
+        (0, rest) => Some(((key, None), rest)),
+        (1, rest) => {
+            let (value, rest) = take_bytes(rest)?;
+            Some(((key, Some(value)), rest))
+        }
+        _ => None,
+    }
+}
+
+fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (mut length, mut shift, mut rest) = (0_usize, 0, bytes);
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        length |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return rest.split_at_checked(length);
+        }
+        shift += 7;
+        if shift > 35 {
+            return None;
+        }
+    }
 }
 
 #[cfg(test)]
