@@ -9,6 +9,7 @@ use spoor::clock::now;
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenJob};
 use spoor::crawl::saved::{self, Found, SaveError, TakeOver};
+use spoor::daemon::maintenance::MaintenanceError;
 
 use super::print_json;
 
@@ -89,6 +90,10 @@ fn say(text: &str) {
 }
 
 fn save(config: &Config, whole: bool) -> Result<()> {
+    let frontier = config.job_folder().join("frontier");
+    if !frontier.exists() {
+        return Err(MaintenanceError::Missing(frontier).into());
+    }
     let session = saved::prepare(config, TakeOver::IfDead, &mut say)?;
     let session = session.ok_or(SaveError::NoStore)?;
     let OpenJob {
@@ -99,7 +104,7 @@ fn save(config: &Config, whole: bool) -> Result<()> {
     if !whole {
         session.check(frontier.commits())?;
     }
-    session.save_whole(&frontier)?;
+    session.save_all(&frontier, whole)?;
     Ok(frontier.close()?)
 }
 

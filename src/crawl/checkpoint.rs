@@ -55,13 +55,13 @@ pub enum OpenError {
         /// The export.
         export: PathBuf,
     },
-    /// The frontier is damaged, but a checkpoint of it may be elsewhere.
+    /// The frontier or an output is damaged, but a checkpoint may be elsewhere.
     #[error(
-        "{source}; or go on from the checkpoint in {store}: `spoor checkpoint restore JOB.toml --replace`"
+        "{why}; or go on from the checkpoint in {store}: `spoor checkpoint restore JOB.toml --replace`"
     )]
     Restorable {
         /// The problem.
-        source: StoreError,
+        why: String,
         /// The store of the checkpoint.
         store: String,
     },
@@ -167,7 +167,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         frontier.set_stamp(rewriting.stamp().to_vec())?;
         rewriting.finish()?;
     }
-    let mut outputs = Outputs::open(&folder, frontier.stamp())?;
+    let mut outputs =
+        Outputs::open(&folder, frontier.stamp()).map_err(|error| told_of_output(error, config))?;
     outputs.rotate_at(config.logs.rotate.bytes());
     outputs.about(about(config)?);
     if !has_stamp {
@@ -298,7 +299,7 @@ fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
         (&error, &config.checkpoint.store)
     {
         return OpenError::Restorable {
-            source: error,
+            why: error.to_string(),
             store: store.to_string(),
         };
     }
@@ -311,6 +312,17 @@ fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
         | (Io { .. } | Version { .. }, _) => error.into(),
+    }
+}
+
+/// The same for an output that lacks what the frontier knows of.
+fn told_of_output(error: OutputError, config: &Config) -> OpenError {
+    match (&error, &config.checkpoint.store) {
+        (OutputError::Short { .. }, Some(store)) => OpenError::Restorable {
+            why: error.to_string(),
+            store: store.to_string(),
+        },
+        _ => error.into(),
     }
 }
 

@@ -4,11 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::config::StoreKind;
 use spoor::lab::{Behaviour, Fault, Lab};
 use tempfile::TempDir;
 
+use super::archiving::{ARCHIVE, agrees_with_log};
 use crate::corpus::{NO_S3, object, s3_server};
 use crate::support::texts::{plain, tree};
 use crate::support::wire::Notes;
@@ -22,7 +25,7 @@ const POLITENESS: &str =
 
 fn rest(kind: StoreKind, store: &Path) -> String {
     let section = format!(
-        "[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n",
+        "[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n{ARCHIVE}",
         store.display()
     );
     small::rest(kind, &section)
@@ -67,16 +70,22 @@ fn check_pauses(wire: &Wire, killed: Instant) {
 
 fn a_lost_machine(kind: StoreKind, kills: usize) {
     let (undisturbed, _) = small::undisturbed(kind);
-    let wire = Wire::serve(small::lab(Duration::from_millis(30)));
+    // Slow enough for so many.
+    let slow = Duration::from_millis(if kills > 1 { 700 } else { 30 });
+    let wire = Wire::serve(small::lab(slow));
+    let seed = spoor::clock::now();
+    println!("the seed of the moments is {seed}");
+    let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let store = TempDir::new().unwrap();
     let store = store.path().join("of/job");
     let job = Job::new(&wire, &text(&rest(kind, &store)));
     for kill in 0..kills {
-        let before = number(&store, "documents");
+        let before = number(&store, "commits");
         let mut process = Live::start(&mut job.crawl());
-        let is_ahead = |_: &_| number(&store, "documents") > before + 10;
+        let more = if kills > 1 { 8 } else { 40 };
+        let is_ahead = |_: &_| number(&store, "commits") > before + more;
         assert!(wire.wait(is_ahead, || process.has_ended()), "kill {kill}");
-        let some = wire.requests().len() + 3 + 5 * (kill % 5);
+        let some = wire.requests().len() + dice.random_range(0..20);
         wire.wait(|n| n.requests.len() > some, || process.has_ended());
         assert!(process.kill(), "it was done before kill {kill}");
         wire.settle();
@@ -91,8 +100,9 @@ fn a_lost_machine(kind: StoreKind, kills: usize) {
         let ran = ran.ended();
         assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
         check_pauses(&wire, killed);
-        assert!(pages > 10);
+        assert!(pages as usize > kills);
     }
+    agrees_with_log(&job);
     let asked = wire.requests().len();
     println!(
         "{} requests, {} undisturbed, {kills} machines lost",
@@ -287,6 +297,44 @@ fn a_takedown_reaches_the_checkpoint() {
     assert!(sound.contains("no damage"), "{sound}");
 }
 
+/// A crawl goes on while the store is away, and makes up for it.
+#[test]
+fn a_store_that_is_away_stops_nothing() {
+    let (undisturbed, _) = small::undisturbed(StoreKind::Sled);
+    let wire = Wire::serve(small::lab(Duration::from_millis(15)));
+    let root = TempDir::new().unwrap();
+    let away = root.path().join("away");
+    std::fs::write(&away, "no folder").unwrap();
+    let store = away.join("store");
+    let without = small::rest(StoreKind::Sled, "[limits]\ndocuments = 20\n");
+    let job = Job::new(&wire, &text(&without));
+    let with = rest(StoreKind::Sled, &store);
+    job.write(&wire, &text(&with));
+    // Where nothing is known of the job, it does not begin from nothing.
+    let refused = Ran::of(&mut job.crawl()).refused();
+    assert!(refused.contains("the checkpoint: "), "{refused}");
+    assert!(wire.requests().is_empty());
+    job.write(&wire, &text(&without));
+    job.run();
+    job.write(&wire, &text(&with));
+    let mut process = Live::start(&mut job.crawl());
+    process.says("cannot be reached");
+    let some = wire.requests().len() + 40;
+    assert!(wire.wait(|n| n.requests.len() > some, || process.has_ended()));
+    std::fs::remove_file(&away).unwrap();
+    let ran = process.ended();
+    assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
+    let last = manifest(&store).unwrap();
+    assert_eq!(
+        (&last["ended"], &last["documents"]),
+        (&true.into(), &240.into())
+    );
+    assert_eq!(&small::harvest(&job), undisturbed);
+    lose(&job);
+    job.run();
+    assert_eq!(&small::harvest(&job), undisturbed);
+}
+
 #[test]
 fn one_job_is_not_crawled_by_two_machines() {
     let wire = Wire::serve(small::lab(Duration::from_millis(400)));
@@ -297,6 +345,15 @@ fn one_job_is_not_crawled_by_two_machines() {
     let mut first = Live::start(&mut one.crawl());
     let has_begun = |_: &_| number(store.path(), "saved") > 0;
     assert!(wire.wait(has_begun, || first.has_ended()));
+    let file = one.file();
+    let status = &["ctl", "--json", file.to_str().unwrap(), "status"];
+    let status: Value = serde_json::from_str(&Ran::of(&mut spoor(status)).good()).unwrap();
+    let told = &status["checkpoint"];
+    assert!(
+        told["store"].as_str().unwrap().starts_with("file://"),
+        "{status}"
+    );
+    assert!(told["age_seconds"].as_f64().unwrap() < 60.0, "{status}");
     // The second one sees that the first one lives.
     let refused = Ran::of(&mut two.crawl());
     assert_eq!(refused.status.code(), Some(6), "{refused:#?}");

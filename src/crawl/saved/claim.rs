@@ -91,8 +91,11 @@ pub(super) fn claim(
         });
     }
     let version = match version {
-        Some(version) if manifest.owner.folder != own.folder || manifest.owner.host != own.host => {
-            if has_frontier && manifest.has_state() {
+        Some(version) if !is_same(&manifest.owner, own) => {
+            // The same folder under another name of the machine is that of a new container, or
+            // a copy.
+            let is_other = manifest.owner.folder != own.folder;
+            if is_other && has_frontier && manifest.has_state() {
                 return Err(SaveError::OtherFolder {
                     store: objects.address().to_owned(),
                     owner: manifest.owner,
@@ -210,6 +213,13 @@ fn system() -> String {
         "" => String::new(),
         boot => format!("{boot} {}", numbers.display()),
     }
+}
+
+/// Whether a process is this one or an earlier one of the same folder, which is locked. One
+/// that lives on this system has a copy of the folder.
+fn is_same(owner: &Owner, own: &Owner) -> bool {
+    let lives = owner.system == own.system && owner.process != own.process && !is_dead(owner);
+    owner.folder == own.folder && owner.host == own.host && (owner.system.is_empty() || !lives)
 }
 
 /// Whether a process is certainly gone: it ran on this system, and has no number here.

@@ -57,6 +57,8 @@ pub struct Session {
     /// Images that are known to be there.
     pub(super) known: HashSet<String>,
     restated: Option<Restated>,
+    /// The next base replaces the outputs too.
+    is_anew: bool,
 }
 
 impl Session {
@@ -79,6 +81,7 @@ impl Session {
             looked: BTreeMap::new(),
             known: HashSet::new(),
             restated: None,
+            is_anew: false,
         }
     }
 
@@ -142,11 +145,13 @@ impl Session {
         self.commit(next)
     }
 
-    /// Makes a checkpoint of the whole job, which nobody crawls, and ends.
+    /// Makes a checkpoint of a job that nobody crawls, and ends. `anew` is whether also the
+    /// outputs are sent that are there, because they may be others.
     ///
     /// # Errors
     /// [`SaveError`].
-    pub fn save_whole(mut self, frontier: &Frontier) -> Result<(), SaveError> {
+    pub fn save_all(mut self, frontier: &Frontier, anew: bool) -> Result<(), SaveError> {
+        self.is_anew = anew;
         self.base(frontier.snapshot(), |_| {})?;
         self.end()
     }
@@ -248,7 +253,8 @@ impl Session {
         };
         let mut next = self.manifest()?.clone();
         let before = next.stamp();
-        let is_new = !next.has_state()
+        let is_new = std::mem::take(&mut self.is_anew)
+            || !next.has_state()
             || next.outputs != self.outputs
             || growth::generation_of(&before)? != growth::generation_of(&mark.stamp)?;
         let mut pieces = Vec::new();
