@@ -4,6 +4,7 @@
 mod agreement;
 mod annotate;
 mod archive;
+mod checkpoint;
 mod config;
 mod corpus;
 mod crawl;
@@ -153,6 +154,8 @@ pub enum Command {
     /// Convert, compact, check, export or import a job's frontier.
     #[command(alias = "store")]
     Frontier(frontier::Upkeep),
+    /// Show, check, make or restore the checkpoint that a job keeps on another machine.
+    Checkpoint(checkpoint::Checkpoint),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -275,6 +278,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),
+        Command::Checkpoint(checkpoint) => checkpoint.run(),
         Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {

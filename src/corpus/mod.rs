@@ -13,7 +13,7 @@
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, ruled, archive, outputs, topic, rules, web::extract |
 //! | `search` | a full-text index of documents, and a page to search it | archive, build, report, topic |
-//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
+//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything; `build` sends a corpus to a store where its plan names

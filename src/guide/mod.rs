@@ -86,6 +86,7 @@ topics! {
     journey: "how a page travels from a link to the disk",
     layout: "the files and folders of a job and of a model",
     stores: "sled or fjall for the frontier; convert, check, export, import",
+    machines: "a checkpoint in a bucket or on another disk; going on elsewhere",
     politeness: "robots.txt, pauses, and shared clocks",
     failures: "the consequences when a request or a host fails",
     troubleshooting: "full disks, lost networks, damaged stores, and what to do",

@@ -81,6 +81,7 @@ mod replay;
 mod report;
 mod robots;
 mod rules;
+mod saved;
 mod search;
 mod secrets;
 mod service;
