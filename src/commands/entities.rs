@@ -71,6 +71,10 @@ Examples:
         /// Find aliases also where no noun stands, in languages whose nouns are known.
         #[arg(long)]
         any_word: bool,
+        /// Leave out single words that are part of a longer name, as "Space" in "European Space
+        /// Agency": more of what is found is right, and less is found.
+        #[arg(long)]
+        whole_names: bool,
         /// A tagger for another language, as de=german.tagger; may be repeated.
         #[arg(long, value_name = "CODE=FILE", value_parser = tagger_of)]
         tagger: Vec<(String, PathBuf)>,
@@ -142,9 +146,11 @@ impl Entities {
                 output,
                 no_pronouns,
                 any_word,
+                whole_names,
                 tagger,
             } => {
                 let finder = Finder::new(Arc::new(load(&index)?), !no_pronouns);
+                let finder = finder.whole_names(whole_names);
                 let taggers = tagger.into_iter().collect();
                 let finder = Entitled::new(finder, !any_word, &taggers)?;
                 let documents: Result<Vec<_>> = documents.iter().map(|path| folder(path)).collect();

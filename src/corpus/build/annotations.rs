@@ -96,13 +96,17 @@ impl Entitled {
 
     /// The entities of a title and a text.
     pub fn find(&self, title: Option<&str>, text: &str, language: Option<&str>) -> Vec<Mention> {
-        let nouns = self.taggers.as_ref().zip(language);
-        let nouns = nouns.and_then(|(taggers, language)| taggers.nouns(language, text));
+        let known = self.taggers.as_ref().zip(language);
+        let known = known.filter(|(taggers, language)| taggers.know(language));
+        let nouns = |sentence: &str| {
+            let (taggers, language) = known?;
+            taggers.nouns(language, sentence)
+        };
         self.finder.find(Text {
             title,
             text,
             language,
-            nouns: nouns.as_deref(),
+            nouns: known.is_some().then_some(&nouns),
         })
     }
 }

@@ -1,14 +1,15 @@
 //! Entities in a text.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::index::Record;
-use super::written::{Place, is_boundary, places};
-use super::{Gender, Index, pronouns};
-use crate::words::bounded_sentences;
+use super::paragraph::{Paragraph, bounds};
+use super::written::{is_boundary, places};
+use super::{Gender, Index};
 
 /// Where in a document something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,8 +48,12 @@ pub struct Mention {
     pub pronoun: bool,
 }
 
+/// Tells the nouns of a sentence, from and to, in characters of it and in order; `None` where
+/// they are not known.
+pub type Nouns<'t> = &'t dyn Fn(&str) -> Option<Vec<(u32, u32)>>;
+
 /// A document to look in.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Text<'t> {
     /// Its title.
     pub title: Option<&'t str>,
@@ -56,9 +61,9 @@ pub struct Text<'t> {
     pub text: &'t str,
     /// The code of its language, by which pronouns are known.
     pub language: Option<&'t str>,
-    /// The nouns of the text, from and to, in characters and in order; with these, a match
-    /// needs one of them.
-    pub nouns: Option<&'t [(u32, u32)]>,
+    /// What tells nouns; with it, a match in the text needs one, or a capital within a
+    /// sentence.
+    pub nouns: Option<Nouns<'t>>,
 }
 
 /// Finds the entities of an index.
@@ -67,6 +72,8 @@ pub struct Finder {
     index: Arc<Index>,
     /// Whether pronouns are resolved.
     pronouns: bool,
+    /// Whether parts of longer names are left out.
+    whole_names: bool,
 }
 
 /// What may be at some places.
@@ -104,7 +111,20 @@ impl Said {
 impl Finder {
     /// For an index.
     pub fn new(index: Arc<Index>, pronouns: bool) -> Self {
-        Self { index, pronouns }
+        Self {
+            index,
+            pronouns,
+            whole_names: false,
+        }
+    }
+
+    /// The same, but leaves out single words that are part of a longer name, if `whole_names`
+    /// is set.
+    pub fn whole_names(self, whole_names: bool) -> Self {
+        Self {
+            whole_names,
+            ..self
+        }
     }
 
     /// The index.
@@ -140,7 +160,9 @@ impl Finder {
                     text,
                     places: &all,
                     sentences: &bounds,
+                    end: begin.0 + part.len(),
                     number: paragraphs,
+                    nouns: RefCell::default(),
                 };
                 self.in_paragraph(&paragraph, said, found);
                 sentences = bounds.last().map_or(sentences, |(_, number)| number + 1);
@@ -199,6 +221,7 @@ impl Finder {
                 if let Some(entity) = walk.ends()
                     && is_boundary(Some(place.c), c(last + 1))
                     && paragraph.is_noun(from, last)
+                    && !(self.whole_names && paragraph.is_in_longer_name(from, last))
                 {
                     let what = What::Entity(entity);
                     all.push(Candidate { from, last, what });
@@ -219,11 +242,6 @@ impl Finder {
         let last = paragraph.places.get(candidate.last)?;
         let rest = paragraph.text.text.get(last.byte as usize..)?;
         let end = last.byte as usize + rest.chars().next()?.len_utf8();
-        let of = paragraph.sentences.iter();
-        let sentence = of
-            .take_while(|(begin, _)| *begin <= from.byte as usize)
-            .last()
-            .map_or(0, |(_, number)| *number);
         Some(Mention {
             field: paragraph.field,
             from: from.at,
@@ -232,105 +250,11 @@ impl Finder {
             classes: self.index.classes_of(&record),
             entity: record.name,
             id: record.id,
-            sentence,
+            sentence: paragraph.sentence(from),
             paragraph: paragraph.number,
             pronoun,
         })
     }
-}
-
-/// A paragraph of a field.
-struct Paragraph<'p> {
-    field: Field,
-    /// The whole field.
-    text: Text<'p>,
-    places: &'p [Place],
-    /// Where each sentence begins, in bytes of the field, and its number.
-    sentences: &'p [(usize, u32)],
-    number: u32,
-}
-
-impl Paragraph<'_> {
-    /// The pronoun that begins at a place: its last place and its gender.
-    fn pronoun(&self, from: usize) -> Option<(usize, Gender)> {
-        let language = self.text.language?;
-        let rest = self.places.get(from..)?;
-        let letters = rest.iter().take_while(|place| place.c.is_alphabetic());
-        let word: String = letters.take(pronouns::LONGEST + 1).map(|p| p.c).collect();
-        let length = word.chars().count();
-        let ends = is_boundary(word.chars().next_back(), rest.get(length).map(|p| p.c));
-        let gender = pronouns::gender(&word, language).filter(|_| ends)?;
-        Some((from + length - 1, gender))
-    }
-
-    /// Whether a noun stands there, where nouns are known.
-    fn is_noun(&self, from: usize, last: usize) -> bool {
-        let (Some(nouns), Some(from), Some(last)) = (
-            self.text.nouns,
-            self.places.get(from),
-            self.places.get(last),
-        ) else {
-            return true;
-        };
-        let first = nouns.partition_point(|(_, to)| *to <= from.at);
-        nouns.get(first).is_some_and(|(begin, _)| *begin <= last.at)
-    }
-}
-
-/// A sentence of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passage {
-    /// Its number, as mentions have it.
-    pub sentence: u32,
-    /// The number of its paragraph.
-    pub paragraph: u32,
-    /// Its first byte.
-    pub from: usize,
-    /// The byte behind its last one.
-    pub to: usize,
-}
-
-/// The sentences of a text.
-pub fn passages(text: &str) -> Vec<Passage> {
-    let mut all = Vec::new();
-    let (mut begin, mut sentences, mut paragraphs) = (0, 0, 0);
-    for part in text.split("\n\n") {
-        if !part.trim().is_empty() {
-            let bounds = bounds(part, begin, sentences);
-            let ends = bounds.iter().skip(1).map(|(from, _)| *from);
-            let ends = ends.chain([begin + part.len()]);
-            all.extend(
-                bounds
-                    .iter()
-                    .zip(ends)
-                    .map(|((from, sentence), to)| Passage {
-                        sentence: *sentence,
-                        paragraph: paragraphs,
-                        from: *from,
-                        to,
-                    }),
-            );
-            sentences = bounds.last().map_or(sentences, |(_, number)| number + 1);
-            paragraphs += 1;
-        }
-        begin += part.len() + 2;
-    }
-    all
-}
-
-/// Where the sentences of a paragraph begin, in bytes of the field, with their numbers. What
-/// has neither letter nor digit belongs to the sentence before it.
-fn bounds(part: &str, begin: usize, first: u32) -> Vec<(usize, u32)> {
-    let mut all: Vec<(usize, u32)> = Vec::new();
-    let mut at = begin;
-    for sentence in bounded_sentences(part) {
-        if sentence.chars().any(char::is_alphanumeric) {
-            let number = all.last().map_or(first, |(_, number)| number + 1);
-            all.push((at, number));
-        }
-        at += sentence.len();
-    }
-    all
 }
 
 /// Of matches that overlap the longest ones, and of equally long ones the first, in order.

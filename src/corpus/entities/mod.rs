@@ -20,6 +20,7 @@ mod error;
 mod find;
 mod index;
 mod list;
+mod paragraph;
 mod pronouns;
 mod wikidata;
 mod written;
@@ -29,9 +30,10 @@ mod tests;
 
 pub use builder::{Builder, Counts};
 pub use error::EntityError;
-pub use find::{Field, Finder, Mention, Passage, Text, passages};
+pub use find::{Field, Finder, Mention, Nouns, Text};
 pub use index::Index;
 pub use list::{Lists, read};
+pub use paragraph::{Passage, passages};
 
 use serde::{Deserialize, Serialize};
 

@@ -176,18 +176,62 @@ fn a_pronoun_means_the_last_entity_of_its_gender() {
 }
 
 #[test]
-fn with_nouns_a_match_needs_one() {
-    let finder = finder();
-    let given = "Apple pie from Apple Inc. of NYC";
-    let nouns = [(6, 9), (21, 25), (29, 32)];
+fn with_nouns_a_match_needs_one_or_a_capital_within_a_sentence() {
+    let (builder, _) = listed("Apple\t\t1\napple tree\t\t1\ntree\t\t1\nturn\t\t1\n");
+    let finder = Finder::new(Arc::new(builder.index().unwrap()), true);
+    let asked = std::cell::RefCell::new(Vec::new());
+    // The words "tree" are the only nouns.
+    let nouns = |sentence: &str| {
+        asked.borrow_mut().push(sentence.to_owned());
+        let at = sentence
+            .find("tree")
+            .map(|byte| sentence[..byte].chars().count() as u32);
+        Some(at.map(|at| (at, at + 4)).into_iter().collect())
+    };
     let given = Text {
         nouns: Some(&nouns),
-        ..text(given)
+        ..text("Apple fell by the tree. They turn to Apple.\n\n\u{ad}An apple tree. Turn, turn!")
     };
     assert_eq!(
         found(&finder, given),
-        ["Apple Inc.=Apple", "NYC=New York City"]
+        ["tree=tree", "Apple=Apple", "apple tree=apple tree"]
     );
+    // Each sentence is looked at once, and only where that is needed.
+    assert_eq!(
+        *asked.borrow(),
+        [
+            "Apple fell by the tree. ",
+            "They turn to Apple.",
+            "\u{ad}An apple tree. ",
+            "Turn, turn!"
+        ]
+    );
+}
+
+#[test]
+fn single_words_of_longer_names_may_be_left_out() {
+    let finder = finder().whole_names(true);
+    for (given, expected) in [
+        (
+            "Apple Records, an Apple Store. We saw Apple. The Apple fell.",
+            &["Apple=Apple", "Apple=Apple"][..],
+        ),
+        (
+            "We met Madame Curie and Irène Curie.",
+            &["Madame Curie=Marie Curie"],
+        ),
+        ("In Paris, Curie said", &["Curie=Marie Curie"]),
+        (
+            "a Big\u{a0}Apple pie and USA-Curie",
+            &[
+                "Big\u{a0}Apple=New York City",
+                "USA=United States",
+                "Curie=Marie Curie",
+            ],
+        ),
+    ] {
+        assert_eq!(found(&finder, text(given)), expected, "{given}");
+    }
 }
 
 #[test]

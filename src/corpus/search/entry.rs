@@ -67,7 +67,9 @@ impl Read {
             Value::String(text) => serde_json::from_str(text),
             value => serde_json::from_value(value.clone()),
         };
-        mentions.unwrap_or_default()
+        let mut mentions: Vec<Mention> = mentions.unwrap_or_default();
+        mentions.sort_by_key(|mention| (mention.paragraph, mention.sentence));
+        mentions
     }
 
     /// The entities that a list has.

@@ -1,6 +1,9 @@
 //! The entities of a document as entries of the index: their names with the document, and with
 //! each of its sentences and paragraphs that has one.
 
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use tantivy::TantivyDocument;
 
@@ -30,12 +33,11 @@ pub(super) fn key(name: &str) -> String {
 
 /// Adds the names of entities, their identifiers and their classes, each once.
 fn add_names(entry: &mut TantivyDocument, mentions: &[&Mention], fields: &Fields) {
-    let (mut ids, mut classes): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut ids, mut classes) = (FxHashSet::default(), FxHashSet::default());
     for mention in mentions {
-        if ids.contains(&mention.id.as_str()) {
+        if !ids.insert(mention.id.as_str()) {
             continue;
         }
-        ids.push(&mention.id);
         entry.add_text(fields.entity, &mention.entity);
         entry.add_text(fields.entity_key, key(&mention.entity));
         if mention.id != mention.entity {
@@ -43,12 +45,21 @@ fn add_names(entry: &mut TantivyDocument, mentions: &[&Mention], fields: &Fields
         }
         for class in &mention.classes {
             entry.add_text(fields.pair, format!("{class}{OF}{}", mention.entity));
-            if !classes.contains(&class.as_str()) {
-                classes.push(class);
+            if classes.insert(class.as_str()) {
                 entry.add_text(fields.class, class);
             }
         }
     }
+}
+
+/// Those of mentions in order that are equal by a comparison.
+fn run<'a, 'm>(
+    all: &'a [&'m Mention],
+    compare: impl Fn(&Mention) -> Ordering,
+) -> &'a [&'m Mention] {
+    let from = all.partition_point(|mention| compare(mention) == Ordering::Less);
+    let to = all.partition_point(|mention| compare(mention) != Ordering::Greater);
+    all.get(from..to).unwrap_or_default()
 }
 
 /// Adds to the entry of a document what is said of its entities, and returns the entries of its
@@ -99,19 +110,17 @@ pub(super) fn add(
         to,
     };
     for sentence in &sentences {
-        let within = in_text.iter().filter(|m| m.sentence == sentence.sentence);
-        let within: Vec<&Mention> = within.copied().collect();
+        let within = run(&in_text, |m| m.sentence.cmp(&sentence.sentence));
         let said = text.get(sentence.from..sentence.to).unwrap_or_default();
-        of(SENTENCE, said, span(sentence.from, sentence.to), &within);
+        of(SENTENCE, said, span(sentence.from, sentence.to), within);
     }
     for paragraph in sentences.chunk_by(|a, b| a.paragraph == b.paragraph) {
         let (Some(first), Some(last)) = (paragraph.first(), paragraph.last()) else {
             continue;
         };
-        let within = in_text.iter().filter(|m| m.paragraph == first.paragraph);
-        let within: Vec<&Mention> = within.copied().collect();
+        let within = run(&in_text, |m| m.paragraph.cmp(&first.paragraph));
         let said = text.get(first.from..last.to).unwrap_or_default();
-        of(PARAGRAPH, said, span(first.from, last.to), &within);
+        of(PARAGRAPH, said, span(first.from, last.to), within);
     }
     entries
 }

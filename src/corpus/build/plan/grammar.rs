@@ -123,6 +123,8 @@ pub struct Entities {
     pub pronouns: bool,
     /// Only where a noun is, in languages with a tagger.
     pub nouns: bool,
+    /// Single words that are part of a longer name are left out.
+    pub whole_names: bool,
     /// Taggers, by language; that of English is built in.
     pub taggers: BTreeMap<String, PathBuf>,
     /// The fewest mentions of a document that stays.
@@ -135,6 +137,7 @@ impl Default for Entities {
             list: PathBuf::new(),
             pronouns: true,
             nouns: true,
+            whole_names: false,
             taggers: BTreeMap::new(),
             least: 0,
         }

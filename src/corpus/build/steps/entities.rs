@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::super::BuildError;
 use super::super::annotations::Entitled;
 use super::super::document::Document;
@@ -25,7 +27,7 @@ impl Names {
         }
         Ok(Self {
             finder: Entitled {
-                finder: Finder::new(Arc::new(index), step.pronouns),
+                finder: Finder::new(Arc::new(index), step.pronouns).whole_names(step.whole_names),
                 taggers: step
                     .nouns
                     .then(|| Taggers::load(&step.taggers))
@@ -39,13 +41,10 @@ impl Names {
 impl Local for Names {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let found = self.finder.mentions(document);
-        let mut names: Vec<String> = Vec::new();
-        for mention in &found {
-            if !names.contains(&mention.entity) {
-                names.push(mention.entity.clone());
-            }
-        }
-        document.entity_names = names;
+        let mut known = FxHashSet::default();
+        let names = found.iter().map(|mention| &mention.entity);
+        let names = names.filter(|name| known.insert(name.as_str()));
+        document.entity_names = names.cloned().collect();
         // Texts and numbers always serialise.
         document.entities = serde_json::to_string(&found)
             .ok()

@@ -46,13 +46,14 @@ impl Taggers {
         own.or_else(|| Tagger::built_in(language))
     }
 
-    /// Where the nouns of a text stand, if that is known.
+    /// Whether nouns of a language are known.
+    pub(in crate::corpus) fn know(&self, language: &str) -> bool {
+        language == "de" || self.of(language).is_some()
+    }
+
+    /// Where the nouns of a sentence stand, if that is known.
     pub(in crate::corpus) fn nouns(&self, language: &str, text: &str) -> Option<Vec<(u32, u32)>> {
-        let tagger = self.of(language);
-        if tagger.is_none() && language != "de" {
-            return None;
-        }
-        tagger::nouns(tagger.as_deref(), language, &tokens(text))
+        tagger::nouns(self.of(language).as_deref(), language, &tokens(text))
     }
 
     fn tags(&self, language: &str, tokens: &[Token<'_>]) -> Vec<String> {
