@@ -10,6 +10,7 @@ mod corpus;
 mod crawl;
 mod ctl;
 mod demo;
+mod entities;
 pub mod exit;
 #[cfg(feature = "lab")]
 mod experiment;
@@ -35,6 +36,7 @@ mod screen;
 mod search;
 mod steps;
 mod summary;
+mod tagger;
 mod takedown;
 mod train;
 mod ui;
@@ -144,6 +146,10 @@ pub enum Command {
     Archive(archive::Archive),
     /// Build a corpus of documents from jobs, archives, folders or JSON lines.
     Corpus(corpus::Corpus),
+    /// Find the entities of a list (persons, places, works) in documents.
+    Entities(entities::Entities),
+    /// Learn the parts of speech of a language from a treebank, and tag texts.
+    Tagger(tagger::TaggerWork),
     /// Take fields such as title and date from pages by rules: write, check and watch them.
     Rules(rules::Rules),
     /// Rate a text with a model.
@@ -203,7 +209,7 @@ impl Command {
     pub fn is_long(&self) -> bool {
         matches!(
             self,
-            Self::Crawl(_) | Self::Replay(_) | Self::Corpus(_) | Self::Index(_)
+            Self::Crawl(_) | Self::Replay(_) | Self::Corpus(_) | Self::Index(_) | Self::Entities(_)
         )
     }
 
@@ -274,6 +280,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Takedown(takedown) => takedown.run(),
         Command::Archive(archive) => return archive.run(),
         Command::Corpus(corpus) => corpus.run(),
+        Command::Entities(entities) => entities.run(),
+        Command::Tagger(tagger) => tagger.run(),
         Command::Rules(rules) => return rules.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),

@@ -74,6 +74,8 @@ topics! {
     corpora: "documents from jobs and archives, filtered, each once, in many formats",
     archives: "write, read, search, cut and replay WARC and ARC files, also damaged ones",
     fields: "fields such as title and date from the pages of a site; when the site changes",
+    grammar: "stems, lemmas, stopwords and parts of speech in a corpus",
+    names: "find persons, places and works of a list in documents",
     searching: "find documents by their words, on the terminal and on a page",
     languages: "how languages are recognised and chosen",
     terms: "what publishers allow, what spoor obeys, and takedowns",
