@@ -22,6 +22,7 @@ mod lab;
 mod licenses;
 pub mod log;
 mod manual;
+mod pdf;
 mod progress;
 mod rank;
 mod reload;
@@ -145,6 +146,12 @@ pub enum Command {
     Corpus(corpus::Corpus),
     /// Take fields such as title and date from pages by rules: write, check and watch them.
     Rules(rules::Rules),
+    /// Print the text of PDF files: without headers and footers, divided words joined, and
+    /// on request with the place of every character.
+    Pdf(pdf::Pdf),
+    /// Read one PDF file from standard input within limits, for another spoor.
+    #[command(name = "pdf-worker", hide = true)]
+    PdfWorker(pdf::Worker),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -272,6 +279,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Archive(archive) => return archive.run(),
         Command::Corpus(corpus) => corpus.run(),
         Command::Rules(rules) => return rules.run(),
+        Command::Pdf(pdf) => return pdf.run(),
+        Command::PdfWorker(worker) => worker.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

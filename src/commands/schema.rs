@@ -1,4 +1,4 @@
-//! `spoor schema sidecar|document|fields`
+//! `spoor schema sidecar|document|fields|pdf`
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -13,6 +13,8 @@ pub enum Schema {
     Document,
     /// Print the JSON Schema (draft 2020-12) of what rules find on a page.
     Fields,
+    /// Print the JSON Schema (draft 2020-12) of what `spoor pdf --json` prints.
+    Pdf,
 }
 
 impl Schema {
@@ -21,6 +23,7 @@ impl Schema {
             Schema::Sidecar => sidecar_schema(),
             Schema::Document => document_schema(),
             Schema::Fields => fields_schema(),
+            Schema::Pdf => spoor::pdf::schema(),
         };
         println!("{}", serde_json::to_string_pretty(&schema)?);
         Ok(())

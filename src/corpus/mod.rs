@@ -11,7 +11,7 @@
 //! | `ruled` | rules over stored pages: files, and the responses of archives | archive, rules, web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
-//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, ruled, archive, outputs, topic, rules, web::extract |
+//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
 //! | `search` | a full-text index of documents, and a page to search it | archive, build, report, topic |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
 //!
