@@ -55,6 +55,7 @@
 //! | `language` | language identification | nothing |
 //! | `words` | running text to sentences of normalised tokens | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
+//! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language |
 //! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
@@ -100,6 +101,7 @@ pub mod metrics;
 pub mod objects;
 pub mod outputs;
 pub mod page;
+pub mod pdf;
 pub mod picture;
 pub mod progress;
 pub mod rules;

@@ -24,6 +24,7 @@ mod lab;
 mod licenses;
 pub mod log;
 mod manual;
+mod pdf;
 mod progress;
 mod rank;
 mod reload;
@@ -152,6 +153,12 @@ pub enum Command {
     Tagger(tagger::TaggerWork),
     /// Take fields such as title and date from pages by rules: write, check and watch them.
     Rules(rules::Rules),
+    /// Print the text of PDF files: without headers and footers, divided words joined, and
+    /// on request with the place of every character.
+    Pdf(pdf::Pdf),
+    /// Read one PDF file from standard input within limits, for another spoor.
+    #[command(name = "pdf-worker", hide = true)]
+    PdfWorker(pdf::Worker),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -283,6 +290,8 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Entities(entities) => entities.run(),
         Command::Tagger(tagger) => tagger.run(),
         Command::Rules(rules) => return rules.run(),
+        Command::Pdf(pdf) => return pdf.run(),
+        Command::PdfWorker(worker) => worker.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

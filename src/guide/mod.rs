@@ -73,6 +73,7 @@ topics! {
     text: "documents, extractors, and the text of a crawl as a corpus",
     corpora: "documents from jobs and archives, filtered, each once, in many formats",
     archives: "write, read, search, cut and replay WARC and ARC files, also damaged ones",
+    pdfs: "PDF files: their text, with the place of every character; limits; crawls and corpora",
     fields: "fields such as title and date from the pages of a site; when the site changes",
     grammar: "stems, lemmas, stopwords and parts of speech in a corpus",
     names: "find persons, places and works of a list in documents",

@@ -20,7 +20,9 @@ use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
     ScoredLink, Task, TaskKind, Use,
 };
+use crate::pdf;
 use crate::picture::{self, BadImage};
+use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
 use crate::web::{extract, sitemap};
 
@@ -35,7 +37,8 @@ impl Reader {
     /// All processing between the bytes and the commit.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let large = match task.kind {
-            TaskKind::Page => fetched.body.len() > LARGE_PAGE,
+            // Files that a process of their own reads take no memory here.
+            TaskKind::Page => fetched.body.len() > LARGE_PAGE && !self.reads_pdf(&fetched),
             TaskKind::Sitemap => true,
             // Images are bounded by their pixels, whose number is not known yet.
             TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
@@ -84,14 +87,9 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
-        let extract = || extract::extract(url, fetched, &self.extract);
-        let mut extracted = match self.metrics.extract(extract) {
+        let mut extracted = match self.metrics.extract(|| self.extracted(url, fetched)) {
             Ok(extracted) => extracted,
-            Err(error) => {
-                tracing::debug!(%error, "no page");
-                let reason = Reason::ContentType;
-                return (Outcome::Drop { reason }, None);
-            }
+            Err(dropped) => return dropped,
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
@@ -166,6 +164,40 @@ impl Reader {
             rules: rules.map(Box::new),
         };
         (Outcome::Done, Some(Product::Page(Box::new(page))))
+    }
+
+    /// Whether a body is read as a PDF file.
+    fn reads_pdf(&self, fetched: &Fetched) -> bool {
+        self.pdf.is_some() && extract::is_pdf(fetched)
+    }
+
+    /// The contents of a page. A PDF file that cannot be read is no page, for a reason that
+    /// the log has.
+    fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, Dropped> {
+        if let Some(reader) = self.pdf.as_ref().filter(|_| self.reads_pdf(fetched)) {
+            return match reader.read(&fetched.body) {
+                Ok(original) => {
+                    let words: pdf::WordList<'_> = &neutral::knows;
+                    Ok(extract::of_pdf(
+                        url,
+                        fetched,
+                        &original,
+                        Some(words),
+                        &self.extract,
+                    ))
+                }
+                Err(failure) => {
+                    let cut = if fetched.truncated { " (cut)" } else { "" };
+                    let why = format!("{}{cut}: {failure}", failure.name());
+                    Err(refused(Reason::BadPdf, why))
+                }
+            };
+        }
+        extract::extract(url, fetched, &self.extract).map_err(|error| {
+            tracing::debug!(%error, "no page");
+            let reason = Reason::ContentType;
+            (Outcome::Drop { reason }, None)
+        })
     }
 
     /// Whether every page that this one links to is to be fetched: it is an index page, or
@@ -318,6 +350,9 @@ fn as_item(link: &mut NewTask) {
     link.parts = None;
     link.clues = None;
 }
+
+/// What becomes of a body that is no page.
+type Dropped = (Outcome, Option<Product>);
 
 /// The wanted part of a page.
 struct Wanted {
