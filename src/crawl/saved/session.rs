@@ -330,7 +330,7 @@ impl Session {
         Ok(match manifest::read(&*self.objects)? {
             Some((other, _)) => SaveError::Overtaken {
                 store,
-                owner: other.owner,
+                owner: Box::new(other.owner),
                 since: match own.saved {
                     0 => "its beginning".to_owned(),
                     saved => timestamp(saved),
