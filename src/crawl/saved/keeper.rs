@@ -259,6 +259,7 @@ impl Keeping {
     }
 
     fn attempt(&mut self, is_ending: bool) -> Result<(), SaveError> {
+        let begun = now();
         self.session.claim()?;
         self.session.check(self.changes.last())?;
         let until = self.changes.flushed();
@@ -283,8 +284,8 @@ impl Keeping {
         if standing.error.take().is_some() {
             tracing::info!("{}: checkpoints are made again", standing.store);
         }
-        // The age is that of the last time that nothing was missing.
-        standing.saved = Some(now());
+        // When nothing was missing, and not when it was sent.
+        standing.saved = Some(begun);
         standing.count += 1;
         standing.bytes = self.session.sent;
         Ok(())
