@@ -32,6 +32,9 @@ use crate::web::fetch::Fetcher;
 /// Size of all bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
 
+/// How long a checkpoint waits for the crawl to flush what it has committed.
+const LONGEST_FLUSH: Duration = Duration::from_secs(30);
+
 /// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Summary {
@@ -94,7 +97,7 @@ pub fn crawl(
         resumed,
         changes,
     } = checkpoint::open(config, now())?;
-    let keeper = keeper(session, changes, &mut outputs, config, &control)?;
+    let keeper = keeper(session, changes, &mut outputs, config, &control, runtime)?;
     if let Some(keeper) = &keeper {
         desk.set_checkpoint(Box::new(keeper.reader()));
     }
@@ -196,6 +199,7 @@ fn keeper(
     outputs: &mut Outputs,
     config: &Config,
     control: &Control,
+    runtime: &Handle,
 ) -> Result<Option<Keeper>, DaemonError> {
     let (Some(mut session), Some(changes)) = (session, changes) else {
         return Ok(None);
@@ -203,18 +207,21 @@ fn keeper(
     session.watch(outputs.watch_restated());
     let stopper = control.stopper();
     let stop = move || stopper.stop(Stop::Told);
-    Ok(Some(Keeper::begin(session, changes, config, stop)?))
+    let (asker, runtime) = (control.asker(), runtime.clone());
+    let flush = move || {
+        let flushed = async { tokio::time::timeout(LONGEST_FLUSH, asker.checkpoint()).await };
+        // Where the run has ended, or does something else for so long, less is sent.
+        drop(runtime.block_on(flushed));
+    };
+    Ok(Some(Keeper::begin(session, changes, config, flush, stop)?))
 }
 
 /// The options of the loop.
 fn options(config: &Config) -> LoopOptions {
-    let section = &config.checkpoint;
-    // A checkpoint ends at a flush.
-    let least = section.store.as_ref().map(|_| section.every);
     LoopOptions {
         concurrency: fit_open_files(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
-        checkpoint: least.map_or(section.interval, |every| section.interval.min(every)),
+        checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,
     }
 }

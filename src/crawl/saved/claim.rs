@@ -98,7 +98,7 @@ pub(super) fn claim(
             if is_other && has_frontier && manifest.has_state() {
                 return Err(SaveError::OtherFolder {
                     store: objects.address().to_owned(),
-                    owner: manifest.owner,
+                    owner: Box::new(manifest.owner),
                     folder: config.job_folder(),
                 });
             }
@@ -162,7 +162,7 @@ fn alive(objects: &dyn Objects, manifest: Manifest) -> SaveError {
     let ago = now().saturating_sub(manifest.saved) / 1_000;
     SaveError::Alive {
         store: objects.address().to_owned(),
-        owner: manifest.owner,
+        owner: Box::new(manifest.owner),
         ago: if manifest.saved == 0 {
             "moments".to_owned()
         } else {

@@ -78,8 +78,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the thread. `stop` is called, once, where another process has taken the job
-    /// over.
+    /// Starts the thread. `flush` has the crawl flush what it committed, and returns then;
+    /// `stop` is called, once, where another process has taken the job over.
     ///
     /// # Errors
     /// [`SaveError::Ahead`] where the checkpoint is ahead of the frontier.
@@ -87,6 +87,7 @@ impl Keeper {
         session: Session,
         changes: Arc<Changes>,
         config: &Config,
+        flush: impl Fn() + Send + 'static,
         stop: impl Fn() + Send + 'static,
     ) -> Result<Self, SaveError> {
         session.check(changes.last())?;
@@ -103,7 +104,7 @@ impl Keeper {
             changes: Arc::clone(&changes),
             shared: Arc::clone(&shared),
             every: config.checkpoint.every,
-            interval: config.checkpoint.interval,
+            flush: Box::new(flush),
             stop: Box::new(stop),
         };
         let thread = std::thread::Builder::new().name("checkpoint".to_owned());
@@ -209,7 +210,7 @@ struct Keeping {
     changes: Arc<Changes>,
     shared: Arc<Shared>,
     every: Duration,
-    interval: Duration,
+    flush: Box<dyn Fn() + Send>,
     stop: Box<dyn Fn() + Send>,
 }
 
@@ -220,8 +221,9 @@ impl Keeping {
         let mut due = self.every / SOON;
         loop {
             let left = due.saturating_sub(last.elapsed());
+            let mut urgent = false;
             if !left.is_zero() {
-                let urgent = self.changes.wait_for_promise(left);
+                urgent = self.changes.wait_for_promise(left);
                 let soon = (self.every / SOON).saturating_sub(last.elapsed());
                 if urgent && !self.is_ending() && !soon.is_zero() {
                     self.pause(soon);
@@ -230,6 +232,10 @@ impl Keeping {
             let is_ending = self.is_ending();
             last = Instant::now();
             due = self.every;
+            if !urgent && !is_ending {
+                // What is not flushed is not sent.
+                (self.flush)();
+            }
             let done = self.attempt(is_ending);
             if is_ending || matches!(done, Err(SaveError::Overtaken { .. })) {
                 return self.finish(done);
@@ -253,6 +259,7 @@ impl Keeping {
     }
 
     fn attempt(&mut self, is_ending: bool) -> Result<(), SaveError> {
+        let begun = now();
         self.session.claim()?;
         self.session.check(self.changes.last())?;
         let until = self.changes.flushed();
@@ -260,13 +267,10 @@ impl Keeping {
             let Some(view) = self.view() else {
                 return Ok(());
             };
-            let (changes, longest) = (Arc::clone(&self.changes), self.interval * 2);
-            let shared = Arc::clone(&self.shared);
+            let (changes, flush) = (&self.changes, &self.flush);
             self.session.base(view, |commit| {
-                let begun = Instant::now();
-                let is_waiting = || !shared.state().is_ending && begun.elapsed() < longest;
-                while changes.flushed() < commit && is_waiting() {
-                    std::thread::sleep(LOOK);
+                if changes.flushed() < commit {
+                    flush();
                 }
             })?;
         }
@@ -280,8 +284,8 @@ impl Keeping {
         if standing.error.take().is_some() {
             tracing::info!("{}: checkpoints are made again", standing.store);
         }
-        // The age is that of the last time that nothing was missing.
-        standing.saved = Some(now());
+        // When nothing was missing, and not when it was sent.
+        standing.saved = Some(begun);
         standing.count += 1;
         standing.bytes = self.session.sent;
         Ok(())
@@ -319,7 +323,10 @@ impl Keeping {
                 (self.stop)();
             }
             Err(error) => state.standing.error = Some(error.to_string()),
-            Ok(()) => {}
+            Ok(()) => {
+                let Standing { count, bytes, .. } = state.standing;
+                tracing::info!(count, bytes, "the checkpoint is that of the end");
+            }
         }
         state.has_ended = true;
         self.shared.changed.notify_all();

@@ -117,7 +117,7 @@ pub enum SaveError {
         /// The store.
         store: String,
         /// The other process.
-        owner: Owner,
+        owner: Box<Owner>,
         /// Since when it was not seen.
         ago: String,
     },
@@ -129,7 +129,7 @@ pub enum SaveError {
         /// The store.
         store: String,
         /// The other process.
-        owner: Owner,
+        owner: Box<Owner>,
         /// The time of the last checkpoint that this process has made.
         since: String,
     },
@@ -139,7 +139,7 @@ pub enum SaveError {
         /// The store.
         store: String,
         /// The other process.
-        owner: Owner,
+        owner: Box<Owner>,
         /// The job's folder.
         folder: PathBuf,
     },

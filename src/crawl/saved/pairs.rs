@@ -122,9 +122,8 @@ mod tests {
 
     #[test]
     fn records_come_back_and_damage_is_told() {
-        let records: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..200_u8)
-            .map(|n| (vec![n, 7], (n % 3 > 0).then(|| vec![n; 90])))
-            .collect();
+        let record = |n: u8| (vec![n, 7], (!n.is_multiple_of(3)).then(|| vec![n; 90]));
+        let records = Vec::from_iter((0..200).map(record));
         let mut pieces = Vec::new();
         let mut put = |piece| {
             pieces.push(piece);

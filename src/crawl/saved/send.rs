@@ -28,6 +28,9 @@ const AT_ONCE: usize = 8;
 /// The most images that are remembered as sent.
 const REMEMBERED: usize = 1 << 20;
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 impl Session {
     /// Sends what the outputs grew by, and adds the images that were kept or met again.
     pub(super) fn grow(
@@ -90,10 +93,7 @@ impl Session {
     }
 
     /// Sends images that are not there yet, and returns the sidecars.
-    pub(super) fn images(
-        &mut self,
-        files: Vec<String>,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, SaveError> {
+    pub(super) fn images(&mut self, files: Vec<String>) -> Result<Vec<Pair>, SaveError> {
         let mut pairs = Vec::new();
         let mut unsent = Vec::new();
         for file in files {

@@ -189,6 +189,7 @@ impl Session {
         until: u64,
         mut images: BTreeSet<String>,
     ) -> Result<Saved, SaveError> {
+        let begun = now();
         let mut next = self.manifest()?.clone();
         let whole = !next.has_state() || next.outputs != self.outputs;
         if whole || is_outgrown(&next) || !changes.reach_back_to(next.commits) {
@@ -236,7 +237,7 @@ impl Session {
         self.put_pairs("changes", slice, &mut pieces)?;
         self.put_files("changes", &mut next, false, &mut pieces)?;
         next.changes.extend(pieces);
-        set_mark(&mut next, &mark);
+        set_mark(&mut next, &mark, begun);
         self.commit(next)?;
         Ok(Saved::Made)
     }
@@ -248,6 +249,7 @@ impl Session {
         view: Box<dyn Readable>,
         wait: impl FnOnce(u64),
     ) -> Result<(), SaveError> {
+        let begun = now();
         let Some(mark) = Mark::of(&*view)? else {
             return Ok(());
         };
@@ -298,7 +300,7 @@ impl Session {
         }
         self.put_files("base", &mut next, true, &mut pieces)?;
         next.base = pieces;
-        set_mark(&mut next, &mark);
+        set_mark(&mut next, &mark, begun);
         wait(mark.commits);
         self.commit(next)?;
         self.sweep(is_new)
@@ -330,7 +332,7 @@ impl Session {
         Ok(match manifest::read(&*self.objects)? {
             Some((other, _)) => SaveError::Overtaken {
                 store,
-                owner: other.owner,
+                owner: Box::new(other.owner),
                 since: match own.saved {
                     0 => "its beginning".to_owned(),
                     saved => timestamp(saved),
@@ -407,8 +409,9 @@ fn is_outgrown(manifest: &Manifest) -> bool {
         || manifest.changes.len() > MOST_CHANGES
 }
 
-fn set_mark(manifest: &mut Manifest, mark: &Mark) {
-    manifest.saved = now();
+/// Notes which commit the checkpoint shows, and when that was the last one.
+fn set_mark(manifest: &mut Manifest, mark: &Mark, at: u64) {
+    manifest.saved = at;
     manifest.commits = mark.commits;
     manifest.documents = mark.documents;
     manifest.images = mark.images;

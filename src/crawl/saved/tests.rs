@@ -104,7 +104,7 @@ impl Machine {
         let job = self.job.as_mut().unwrap();
         let words = format!("page {n}\n{}\n", "word ".repeat(n as usize * 7 % 90));
         job.outputs.sentences(&PackedSentences::of(&words)).unwrap();
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             let url = PageUrl::parse(&format!("http://i.test/{}.jpg", n % 12)).unwrap();
             let bytes = [n as u8 % 12; 600];
             let info = ImageInfo {
