@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use spoor::config::Config;
-use spoor::corpus::build::{Annotated, Entitled, Over, annotate};
+use spoor::corpus::build::{Annotated, DocumentFinder, Over, annotate};
 use spoor::corpus::entities::{Builder, Counts, Entity, Finder, Index, Lists, read};
 use spoor::sanitize;
 
@@ -152,7 +152,7 @@ impl Entities {
                 let finder = Finder::new(Arc::new(load(&index)?), !no_pronouns);
                 let finder = finder.whole_names(whole_names);
                 let taggers = tagger.into_iter().collect();
-                let finder = Entitled::new(finder, !any_word, &taggers)?;
+                let finder = DocumentFinder::new(finder, !any_word, &taggers)?;
                 let documents: Result<Vec<_>> = documents.iter().map(|path| folder(path)).collect();
                 let found = annotate(&finder, &documents?, output.as_deref())?;
                 print_found(&found, output.as_deref(), json)
