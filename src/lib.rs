@@ -44,6 +44,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
+//! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
 //! | `clock` | the time of this process, and the format of timestamps | nothing |
 //! | `progress` | progress of long steps | nothing |
 //! | `sanitize` | untrusted text made safe to print | nothing |
@@ -54,6 +55,7 @@
 //! | `language` | language identification | nothing |
 //! | `words` | running text to sentences of normalised tokens | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
+//! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language |
 //! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
@@ -96,8 +98,10 @@ pub mod language;
 pub mod local_origin;
 mod local_server;
 pub mod metrics;
+pub mod objects;
 pub mod outputs;
 pub mod page;
+pub mod pdf;
 pub mod picture;
 pub mod progress;
 pub mod rules;

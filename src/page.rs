@@ -709,6 +709,9 @@ pub enum Reason {
     ListBudget,
     /// The archive that a replay crawls has no answer of this address.
     NotArchived,
+    /// A PDF file that cannot be read: it is encrypted or damaged, has no text, or needs too
+    /// much time or memory.
+    BadPdf,
 }
 
 impl Reason {
@@ -746,6 +749,7 @@ impl Reason {
             Reason::NoRoom => "no_room",
             Reason::ListBudget => "list_budget",
             Reason::NotArchived => "not_archived",
+            Reason::BadPdf => "bad_pdf",
         }
     }
 }

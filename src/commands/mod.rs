@@ -4,6 +4,7 @@
 mod agreement;
 mod annotate;
 mod archive;
+mod checkpoint;
 mod config;
 mod corpus;
 mod crawl;
@@ -23,6 +24,7 @@ mod lab;
 mod licenses;
 pub mod log;
 mod manual;
+mod pdf;
 mod progress;
 mod rank;
 mod reload;
@@ -151,6 +153,12 @@ pub enum Command {
     Tagger(tagger::TaggerWork),
     /// Take fields such as title and date from pages by rules: write, check and watch them.
     Rules(rules::Rules),
+    /// Print the text of PDF files: without headers and footers, divided words joined, and
+    /// on request with the place of every character.
+    Pdf(pdf::Pdf),
+    /// Read one PDF file from standard input within limits, for another spoor.
+    #[command(name = "pdf-worker", hide = true)]
+    PdfWorker(pdf::Worker),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -159,6 +167,8 @@ pub enum Command {
     /// Convert, compact, check, export or import a job's frontier.
     #[command(alias = "store")]
     Frontier(frontier::Upkeep),
+    /// Show, check, make or restore the checkpoint that a job keeps on another machine.
+    Checkpoint(checkpoint::Checkpoint),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -280,9 +290,12 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Entities(entities) => entities.run(),
         Command::Tagger(tagger) => tagger.run(),
         Command::Rules(rules) => return rules.run(),
+        Command::Pdf(pdf) => return pdf.run(),
+        Command::PdfWorker(worker) => worker.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),
+        Command::Checkpoint(checkpoint) => checkpoint.run(),
         Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {

@@ -1,4 +1,4 @@
-//! `spoor schema sidecar|document|fields|annotation`
+//! `spoor schema sidecar|document|fields|annotation|pdf`
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -16,6 +16,8 @@ pub enum Schema {
     Fields,
     /// Print the JSON Schema (draft 2020-12) of a line that `spoor entities find` writes.
     Annotation,
+    /// Print the JSON Schema (draft 2020-12) of what `spoor pdf --json` prints.
+    Pdf,
 }
 
 impl Schema {
@@ -25,6 +27,7 @@ impl Schema {
             Schema::Document => document_schema(),
             Schema::Fields => fields_schema(),
             Schema::Annotation => annotation_schema(),
+            Schema::Pdf => spoor::pdf::schema(),
         };
         println!("{}", serde_json::to_string_pretty(&schema)?);
         Ok(())

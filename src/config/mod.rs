@@ -49,8 +49,8 @@ pub use errors::{ConfigError, ConfigErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
-    StrategyKind,
+    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreAddress,
+    StoreKind, StrategyKind,
 };
 pub use listen::Listen;
 pub use neutral::Neutral;
@@ -59,8 +59,8 @@ pub use reference::{keys, nearest_key, reference};
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
     Annotate, Archive, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection,
-    Images, Job, Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Rules, Scope,
-    Seeds, StrategySection, Text, Train,
+    Images, Job, Limits, Logs, ModelSection, Network, PdfSection, Politeness, Rank, Recrawl, Rules,
+    Scope, Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
 pub use values::Auto;
@@ -120,6 +120,8 @@ config! {
     network: Network,
     /// `[scope]`
     scope: Scope,
+    /// `[pdf]`
+    pdf: PdfSection,
     /// `[images]`
     images: Images,
     /// `[text]`

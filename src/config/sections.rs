@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::formula::Formula;
 use super::kinds::{
     ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
-    StrategyKind,
+    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source,
+    StoreAddress, StoreKind, StrategyKind,
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
@@ -321,11 +321,12 @@ section! {
         /// The longest address of a page, in bytes; a longer one counts as a trap.
         max_url_bytes: usize = 2000, within 100..=8000;
         /// Extensions of links that do not lead to pages. Embedded images do not count as
-        /// links.
+        /// links. `pdf` has no effect where accept_types has application/pdf.
         reject_files: Vec<Extension> = Extension::list(NO_PAGES);
         /// MIME types of pages, by the Content-Type of the response; a page of another
-        /// type is dropped. A response without one is judged by its first bytes. Only
-        /// HTML, XHTML and text can be read, so adding other types has no effect.
+        /// type is dropped. A response without one is judged by its first bytes. Besides
+        /// HTML, XHTML and text only application/pdf can be read: with it PDF files are
+        /// pages, within the limits of [pdf]. Adding other types has no effect.
         accept_types: Vec<MediaType> = MediaType::list(PAGES);
         /// The most segments of a path; a deeper one counts as a trap.
         max_depth: usize = 20, within 1..=100;
@@ -333,6 +334,21 @@ section! {
         repeated_segments: usize = 3, within 1..=100;
         /// Schemes of addresses.
         schemes: Vec<Scheme> = vec![Scheme::Http, Scheme::Https];
+    }
+}
+
+section! {
+    /// The limits for one PDF file. PDF files are pages of the crawl if scope.accept_types
+    /// has application/pdf: their text is rated and kept, their links are followed, their
+    /// images are not taken. A process of its own reads each file. network.max_page_bytes is
+    /// the largest file.
+    pub struct PdfSection = "pdf" {
+        /// The longest time; a file that takes longer is dropped.
+        time: Duration = secs(20), within secs(1)..=hours(1);
+        /// The most memory; a file that needs more is dropped.
+        memory: Size = Size::mib(512), within Size::mib(64)..=Size::mib(1 << 16);
+        /// The most pages that are read of a file; those after them are left out.
+        pages: usize = 2_000, within 1..=1_000_000;
     }
 }
 
@@ -528,6 +544,18 @@ section! {
         /// the crawl runs; the last two exports are kept. If the store is damaged, `spoor
         /// frontier import` restores the frontier from an export.
         export: Duration = hours(6), within secs(1)..=days(30);
+        /// Where checkpoints of the running job go that outlive this machine: a bucket of
+        /// an S3-compatible store, as "s3://BUCKET/PATH", with the usual variables AWS_*,
+        /// or a folder on another disk, as "file:///PATH". Another machine with this job
+        /// file goes on from there. Each job needs a place of its own.
+        store: Option<StoreAddress> = None;
+        /// How often such a checkpoint is made. What was fetched since the last one is lost
+        /// with the machine.
+        every: Duration = minutes(1), within secs(1)..=hours(6);
+        /// Whether these checkpoints have the documents, sentences, images, archives and
+        /// logs too. Without them another machine begins new ones, and fetches nothing again
+        /// that is done.
+        outputs: bool = true;
     }
 }
 
@@ -564,6 +592,15 @@ section! {
         /// characters or more, in a file that not everybody can read. Without it the
         /// variable SPOOR_CONTROL_TOKEN is used if it is set.
         token_file: Option<PathBuf> = None;
+    }
+}
+
+impl Scope {
+    /// Whether PDF files are pages.
+    pub fn accepts_pdf(&self) -> bool {
+        self.accept_types
+            .iter()
+            .any(|kind| kind.covers("application/pdf"))
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `ready` | what a job must have before it may train or crawl | control, crawl::checkpoint, topic::model, web::fetch, web::scope |
 //! | `error` | why a job cannot run | control, crawl, topic::score, web::fetch |
 //! | `observer` | progress reports of a run | control, error, crawl |
-//! | `wiring` | from the config of a job to its parts | control, error, explain, observer, ready, crawl, topic, web |
+//! | `wiring` | from the config of a job to its parts | control, error, explain, observer, ready, crawl, pdf, topic, web |
 //! | `nothing` | why no seed yielded a page | explain, crawl::frontier |
 //! | `service` | notifications for a service manager | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |

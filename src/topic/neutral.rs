@@ -4,7 +4,9 @@
 //! of each language with rounded frequencies. `models/README.md` gives their sources and
 //! licences. They contain single words and thus nothing about word order in neutral text.
 
+use std::collections::HashMap;
 use std::io::Read;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use flate2::read::GzDecoder;
 use rand::{RngExt, SeedableRng};
@@ -43,6 +45,24 @@ pub fn languages() -> impl Iterator<Item = Language> {
     TABLES
         .iter()
         .filter_map(|(code, _)| Language::of_code(code).ok())
+}
+
+/// The tables that were asked for a single word. Reading one takes some milliseconds.
+static READ: LazyLock<Mutex<HashMap<&'static str, Option<Arc<Words>>>>> =
+    LazyLock::new(Mutex::default);
+
+/// Whether a word (in lower case) is one of the frequent ones of a language.
+pub fn knows(language: Option<Language>, word: &str) -> bool {
+    let Some(language) = language else {
+        return false;
+    };
+    let words = {
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = read.entry(language.code());
+        own.or_insert_with(|| Words::of(language).map(Arc::new))
+            .clone()
+    };
+    words.is_some_and(|words| words.share(word).is_some())
 }
 
 /// The frequent words of a language.

@@ -7,7 +7,7 @@
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | nothing |
 //! | `fetch` | one request to an answer or a typed error: caps, address guard, rates | nothing |
 //! | `parts` | parts of files on web servers, politely | fetch, robots |
-//! | `extract` | one document to text blocks, links, and images with their context | nothing |
+//! | `extract` | one document to text blocks, links, and images with their context | pdf |
 //!
 //! Nothing here knows a topic, a queue or an output: each module turns one input into one
 //! result. Which request comes next, and when, is decided in `crawl`.

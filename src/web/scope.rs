@@ -226,7 +226,8 @@ impl Scope {
         let accepted = self.judge_sitemap(url)?;
         if let Some(extension) = file_extension(url.path()) {
             let mut files = self.rules.reject_files.iter();
-            if files.any(|file| file.as_str().eq_ignore_ascii_case(extension)) {
+            let is_page = extension.eq_ignore_ascii_case("pdf") && self.rules.accepts_pdf();
+            if !is_page && files.any(|file| file.as_str().eq_ignore_ascii_case(extension)) {
                 return Err(Objection::File(extension));
             }
         }

@@ -258,7 +258,7 @@ fn an_export_is_whole_and_its_folder_safe() {
 }
 
 /// The schema that is printed and shipped, ready to validate.
-fn shipped_schema(name: &str) -> jsonschema::Validator {
+pub fn shipped_schema(name: &str) -> jsonschema::Validator {
     let out = Ran::of(&mut spoor(&["schema", name])).good();
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("config/{name}.schema.json"));
     let shipped = std::fs::read_to_string(shipped).unwrap();

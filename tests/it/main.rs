@@ -34,7 +34,8 @@
 //! hostile servers cost what they state and no more, [`tarpits`] that hosts which keep
 //! requests open hold up no other host, [`soak`] that a long crawl takes
 //! no more memory than a short one, [`terminal`] what people, log files and scripts see of
-//! a crawl, [`rules`] that fields are found and a site that changes is told.
+//! a crawl, [`rules`] that fields are found and a site that changes is told, [`pdf`] that PDF
+//! files are read within limits.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -73,6 +74,7 @@ mod layers;
 mod logs;
 mod notices;
 mod outage;
+mod pdf;
 mod pictures;
 mod politeness;
 mod powercut;
@@ -82,6 +84,7 @@ mod replay;
 mod report;
 mod robots;
 mod rules;
+mod saved;
 mod search;
 mod secrets;
 mod service;

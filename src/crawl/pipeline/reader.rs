@@ -9,6 +9,7 @@ use crate::crawl::frontier::Rating;
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{ImageCandidate, LinkParts, Obeyed};
+use crate::pdf;
 use crate::rules::RuleSet;
 use crate::topic::score::Scorer;
 use crate::topic::strategy::{Learning, Score, Strategy};
@@ -102,6 +103,8 @@ pub struct Reader {
     pub obeyed: Obeyed,
     /// The pages whose links are all fetched, and so many links from them.
     pub indexes: Arc<HashMap<PageUrl, u8>>,
+    /// Reads PDF files, where the job accepts them as pages.
+    pub pdf: Option<pdf::Reader>,
     /// The rules that take fields from pages.
     pub rules: Option<Arc<RuleSet>>,
     /// Measures the time of each step.

@@ -20,7 +20,9 @@ use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
     ScoredLink, Task, TaskKind, Use,
 };
+use crate::pdf;
 use crate::picture::{self, BadImage};
+use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
 use crate::web::{extract, sitemap};
 
@@ -35,7 +37,8 @@ impl Reader {
     /// All processing between the bytes and the commit.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let large = match task.kind {
-            TaskKind::Page => fetched.body.len() > LARGE_PAGE,
+            // Files that a process of their own reads take no memory here.
+            TaskKind::Page => fetched.body.len() > LARGE_PAGE && !self.reads_pdf(&fetched),
             TaskKind::Sitemap => true,
             // Images are bounded by their pixels, whose number is not known yet.
             TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
@@ -84,14 +87,9 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
-        let extract = || extract::extract(url, fetched, &self.extract);
-        let mut extracted = match self.metrics.extract(extract) {
+        let mut extracted = match self.metrics.extract(|| self.extracted(url, fetched)) {
             Ok(extracted) => extracted,
-            Err(error) => {
-                tracing::debug!(%error, "no page");
-                let reason = Reason::ContentType;
-                return (Outcome::Drop { reason }, None);
-            }
+            Err(dropped) => return dropped,
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
@@ -166,6 +164,40 @@ impl Reader {
             rules: rules.map(Box::new),
         };
         (Outcome::Done, Some(Product::Page(Box::new(page))))
+    }
+
+    /// Whether a body is read as a PDF file.
+    fn reads_pdf(&self, fetched: &Fetched) -> bool {
+        self.pdf.is_some() && extract::is_pdf(fetched)
+    }
+
+    /// The contents of a page. A PDF file that cannot be read is no page, for a reason that
+    /// the log has.
+    fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, Dropped> {
+        if let Some(reader) = self.pdf.as_ref().filter(|_| self.reads_pdf(fetched)) {
+            return match reader.read(&fetched.body) {
+                Ok(original) => {
+                    let words: pdf::WordList<'_> = &neutral::knows;
+                    Ok(extract::of_pdf(
+                        url,
+                        fetched,
+                        &original,
+                        Some(words),
+                        &self.extract,
+                    ))
+                }
+                Err(failure) => {
+                    let cut = if fetched.truncated { " (cut)" } else { "" };
+                    let why = format!("{}{cut}: {failure}", failure.name());
+                    Err(refused(Reason::BadPdf, why))
+                }
+            };
+        }
+        extract::extract(url, fetched, &self.extract).map_err(|error| {
+            tracing::debug!(%error, "no page");
+            let reason = Reason::ContentType;
+            (Outcome::Drop { reason }, None)
+        })
     }
 
     /// Whether every page that this one links to is to be fetched: it is an index page, or
@@ -319,6 +351,9 @@ fn as_item(link: &mut NewTask) {
     link.clues = None;
 }
 
+/// What becomes of a body that is no page.
+type Dropped = (Outcome, Option<Product>);
+
 /// The wanted part of a page.
 struct Wanted {
     /// Whether its text may be kept.
@@ -397,7 +432,7 @@ fn digest(blocks: &[String]) -> u64 {
     for block in blocks {
         letters.clear();
         if block.is_ascii() {
-            letters.extend(block.bytes().filter(u8::is_ascii_alphabetic));
+            push_letters(block.as_bytes(), &mut letters);
         } else {
             for part in block.split(|c: char| !c.is_alphabetic()) {
                 letters.extend_from_slice(part.as_bytes());
@@ -409,6 +444,21 @@ fn digest(blocks: &[String]) -> u64 {
     // The digest is stored, so the hash must not change between versions of this crate.
     let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or_default());
     u64::from_be_bytes(first)
+}
+
+/// Adds the ASCII letters of a text. Each byte is written where the next letter belongs,
+/// and stays there if it is one: without a branch for each byte, which no processor could
+/// foresee.
+fn push_letters(text: &[u8], letters: &mut Vec<u8>) {
+    letters.resize(text.len(), 0);
+    let mut count = 0;
+    for byte in text {
+        if let Some(next) = letters.get_mut(count) {
+            *next = *byte;
+        }
+        count += usize::from(byte.is_ascii_alphabetic());
+    }
+    letters.truncate(count);
 }
 
 /// Keeps each address once, at its first position, with the better of its entries.

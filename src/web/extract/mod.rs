@@ -22,6 +22,7 @@
 //!    only once.
 //! 5. `token_stream` feeds the same collector if the tree's parse was stopped: text, links,
 //!    and images without the words around them.
+//! 6. `paged` makes the same of the text of a PDF, which a process of its own has read.
 //!
 //! Everything is pure: the same bytes give the same page, with no network, no clock and no
 //! store behind it, so stored responses can be extracted again. This module must not know
@@ -45,6 +46,7 @@ mod main_text;
 mod metadata;
 mod names;
 mod neighbours;
+mod paged;
 mod path;
 mod selection;
 mod sources;
@@ -62,6 +64,7 @@ use std::borrow::Cow;
 use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
+pub use paged::{is_pdf, of_pdf};
 pub use text::plain_text;
 
 use text::Layout;

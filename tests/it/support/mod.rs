@@ -6,6 +6,7 @@ pub mod demo_job;
 pub mod disk;
 pub mod job;
 pub mod names;
+pub mod pdfs;
 pub mod process;
 pub mod small;
 pub mod texts;

@@ -72,7 +72,7 @@ pub struct Source {
     pub archives: Vec<PathBuf>,
     /// CDXJ indexes, whose captures are taken.
     pub selections: Vec<PathBuf>,
-    /// Folders of HTML and text.
+    /// Folders of HTML, text and PDF.
     pub folders: Vec<PathBuf>,
     /// Files of JSON lines, also compressed, or of Parquet.
     pub jsonl: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Folders of HTML and text.
+//! Folders of HTML, text and PDF.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,16 +12,21 @@ use super::{MAX_BODY, Page, Push, Raw};
 use crate::address::PageUrl;
 use crate::archive::http::Response;
 use crate::fs::{IoError, files_beneath};
+use crate::pdf;
 
 /// Endings of files that are read, and their types.
-const TYPES: [(&str, &str); 6] = [
+const TYPES: [(&str, &str); 7] = [
     ("html", "text/html"),
     ("htm", "text/html"),
     ("xhtml", "application/xhtml+xml"),
     ("txt", "text/plain"),
     ("text", "text/plain"),
     ("md", "text/plain"),
+    ("pdf", pdf::MEDIA_TYPE),
 ];
+
+/// The largest PDF file, most of which are pictures. A part of one is worth nothing.
+const MAX_PDF: usize = 256 << 20;
 
 fn type_of(path: &Path) -> Option<&'static str> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -63,19 +68,23 @@ pub(super) fn each(
         }
         let file = File::open(path).map_err(IoError::at(path, "opening"))?;
         let mut body = Vec::new();
-        let most = MAX_BODY as u64 + 1;
-        let taken = file.take(most).read_to_end(&mut body);
+        let media = type_of(path).unwrap_or("text/plain");
+        let most = if media == pdf::MEDIA_TYPE {
+            MAX_PDF
+        } else {
+            MAX_BODY
+        };
+        let taken = file.take(most as u64 + 1).read_to_end(&mut body);
         taken.map_err(IoError::at(path, "reading"))?;
         read += body.len() as u64;
-        let truncated = body.len() > MAX_BODY;
-        body.truncate(MAX_BODY);
+        let truncated = body.len() > most;
+        body.truncate(most);
         let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
         let known = Document {
             url: format!("file:{name}"),
             archive: Some(name.into_owned()),
             ..Document::default()
         };
-        let media = type_of(path).unwrap_or("text/plain");
         let page = Page {
             url: base.clone(),
             response: Response {

@@ -10,8 +10,10 @@ use super::{Page, Raw};
 use crate::address::PageUrl;
 use crate::corpus::ruled::StoredPage;
 use crate::language;
-use crate::page::{Extractor, Fetched};
+use crate::page::{Extracted, Extractor, Fetched};
+use crate::pdf::{self, Failure};
 use crate::rules::{Applied, RuleSet};
+use crate::topic::neutral;
 use crate::web::extract::{self, Options, extract};
 
 /// The name of this step in tables.
@@ -39,9 +41,13 @@ pub(in crate::corpus::build) fn document(
         Raw::Page(page) => match of_page(*page, reading) {
             Ok(document) => document,
             Err(left) => {
-                let (known, why) = *left;
-                let media = Value::Text(why);
-                trace.note("type", media, || "HTML or text".to_owned(), false);
+                let Unread {
+                    known,
+                    rule,
+                    value,
+                    bound,
+                } = *left;
+                trace.note(rule, Value::Text(value), || bound.to_owned(), false);
                 known
             }
         },
@@ -83,6 +89,7 @@ pub(in crate::corpus::build) fn document(
 /// How pages are read.
 pub(in crate::corpus::build) struct Reading {
     extractor: Extractor,
+    pdf: pdf::Reader,
     rules: Option<Arc<RuleSet>>,
 }
 
@@ -95,6 +102,7 @@ impl Reading {
         });
         Ok(Self {
             extractor: extractor.unwrap_or(Extractor::Article),
+            pdf: pdf::Reader::of_this_program(pdf::Limits::default()),
             rules: rules_of(plan)?,
         })
     }
@@ -111,7 +119,16 @@ fn options(extractor: Extractor) -> Options {
     }
 }
 
-fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, String)>> {
+/// A page that cannot be read: the rule that it breaks, by which value, and what would be
+/// wanted.
+struct Unread {
+    known: Document,
+    rule: &'static str,
+    value: String,
+    bound: &'static str,
+}
+
+fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<Unread>> {
     let Page {
         url,
         response,
@@ -119,13 +136,28 @@ fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, Str
     } = page;
     let options = options(reading.extractor);
     let fetched = response.into_fetched();
-    let read = extract(&url, &fetched, &options);
+    let read = if extract::is_pdf(&fetched) {
+        of_pdf(&url, &fetched, reading, &options).map_err(|failure| {
+            let cut = if fetched.truncated { ", cut" } else { "" };
+            let value = format!("{}{cut}", failure.name());
+            ("pdf", value, "a PDF file that can be read")
+        })
+    } else {
+        extract(&url, &fetched, &options).map_err(|error| {
+            let media = fetched.content_type.as_deref().map(extract::media_type);
+            let value = media.unwrap_or_else(|| error.to_string());
+            ("type", value, "HTML, text or PDF")
+        })
+    };
     let mut page = match read {
         Ok(page) => page,
-        Err(error) => {
-            let media = fetched.content_type.as_deref().map(extract::media_type);
-            let why = media.unwrap_or_else(|| error.to_string());
-            return Err(Box::new((known, why)));
+        Err((rule, value, bound)) => {
+            return Err(Box::new(Unread {
+                known,
+                rule,
+                value,
+                bound,
+            }));
         }
     };
     let terms = known.terms.clone().unwrap_or(page.terms);
@@ -153,6 +185,24 @@ fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<(Document, Str
         note_rules(&mut document, &applied);
     }
     Ok(document)
+}
+
+/// The page of a PDF file.
+fn of_pdf(
+    url: &PageUrl,
+    fetched: &Fetched,
+    reading: &Reading,
+    options: &Options,
+) -> Result<Extracted, Failure> {
+    let original = reading.pdf.read(&fetched.body)?;
+    let words: pdf::WordList<'_> = &neutral::knows;
+    Ok(extract::of_pdf(
+        url,
+        fetched,
+        &original,
+        Some(words),
+        options,
+    ))
 }
 
 /// What rules find on a page.

@@ -71,6 +71,7 @@ fn reader(kind: StrategyKind) -> Reader {
         languages: Default::default(),
         obeyed: Obeyed::default(),
         indexes: Default::default(),
+        pdf: None,
         rules: None,
         metrics: crate::metrics::Metrics::new().unwrap(),
     }

@@ -1,0 +1,92 @@
+//! The process itself: its limits, and the reading.
+
+use std::io::{self, Read, Write};
+
+use hayro_interpret::InterpreterCache;
+use hayro_interpret::hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
+
+use super::super::original::{Line, Original, Start, characters};
+use super::super::{about, glyphs, layout};
+use super::{Answer, Limits};
+
+/// Reads the file at standard input within the limits, and writes the answer.
+///
+/// # Errors
+///
+/// If the limits cannot be set, or standard input or output is broken.
+pub fn work(limits: &Limits) -> io::Result<()> {
+    limit(limits)?;
+    // What breaks is told by the exit code. A backtrace of a foreign file helps nobody.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes)?;
+    let answer = read(bytes, limits);
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    serde_json::to_writer(&mut out, &answer)?;
+    out.flush()
+}
+
+/// Limits this process. Elsewhere than on Linux only its time is limited, by its parent.
+#[cfg(target_os = "linux")]
+fn limit(limits: &Limits) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let exactly = |most: u64| Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(Resource::As, exactly(limits.memory))?;
+    // The parent watches the clock on the wall; this ends a process whose parent is gone.
+    setrlimit(Resource::Cpu, exactly(limits.time.as_secs() + 2))?;
+    setrlimit(Resource::Core, exactly(0))?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn limit(_: &Limits) -> io::Result<()> {
+    Ok(())
+}
+
+/// Reads a file.
+pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Answer {
+    let pdf = match Pdf::new(bytes) {
+        Ok(pdf) => pdf,
+        Err(LoadPdfError::Decryption(
+            DecryptionError::PasswordProtected | DecryptionError::UnsupportedAlgorithm,
+        )) => return Answer::Encrypted,
+        Err(LoadPdfError::Decryption(_) | LoadPdfError::Invalid) => return Answer::Damaged,
+    };
+    if pdf.pages().is_empty() {
+        return Answer::Damaged;
+    }
+    let mut original = Original {
+        about: about::of(&pdf),
+        ..Original::default()
+    };
+    let cache = InterpreterCache::new();
+    let mut at = 0;
+    for (number, page) in (1..).zip(pdf.pages().iter()) {
+        if number as usize > limits.pages || original.text.len() > limits.text {
+            original.cut = true;
+            break;
+        }
+        let glyphs = glyphs::of_page(page, &cache);
+        about::links(page, number, &glyphs, &mut original.links);
+        original.pages.push(at);
+        for line in layout::lines(glyphs) {
+            let unknown = line.text.matches(char::REPLACEMENT_CHARACTER).count();
+            original.unknown += u32::try_from(unknown).unwrap_or(u32::MAX);
+            original.lines.push(Line {
+                at,
+                start: line.start,
+            });
+            at += characters(&line.text) + 1;
+            original.text.push_str(&line.text);
+            original.text.push('\n');
+        }
+    }
+    // The first line of all begins a paragraph.
+    if let Some(first) = original.lines.first_mut() {
+        first.start = Start::Paragraph;
+    }
+    Answer::Read(Box::new(original))
+}

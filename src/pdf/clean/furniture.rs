@@ -1,0 +1,243 @@
+//! Headers and footers: the first and last lines of pages that are alike up to a number that
+//! counts.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+/// How many lines at each end of a page may be furniture.
+const DEEP: usize = 3;
+/// The longest such line in characters.
+const MAX: usize = 160;
+/// How far two pages with the same header are apart at most: left and right pages, and some
+/// with figures in between. Further apart, two lines of the text may be alike by chance.
+const NEAR: usize = 6;
+
+/// A line at the end of a page.
+struct Edge {
+    line: usize,
+    page: usize,
+    /// The text with `#` for every number.
+    form: String,
+    numbers: Vec<i64>,
+}
+
+/// Which lines are headers or footers. `pages` has the lines of each page.
+pub(super) fn marked(lines: &[&str], pages: &[Range<usize>]) -> Vec<bool> {
+    let mut removed = vec![false; lines.len()];
+    for at_top in [true, false] {
+        for depth in 0..DEEP {
+            if !round(lines, pages, at_top, depth, &mut removed) {
+                break;
+            }
+        }
+    }
+    removed
+}
+
+/// Marks the lines at one end of the pages, `depth` lines deep; tells whether there are any.
+/// A line counts only if all those outside of it are furniture.
+fn round(
+    lines: &[&str],
+    pages: &[Range<usize>],
+    at_top: bool,
+    depth: usize,
+    removed: &mut [bool],
+) -> bool {
+    let mut edges = Vec::new();
+    for (page, range) in pages.iter().enumerate() {
+        // A page of a line or two would lose all.
+        if range.len() <= depth {
+            continue;
+        }
+        let line = if at_top {
+            range.start + depth
+        } else {
+            range.end - 1 - depth
+        };
+        let outside = if at_top {
+            range.start..line
+        } else {
+            line + 1..range.end
+        };
+        if !outside.clone().all(|line| removed.get(line) == Some(&true)) {
+            continue;
+        }
+        let text = lines.get(line).copied().unwrap_or_default();
+        if removed.get(line) == Some(&true) || text.chars().count() > MAX {
+            continue;
+        }
+        if !text.contains(char::is_alphanumeric) {
+            continue;
+        }
+        let (form, numbers) = form(text);
+        edges.push(Edge {
+            line,
+            page,
+            form,
+            numbers,
+        });
+    }
+    let mut found = alike(&edges);
+    found.extend(counting(&edges, pages.len()));
+    for line in &found {
+        if let Some(place) = removed.get_mut(*line) {
+            *place = true;
+        }
+    }
+    !found.is_empty()
+}
+
+/// The lines that are alike on two near pages up to numbers that count: each number is the same on
+/// both, or they are as far apart as the pages.
+fn alike(edges: &[Edge]) -> Vec<usize> {
+    let mut by_form: FxHashMap<&str, Vec<&Edge>> = FxHashMap::default();
+    for edge in edges {
+        by_form.entry(&edge.form).or_default().push(edge);
+    }
+    let mut found = Vec::new();
+    for group in by_form.values() {
+        for (place, edge) in group.iter().enumerate() {
+            let from = place.saturating_sub(NEAR);
+            let near = group.get(from..(place + NEAR + 1).min(group.len()));
+            let mut near = near.unwrap_or_default().iter();
+            if near.any(|other| counts(edge, other)) {
+                found.push(edge.line);
+            }
+        }
+    }
+    found
+}
+
+fn counts(one: &Edge, other: &Edge) -> bool {
+    let is_near = one.page != other.page && one.page.abs_diff(other.page) <= NEAR;
+    let apart = one.page as i64 - other.page as i64;
+    let mut pairs = one.numbers.iter().zip(&other.numbers);
+    is_near && pairs.all(|(a, b)| a == b || a - b == apart)
+}
+
+/// The lines that begin or end with the number of their page, whatever else they say: heads
+/// with the title of a section that has only one page. The numbers of most pages must agree.
+fn counting(edges: &[Edge], pages: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    for is_first in [true, false] {
+        let number = |edge: &Edge| {
+            let at_end = if is_first {
+                edge.form.starts_with('#')
+            } else {
+                edge.form.ends_with('#')
+            };
+            let number = if is_first {
+                edge.numbers.first()
+            } else {
+                edge.numbers.last()
+            };
+            let number = number.filter(|_| at_end)?;
+            Some(number - edge.page as i64)
+        };
+        let mut votes: FxHashMap<i64, usize> = FxHashMap::default();
+        for shift in edges.iter().filter_map(number) {
+            *votes.entry(shift).or_default() += 1;
+        }
+        // With left and right pages each side has half of them.
+        let least = (pages / 4).max(4);
+        let best = votes.into_iter().filter(|(_, count)| *count >= least);
+        let best = best.max_by_key(|(shift, count)| (*count, *shift));
+        let Some((shift, _)) = best else {
+            continue;
+        };
+        let own = edges.iter().filter(|edge| number(edge) == Some(shift));
+        found.extend(own.map(|edge| edge.line));
+    }
+    found
+}
+
+/// A line with `#` for its numbers, and these. Roman numerals count as numbers where they
+/// begin or end a line, as front matter has them.
+fn form(text: &str) -> (String, Vec<i64>) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut form = String::with_capacity(text.len());
+    let mut numbers = Vec::new();
+    let last = words.len().saturating_sub(1);
+    for (place, word) in words.iter().enumerate() {
+        if place > 0 {
+            form.push(' ');
+        }
+        if (place == 0 || place == last)
+            && let Some(number) = roman(word)
+        {
+            form.push('#');
+            numbers.push(number);
+            continue;
+        }
+        let mut digits = String::new();
+        for c in word.chars() {
+            if let Some(digit) = c.to_digit(10) {
+                digits.extend(char::from_digit(digit, 10));
+                continue;
+            }
+            end_number(&mut digits, &mut form, &mut numbers);
+            form.push(c);
+        }
+        end_number(&mut digits, &mut form, &mut numbers);
+    }
+    (form, numbers)
+}
+
+fn end_number(digits: &mut String, form: &mut String, numbers: &mut Vec<i64>) {
+    if !digits.is_empty() {
+        form.push('#');
+        // A longer one is no number of a page.
+        numbers.push(digits.get(..15).unwrap_or(digits).parse().unwrap_or(-1));
+        digits.clear();
+    }
+}
+
+/// The value of a Roman numeral below 400, in small or capital letters.
+fn roman(word: &str) -> Option<i64> {
+    let is_small = word.bytes().all(|b| b"ivxlc".contains(&b));
+    let is_capital = word.bytes().all(|b| b"IVXLC".contains(&b));
+    if word.is_empty() || word.len() > 12 || !(is_small || is_capital) {
+        return None;
+    }
+    let value = |byte: u8| match byte.to_ascii_lowercase() {
+        b'i' => 1,
+        b'v' => 5,
+        b'x' => 10,
+        b'l' => 50,
+        _ => 100,
+    };
+    let bytes = word.as_bytes();
+    let mut sum = 0;
+    for (place, byte) in bytes.iter().enumerate() {
+        let (own, next) = (
+            value(*byte),
+            bytes.get(place + 1).map_or(0, |next| value(*next)),
+        );
+        sum += if own < next { -own } else { own };
+    }
+    (written(sum) == word.to_ascii_lowercase()).then_some(sum)
+}
+
+fn written(number: i64) -> String {
+    const PARTS: [(i64, &str); 9] = [
+        (100, "c"),
+        (90, "xc"),
+        (50, "l"),
+        (40, "xl"),
+        (10, "x"),
+        (9, "ix"),
+        (5, "v"),
+        (4, "iv"),
+        (1, "i"),
+    ];
+    let mut rest = number;
+    let mut text = String::new();
+    for (value, letters) in PARTS {
+        while rest >= value {
+            text.push_str(letters);
+            rest -= value;
+        }
+    }
+    text
+}

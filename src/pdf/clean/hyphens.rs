@@ -1,0 +1,124 @@
+//! What a hyphen at the end of a line is: the mark of a divided word, or a part of its word.
+//!
+//! The text itself answers most often: a divided word occurs whole elsewhere, a compound
+//! occurs with its hyphen. Then lists of words are asked, and last the look of the halves: of
+//! a compound both are words.
+
+use super::words::{Vocabulary, folded, is_hyphen, is_of_word};
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Without a hyphen, or one that is no part of a word.
+    None,
+    /// In a divided word: the hyphen goes.
+    Divided,
+    /// In a compound: the hyphen stays, and the rest of the word follows.
+    Compound,
+    /// In a word whose second part is left out, as in "Ein- und Ausgabe".
+    Suspended,
+}
+
+/// What is known of words.
+pub(super) struct Known<'k> {
+    pub(super) own: &'k Vocabulary,
+    /// Whether a list has a word.
+    pub(super) listed: &'k dyn Fn(&str) -> bool,
+    /// Whether there is a list at all.
+    pub(super) has_list: bool,
+}
+
+/// Words that follow a suspended hyphen.
+const CONJUNCTIONS: [&str; 20] = [
+    "und", "oder", "bzw", "sowie", "bis", "als", "and", "or", "to", "et", "ou", "y", "o", "e", "i",
+    "en", "of", "och", "og", "eller",
+];
+
+/// How `line` ends, given the one that follows.
+pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
+    let Some(hyphen) = line.chars().next_back().filter(|c| is_hyphen(*c)) else {
+        return Ending::None;
+    };
+    let Some(before) = line.get(..line.len() - hyphen.len_utf8()) else {
+        return Ending::None;
+    };
+    let begin = before.rfind(|c| !is_of_word(c));
+    let begin = begin.map_or(0, |at| {
+        at + before
+            .get(at..)
+            .and_then(|rest| rest.chars().next())
+            .map_or(0, char::len_utf8)
+    });
+    let left = before.get(begin..).unwrap_or_default();
+    let right = next.get(..next.find(|c| !is_of_word(c)).unwrap_or(next.len()));
+    let right = right.unwrap_or_default();
+    let (Some(last), Some(first)) = (left.chars().next_back(), right.chars().next()) else {
+        return Ending::None;
+    };
+    if hyphen == '\u{ad}' && first.is_alphabetic() {
+        return Ending::Divided;
+    }
+    if !last.is_alphanumeric() || !first.is_alphanumeric() {
+        return Ending::None;
+    }
+    let token = before
+        .rsplit(char::is_whitespace)
+        .next()
+        .unwrap_or_default();
+    let is_address = token.contains("://") || token.contains('@') || token.starts_with("www.");
+    if !last.is_alphabetic() || !first.is_alphabetic() || is_address || left.starts_with('-') {
+        return Ending::Compound;
+    }
+    of_words(left, right, known)
+}
+
+/// The same for two halves of letters.
+fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
+    let is_capital = |c: char| c.is_uppercase();
+    let begins_anew = right.starts_with(is_capital) && !left.ends_with(is_capital);
+    let (left, right) = (folded(left), folded(right));
+    let (own, listed) = (known.own, known.listed);
+    let joined = format!("{left}{right}");
+    let compound = format!("{left}-{right}");
+    let (whole, with_hyphen) = (own.count(&joined), own.count(&compound));
+    if whole > 0 || with_hyphen > 0 {
+        return if with_hyphen >= whole {
+            Ending::Compound
+        } else {
+            Ending::Divided
+        };
+    }
+    // No language divides a word before a capital letter.
+    if begins_anew {
+        return Ending::Compound;
+    }
+    // Of a longer compound only the parts at the hyphen matter.
+    let last = left.rsplit('-').next().unwrap_or_default();
+    let first = right.split('-').next().unwrap_or_default();
+    let middle = format!("{last}{first}");
+    if CONJUNCTIONS.contains(&right.as_str()) && !listed(&joined) {
+        return Ending::Suspended;
+    }
+    if own.count(&middle) > 0 || listed(&middle) || listed(&joined) {
+        return Ending::Divided;
+    }
+    let is_word = |part: &str| {
+        let count = own.count(part) + own.as_part(part);
+        if known.has_list {
+            listed(part) || count >= 3
+        } else {
+            count >= 2
+        }
+    };
+    // Other compounds with one of them speak for this one: many divided words have halves
+    // that are words ("con-currency").
+    let in_compounds = own.as_part(last) + own.as_part(first) > 0 || left.contains('-');
+    // One letter is never divided from its word: "e-mail", "x-axis".
+    if last.chars().count() == 1 {
+        return Ending::Compound;
+    }
+    if in_compounds && is_word(last) && is_word(first) {
+        return Ending::Compound;
+    }
+    Ending::Divided
+}

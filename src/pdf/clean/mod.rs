@@ -1,0 +1,321 @@
+//! From the original lines to running text, as pure functions.
+//!
+//! `furniture` finds the headers and footers, `hyphens` decides what a hyphen at the end of a
+//! line is. The text stays in [`Piece`]s, each a run of characters as they stand in the
+//! original, so that every character leads back there.
+
+mod furniture;
+mod hyphens;
+mod words;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::original::{Original, Start, characters};
+use crate::language::{self, Language};
+
+use words::Vocabulary;
+
+/// Tells whether a language has a word. Words are in lower case.
+pub type WordList<'w> = &'w dyn Fn(Option<Language>, &str) -> bool;
+
+/// Running text, in the order in which it is read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cleaned {
+    /// Its parts.
+    pub pieces: Vec<Piece>,
+    /// What was done.
+    pub counts: Counts,
+}
+
+/// A run of characters of the original.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins there, in characters.
+    pub at: u32,
+    /// The characters. They are those of the original, or what one of them stands for (a
+    /// ligature).
+    pub text: String,
+    /// What separates it from the piece before.
+    pub joint: Joint,
+    /// Whether all of it stands for one character of the original.
+    pub is_ligature: bool,
+}
+
+/// What separates a piece from the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joint {
+    /// Nothing: a word goes on.
+    Tight,
+    /// The end of a line, which is a space in running text.
+    Line,
+    /// The end of a paragraph.
+    Paragraph,
+}
+
+/// What was done to the original.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+pub struct Counts {
+    /// Lines left out as headers or footers.
+    pub lines_removed: u32,
+    /// Hyphens removed at the ends of lines, so that a divided word is whole.
+    pub hyphens_removed: u32,
+    /// Hyphens at the ends of lines that belong to their words.
+    pub hyphens_kept: u32,
+    /// Ligatures and similar characters that were unfolded.
+    pub ligatures: u32,
+}
+
+impl Piece {
+    /// How many characters of the original it takes.
+    pub fn takes(&self) -> u32 {
+        if self.is_ligature {
+            1
+        } else {
+            characters(&self.text)
+        }
+    }
+}
+
+impl Original {
+    /// Cleans the text. `words` tells which words a language has, beyond those of the text.
+    pub fn clean(&self, words: Option<WordList<'_>>) -> Cleaned {
+        let lines = self.parts();
+        let pages = self.page_lines();
+        let removed = furniture::marked(&lines, &pages);
+        let kept: Vec<usize> = (0..lines.len())
+            .filter(|number| removed.get(*number) == Some(&false))
+            .filter(|number| {
+                lines
+                    .get(*number)
+                    .is_some_and(|line| !line.trim().is_empty())
+            })
+            .collect();
+        let language = guess(&lines, &kept);
+        let vocabulary = Vocabulary::of(&lines, &kept);
+        let mut cleaned = Cleaned::default();
+        let removed = removed.iter().filter(|removed| **removed).count();
+        cleaned.counts.lines_removed = u32::try_from(removed).unwrap_or(u32::MAX);
+        let known = |word: &str| words.is_some_and(|has| has(language, word));
+        let known = hyphens::Known {
+            own: &vocabulary,
+            listed: &known,
+            has_list: words.is_some(),
+        };
+        let mut before: Option<&str> = None;
+        let mut ending = hyphens::Ending::None;
+        for (place, number) in kept.iter().enumerate() {
+            let (Some(line), Some(own)) = (self.lines.get(*number), lines.get(*number)) else {
+                continue;
+            };
+            let next = kept.get(place + 1).and_then(|next| lines.get(*next));
+            let joint = joint(before, ending, line.start, own);
+            ending = next.map_or(hyphens::Ending::None, |next| {
+                hyphens::ending(own, next, &known)
+            });
+            let mut text = *own;
+            match ending {
+                hyphens::Ending::Divided => {
+                    cleaned.counts.hyphens_removed += 1;
+                    let mut all = text.chars();
+                    all.next_back();
+                    text = all.as_str();
+                }
+                hyphens::Ending::Compound | hyphens::Ending::Suspended => {
+                    cleaned.counts.hyphens_kept += 1;
+                }
+                hyphens::Ending::None => {}
+            }
+            cleaned.add(line.at, text, joint);
+            before = Some(own);
+        }
+        cleaned
+    }
+
+    /// The lines of the text, without their ends.
+    fn parts(&self) -> Vec<&str> {
+        self.text.split_terminator('\n').collect()
+    }
+
+    /// The numbers of the lines of each page.
+    fn page_lines(&self) -> Vec<std::ops::Range<usize>> {
+        let line_at = |at: u32| self.lines.partition_point(|line| line.at < at);
+        let starts: Vec<usize> = self.pages.iter().map(|at| line_at(*at)).collect();
+        let mut pages = Vec::with_capacity(starts.len());
+        for (number, from) in starts.iter().enumerate() {
+            let to = starts.get(number + 1).copied().unwrap_or(self.lines.len());
+            pages.push(*from..to);
+        }
+        pages
+    }
+}
+
+/// How a line follows the one before it.
+fn joint(before: Option<&str>, ending: hyphens::Ending, start: Start, own: &str) -> Joint {
+    use hyphens::Ending;
+    let Some(before) = before else {
+        return Joint::Paragraph;
+    };
+    match (ending, start) {
+        (Ending::Divided | Ending::Compound, _) => Joint::Tight,
+        (Ending::Suspended, _) => Joint::Line,
+        (Ending::None, Start::Paragraph) => Joint::Paragraph,
+        (Ending::None, Start::Region) if !runs_on(before, own) => Joint::Paragraph,
+        (Ending::None, _) => {
+            let (last, first) = (before.chars().next_back(), own.chars().next());
+            if last.is_some_and(is_unspaced) && first.is_some_and(is_unspaced) {
+                Joint::Tight
+            } else {
+                Joint::Line
+            }
+        }
+    }
+}
+
+/// Whether the first line of a page or column goes on with the last one before.
+fn runs_on(before: &str, own: &str) -> bool {
+    let ends = before.trim_end_matches(['"', '\'', '”', '’', '»', ')', '」', '』']);
+    let ends = ends.ends_with(['.', '!', '?', ':', '…', '。', '！', '？', '؟', '۔']);
+    // A heading is short, and what follows it begins in capitals mostly.
+    let first = own.chars().next();
+    !ends && first.is_some_and(|c| c.is_lowercase() || is_unspaced(c))
+}
+
+/// Whether a character belongs to a script without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{2e80}'..='\u{30ff}' | '\u{31f0}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// The language of some lines.
+fn guess(lines: &[&str], kept: &[usize]) -> Option<Language> {
+    let texts = kept.iter().filter_map(|number| lines.get(*number).copied());
+    let texts: Vec<&str> = texts.take(2_000).collect();
+    let blocks: Vec<String> = texts.chunks(8).map(|lines| lines.join(" ")).collect();
+    language::recognise(blocks.iter().map(String::as_str))
+}
+
+/// What a character stands for, if it is a ligature or a form of a letter for one place in a
+/// word.
+fn unfolded(c: char) -> Option<String> {
+    let folded = matches!(c, '\u{fb00}'..='\u{fb06}' | '\u{fb13}'..='\u{fb17}' | '\u{132}'
+        | '\u{133}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{2f00}'..='\u{2fd5}');
+    if !folded {
+        return None;
+    }
+    let mut bytes = [0; 4];
+    let normaliser = ComposingNormalizerBorrowed::new_nfkc();
+    let text = normaliser.normalize(c.encode_utf8(&mut bytes)).into_owned();
+    (text.chars().ne([c])).then_some(text)
+}
+
+impl Cleaned {
+    /// Adds a line, or the part of it that is kept.
+    fn add(&mut self, at: u32, text: &str, joint: Joint) {
+        let mut joint = joint;
+        let mut open = String::new();
+        let mut begin = at;
+        let mut place = at;
+        for c in text.chars() {
+            let unfolded = unfolded(c);
+            // Soft hyphens within a line are not to be seen.
+            if unfolded.is_some() || c == '\u{ad}' {
+                self.push(begin, &mut open, &mut joint);
+                if let Some(text) = unfolded {
+                    self.counts.ligatures += 1;
+                    self.pieces.push(Piece {
+                        at: place,
+                        text,
+                        joint,
+                        is_ligature: true,
+                    });
+                    joint = Joint::Tight;
+                }
+                begin = place.saturating_add(1);
+            } else {
+                open.push(c);
+            }
+            place = place.saturating_add(1);
+        }
+        self.push(begin, &mut open, &mut joint);
+    }
+
+    fn push(&mut self, at: u32, open: &mut String, joint: &mut Joint) {
+        if open.is_empty() {
+            return;
+        }
+        self.pieces.push(Piece {
+            at,
+            is_ligature: false,
+            text: std::mem::take(open),
+            joint: *joint,
+        });
+        *joint = Joint::Tight;
+    }
+
+    /// The text with the lines of the original; an empty line separates two paragraphs.
+    pub fn lines(&self) -> String {
+        self.joined("\n").0
+    }
+
+    /// The running text: lines of a paragraph are joined by spaces, paragraphs by empty lines.
+    pub fn text(&self) -> String {
+        self.joined(" ").0
+    }
+
+    /// The running text, and for each of its characters its place in the original. What
+    /// separates lines and paragraphs leads to the end of a line there.
+    pub fn text_with_places(&self) -> (String, Vec<u32>) {
+        self.joined(" ")
+    }
+
+    fn joined(&self, line: &str) -> (String, Vec<u32>) {
+        let mut text = String::new();
+        let mut places = Vec::new();
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let separator = match piece.joint {
+                _ if number == 0 => "",
+                Joint::Tight => "",
+                Joint::Line => line,
+                Joint::Paragraph => "\n\n",
+            };
+            text.push_str(separator);
+            let end = piece.at.saturating_sub(1);
+            places.extend(separator.chars().map(|_| end));
+            text.push_str(&piece.text);
+            let last = if piece.is_ligature { 0 } else { u32::MAX };
+            places.extend(
+                piece
+                    .text
+                    .chars()
+                    .zip(0..)
+                    .map(|(_, n)| piece.at + last.min(n)),
+            );
+        }
+        (text, places)
+    }
+
+    /// Where the sentences of the running text begin in the original.
+    pub fn sentences(&self) -> Vec<u32> {
+        let (text, places) = self.text_with_places();
+        let mut starts = Vec::new();
+        let mut at = 0;
+        for paragraph in text.split("\n\n") {
+            for sentence in paragraph.split_sentence_bounds() {
+                let blank = sentence.chars().take_while(|c| c.is_whitespace()).count();
+                if !sentence.trim().is_empty() {
+                    starts.extend(places.get(at + blank).copied());
+                }
+                at += sentence.chars().count();
+            }
+            at += 2;
+        }
+        starts
+    }
+
+    /// Whether there is anything to read.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}

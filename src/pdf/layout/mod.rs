@@ -1,0 +1,75 @@
+//! Glyphs to lines in the order in which people read them.
+//!
+//! `segments` joins glyphs that follow one another, as they are painted. `columns` cuts a page
+//! into regions, each with one column, in reading order. `rows` makes lines of a region, tells
+//! where paragraphs begin, and has `direction` put right-to-left script in its order.
+
+mod columns;
+mod direction;
+mod rows;
+mod segments;
+
+use super::glyphs::{Glyph, Turn};
+use super::original::Start;
+
+/// A line of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) text: String,
+    pub(super) start: Start,
+}
+
+/// The lines of a page. Text that runs in another direction than most follows at the end.
+pub(super) fn lines(glyphs: Vec<Glyph>) -> Vec<Placed> {
+    let mut turns: [(Turn, Vec<Glyph>); 4] = [
+        (Turn::Upright, Vec::new()),
+        (Turn::Down, Vec::new()),
+        (Turn::Up, Vec::new()),
+        (Turn::Over, Vec::new()),
+    ];
+    for glyph in glyphs {
+        if let Some((_, own)) = turns.iter_mut().find(|(turn, _)| *turn == glyph.turn) {
+            own.push(glyph);
+        }
+    }
+    turns.sort_by_key(|(turn, own)| (std::cmp::Reverse(own.len()), *turn));
+    let mut lines = Vec::new();
+    for (_, own) in turns {
+        for region in columns::ordered(segments::of(own)) {
+            rows::lines(region, &mut lines);
+        }
+    }
+    lines
+}
+
+/// Whether a character belongs to a script that is written from right to left.
+fn is_rtl(c: char) -> bool {
+    matches!(c,
+        '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+        | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+        && !is_number(c)
+        && !is_mark(c)
+}
+
+/// Whether it is a digit, which runs from left to right in every script.
+fn is_number(c: char) -> bool {
+    matches!(c, '0'..='9' | '\u{660}'..='\u{669}' | '\u{6f0}'..='\u{6f9}')
+}
+
+/// Whether it is a mark that is put on the character before it.
+fn is_mark(c: char) -> bool {
+    matches!(c,
+        '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}'
+        | '\u{5c4}' | '\u{5c5}' | '\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}'
+        | '\u{670}' | '\u{6d6}'..='\u{6dc}' | '\u{6df}'..='\u{6e4}' | '\u{6e7}' | '\u{6e8}'
+        | '\u{6ea}'..='\u{6ed}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
+}
+
+/// Whether it belongs to a script without spaces between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(c,
+        '\u{2e80}'..='\u{2fff}' | '\u{3000}'..='\u{30ff}' | '\u{31f0}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}'
+        | '\u{20000}'..='\u{3ffff}')
+}

@@ -1,0 +1,75 @@
+//! The original text of a file: what its pages say, line by line.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The text of a file as it stands on its pages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Original {
+    /// The lines of all pages in reading order, each with a line end.
+    pub text: String,
+    /// These lines.
+    pub lines: Vec<Line>,
+    /// Where each page begins, in characters of the text.
+    pub pages: Vec<u32>,
+    /// What the file says of itself.
+    pub about: About,
+    /// The links on its pages.
+    pub links: Vec<Link>,
+    /// How many glyphs have no known character; they are U+FFFD in the text.
+    pub unknown: u32,
+    /// Whether pages or text beyond the limits were left out.
+    pub cut: bool,
+}
+
+/// A line of the original.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Where it begins, in characters of the text.
+    pub at: u32,
+    /// How it follows the line before.
+    pub start: Start,
+}
+
+/// How a line follows the line before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// Within a paragraph.
+    Within,
+    /// As the first one of a page or column: the paragraph may go on.
+    Region,
+    /// As the first one of a paragraph.
+    Paragraph,
+}
+
+/// What a file says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct About {
+    /// Its title.
+    pub title: Option<String>,
+    /// Its authors.
+    pub authors: Vec<String>,
+    /// When it was made, in ISO 8601.
+    pub created: Option<String>,
+    /// When it was changed, in ISO 8601.
+    pub modified: Option<String>,
+    /// The language of its text, as a tag such as `en-GB`.
+    pub language: Option<String>,
+}
+
+/// A link of a page to an address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// The address as the file has it.
+    pub url: String,
+    /// The text under it.
+    pub text: String,
+    /// The page, from 1 on.
+    pub page: u32,
+}
+
+/// The number of characters, as offsets count them.
+pub(super) fn characters(text: &str) -> u32 {
+    u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
+}
