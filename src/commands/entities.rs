@@ -50,6 +50,9 @@ Examples:
         /// Leave out aliases without an upper-case letter, which are mostly common words.
         #[arg(long)]
         names_only: bool,
+        /// Leave out entities with a lower popularity; of Wikidata, with fewer sitelinks.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        least: u64,
     },
     /// Find entities in documents: a line or row for each place.
     #[command(after_help = "\
@@ -123,8 +126,10 @@ impl Entities {
                 output,
                 language,
                 names_only,
+                least,
             } => {
-                let (mut builder, mut told) = (Builder::new(names_only), Lists::default());
+                let mut builder = Builder::new(names_only).least(least);
+                let mut told = Lists::default();
                 for list in &lists {
                     read(list, &language, &mut builder, &mut told)?;
                 }
@@ -225,6 +230,10 @@ fn print_counts(counts: &Counts, output: &Path) {
         (
             counts.lower_case,
             "aliases without an upper-case letter were left out",
+        ),
+        (
+            counts.unpopular,
+            "entities were left out for their low popularity",
         ),
     ] {
         if number > 0 {

@@ -276,6 +276,17 @@ fn names_only_leaves_out_common_words() {
     assert!(!builder.add(&entity).unwrap());
     let (_, counts) = builder.finish().unwrap();
     assert_eq!((counts.aliases, counts.lower_case), (3, 1));
+    let mut builder = Builder::new(false).least(5);
+    for (id, popularity) in [("Q1", 4), ("Q2", 5)] {
+        let entity = Entity {
+            id: id.to_owned(),
+            popularity,
+            ..entity.clone()
+        };
+        assert!(builder.add(&entity).unwrap());
+    }
+    let (_, counts) = builder.finish().unwrap();
+    assert_eq!((counts.entities, counts.unpopular), (1, 1));
 }
 
 #[test]
