@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use spoor::config::Config;
-use spoor::corpus::build::{Annotated, Entitled, Over, annotate};
+use spoor::corpus::build::{Annotated, DocumentFinder, Over, annotate};
 use spoor::corpus::entities::{Builder, Counts, Entity, Finder, Index, Lists, read};
 use spoor::sanitize;
 
@@ -50,6 +50,9 @@ Examples:
         /// Leave out aliases without an upper-case letter, which are mostly common words.
         #[arg(long)]
         names_only: bool,
+        /// Leave out entities with a lower popularity; of Wikidata, with fewer sitelinks.
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        least: u64,
     },
     /// Find entities in documents: a line or row for each place.
     #[command(after_help = "\
@@ -123,8 +126,10 @@ impl Entities {
                 output,
                 language,
                 names_only,
+                least,
             } => {
-                let (mut builder, mut told) = (Builder::new(names_only), Lists::default());
+                let mut builder = Builder::new(names_only).least(least);
+                let mut told = Lists::default();
                 for list in &lists {
                     read(list, &language, &mut builder, &mut told)?;
                 }
@@ -152,7 +157,7 @@ impl Entities {
                 let finder = Finder::new(Arc::new(load(&index)?), !no_pronouns);
                 let finder = finder.whole_names(whole_names);
                 let taggers = tagger.into_iter().collect();
-                let finder = Entitled::new(finder, !any_word, &taggers)?;
+                let finder = DocumentFinder::new(finder, !any_word, &taggers)?;
                 let documents: Result<Vec<_>> = documents.iter().map(|path| folder(path)).collect();
                 let found = annotate(&finder, &documents?, output.as_deref())?;
                 print_found(&found, output.as_deref(), json)
@@ -225,6 +230,10 @@ fn print_counts(counts: &Counts, output: &Path) {
         (
             counts.lower_case,
             "aliases without an upper-case letter were left out",
+        ),
+        (
+            counts.unpopular,
+            "entities were left out for their low popularity",
         ),
     ] {
         if number > 0 {

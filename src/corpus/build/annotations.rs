@@ -52,13 +52,13 @@ pub struct Annotated {
 }
 
 /// Finds entities in documents.
-pub struct Entitled {
+pub struct DocumentFinder {
     pub(super) finder: Finder,
     /// Where a match has to be a noun, what knows nouns.
     pub(super) taggers: Option<Taggers>,
 }
 
-impl Entitled {
+impl DocumentFinder {
     /// By an index. With `nouns` a match has to be one, in languages with a tagger: those given
     /// by language, and those that are built in.
     ///
@@ -118,7 +118,7 @@ impl Entitled {
 ///
 /// [`BuildError`] names the file.
 pub fn annotate(
-    finder: &Entitled,
+    finder: &DocumentFinder,
     documents: &[PathBuf],
     to: Option<&Path>,
 ) -> Result<Annotated, BuildError> {
@@ -192,7 +192,7 @@ impl Out<'_> {
 }
 
 /// The lines of a document, and how many there are.
-fn lines(finder: &Entitled, document: &Document) -> (u64, String) {
+fn lines(finder: &DocumentFinder, document: &Document) -> (u64, String) {
     let mut lines = String::new();
     let all = finder.mentions(document);
     for mention in &all {
@@ -210,7 +210,7 @@ fn lines(finder: &Entitled, document: &Document) -> (u64, String) {
 }
 
 fn write(
-    finder: &Entitled,
+    finder: &DocumentFinder,
     documents: &[PathBuf],
     path: &Path,
     out: &mut Out<'_>,
@@ -265,7 +265,11 @@ fn row(document: &(String, String), mention: Mention) -> [Value; 12] {
 }
 
 /// One file of Parquet. It is made in a folder beside its place.
-fn parquet(finder: &Entitled, documents: &[PathBuf], path: &Path) -> Result<Annotated, BuildError> {
+fn parquet(
+    finder: &DocumentFinder,
+    documents: &[PathBuf],
+    path: &Path,
+) -> Result<Annotated, BuildError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let columns = COLUMNS.iter().copied();

@@ -49,7 +49,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::annotations::{Annotated, Entitled, annotate, annotation_schema};
+pub use self::annotations::{Annotated, DocumentFinder, annotate, annotation_schema};
 pub use self::barrier::{COPIES, Cluster, Matched};
 pub use self::built::{each_copy, each_document, each_removed, find};
 pub use self::count::StepCount;

@@ -27,6 +27,8 @@ pub struct Counts {
     pub no_names: u64,
     /// Aliases without an upper-case letter that were left out.
     pub lower_case: u64,
+    /// Entities that were left out because too few know them.
+    pub unpopular: u64,
     /// Bytes of the index.
     pub bytes: u64,
 }
@@ -35,6 +37,8 @@ pub struct Counts {
 #[derive(Default)]
 pub struct Builder {
     names_only: bool,
+    /// The least popularity of an entity.
+    least: u64,
     /// All aliases, one after the other.
     text: Vec<u8>,
     /// Of each, where it begins, its length and its entity.
@@ -59,12 +63,21 @@ impl Builder {
         }
     }
 
+    /// The same, but leaves out entities with a lower popularity.
+    pub fn least(self, least: u64) -> Self {
+        Self { least, ..self }
+    }
+
     /// Adds an entity; false if there is one with the same identifier.
     ///
     /// # Errors
     ///
     /// [`EntityError::TooMany`].
     pub fn add(&mut self, entity: &Entity) -> Result<bool, EntityError> {
+        if entity.popularity < self.least {
+            self.counts.unpopular += 1;
+            return Ok(true);
+        }
         let number = u32::try_from(self.ends.len()).map_err(|_| EntityError::TooMany)?;
         if self.known.contains_key(&xxh3_64(entity.id.as_bytes())) {
             return Ok(false);

@@ -48,9 +48,11 @@ pub struct Mention {
     pub pronoun: bool,
 }
 
-/// Tells the nouns of a sentence, from and to, in characters of it and in order; `None` where
-/// they are not known.
-pub type Nouns<'t> = &'t dyn Fn(&str) -> Option<Vec<(u32, u32)>>;
+/// Where words of a sentence stand: from and to, in characters of it and in order.
+pub type Words = Vec<(u32, u32)>;
+
+/// Tells the nouns of a sentence; `None` where they are not known.
+pub type Nouns<'t> = &'t dyn Fn(&str) -> Option<Words>;
 
 /// A document to look in.
 #[derive(Clone, Copy, Default)]

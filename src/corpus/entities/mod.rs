@@ -30,7 +30,7 @@ mod tests;
 
 pub use builder::{Builder, Counts};
 pub use error::EntityError;
-pub use find::{Field, Finder, Mention, Nouns, Text};
+pub use find::{Field, Finder, Mention, Nouns, Text, Words};
 pub use index::Index;
 pub use list::{Lists, read};
 pub use paragraph::{Passage, passages};

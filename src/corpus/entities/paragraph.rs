@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-use super::find::{Field, Text};
+use super::find::{Field, Text, Words};
 use super::written::{Place, is_boundary};
 use super::{Gender, pronouns};
 use crate::words::bounded_sentences;
@@ -21,7 +21,7 @@ pub(super) struct Paragraph<'p> {
     pub(super) end: usize,
     pub(super) number: u32,
     /// The nouns of its sentences, as far as they were needed.
-    pub(super) nouns: RefCell<FxHashMap<usize, Option<Vec<(u32, u32)>>>>,
+    pub(super) nouns: RefCell<FxHashMap<usize, Option<Words>>>,
 }
 
 impl Paragraph<'_> {

@@ -276,6 +276,17 @@ fn names_only_leaves_out_common_words() {
     assert!(!builder.add(&entity).unwrap());
     let (_, counts) = builder.finish().unwrap();
     assert_eq!((counts.aliases, counts.lower_case), (3, 1));
+    let mut builder = Builder::new(false).least(5);
+    for (id, popularity) in [("Q1", 4), ("Q2", 5)] {
+        let entity = Entity {
+            id: id.to_owned(),
+            popularity,
+            ..entity.clone()
+        };
+        assert!(builder.add(&entity).unwrap());
+    }
+    let (_, counts) = builder.finish().unwrap();
+    assert_eq!((counts.entities, counts.unpopular), (1, 1));
 }
 
 #[test]
@@ -373,4 +384,45 @@ proptest! {
             }
         }
     }
+}
+
+/// A million aliases, compiled and found, in less memory than the study took by a long way
+/// (60 GB): `cargo test --lib a_million_aliases -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes a minute"]
+fn a_million_aliases_take_little_memory() {
+    let syllables = [
+        "ba", "do", "fi", "gu", "ke", "la", "mo", "ni", "pu", "ra", "sto", "tri",
+    ];
+    let word = |mut n: usize| {
+        let mut word = String::new();
+        for _ in 0..4 {
+            word += syllables[n % syllables.len()];
+            n /= syllables.len();
+        }
+        word[..1].to_uppercase() + &word[1..]
+    };
+    let name = |n: usize| format!("{} {}", word(n % 20_000), word(n / 20_000 + 1));
+    let mut builder = Builder::new(false);
+    for n in 0..500_000 {
+        let entity = Entity {
+            id: n.to_string(),
+            name: name(2 * n),
+            classes: vec!["thing".to_owned()],
+            aliases: vec![name(2 * n + 1)],
+            ..Entity::default()
+        };
+        assert!(builder.add(&entity).unwrap());
+    }
+    let (bytes, counts) = builder.finish().unwrap();
+    assert_eq!((counts.entities, counts.aliases), (500_000, 1_000_000));
+    let index = Index::of_bytes(&bytes, Path::new("million")).unwrap();
+    let finder = Finder::new(Arc::new(index), true);
+    let names: Vec<String> = (0..1_000).map(|n| name(n * 999)).collect();
+    assert_eq!(finder.find(text(&names.join(", "))).len(), 1_000);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    eprintln!("index {} MB, peak {:?} kB", bytes.len() >> 20, peak);
+    assert!(peak.is_none_or(|kilobytes| kilobytes < 1 << 20), "{peak:?}");
 }

@@ -8,7 +8,7 @@ use tantivy::TantivyDocument;
 use super::named;
 use super::schema::{self, About, DOCUMENT, Fields, Place, Stored};
 use crate::address::PageUrl;
-use crate::corpus::build::Entitled;
+use crate::corpus::build::DocumentFinder;
 use crate::corpus::entities::Mention;
 use crate::language;
 use crate::topic::score::Boundaries;
@@ -73,7 +73,7 @@ impl Read {
     }
 
     /// The entities that a list has.
-    pub(super) fn entities_of(&self, finder: &Entitled) -> Vec<Mention> {
+    pub(super) fn entities_of(&self, finder: &DocumentFinder) -> Vec<Mention> {
         let language = self.language.clone().or_else(|| {
             let found = language::recognise(self.text.split("\n\n"));
             found.map(|language| language.code().to_owned())

@@ -17,10 +17,11 @@
 //! `entry` (a line to an entry), `named` (its entities), `state` (how far files were read), `update` (indexing),
 //! `rows` (images, and places in the archive), `parse` (what a user typed), `query` (what is
 //! searched for), `find` (searching), `occur` (words with entities), `snippet` (the context of a hit), `capture` (a stored
-//! page), `page` and `server` (the page), `terminal` (results as text).
+//! page), `asked`, `page` and `server` (the page), `terminal` (results as text).
 //!
 //! Nothing here fetches anything, and nothing but the index is written.
 
+mod asked;
 mod capture;
 mod entry;
 mod find;

@@ -4,16 +4,14 @@
 use maud::{DOCTYPE, Markup, html};
 use url::form_urlencoded;
 
+use super::asked::{Asked, HITS};
 use super::find::{Facet, Found, Hit, Whole};
-use super::query::{Filters, Request, Within};
+use super::query::Filters;
 use super::schema::{About, Picture};
 use super::snippet::Snippet;
 use super::terminal::facts;
 use crate::corpus::report::count;
 use crate::sanitize;
-
-/// Hits of a page.
-pub(super) const HITS: usize = 20;
 
 /// What the page says of the index.
 #[derive(Debug, Clone, Default)]
@@ -32,120 +30,6 @@ pub(super) struct Standing {
 pub(super) struct Shown {
     pub hit: Hit,
     pub pictures: Vec<Picture>,
-}
-
-/// What was asked of the page: a request and the number of the page of hits, from 0.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Asked {
-    pub query: String,
-    pub filters: Filters,
-    pub page: usize,
-    /// An entity that is to occur with the words.
-    pub with: Option<String>,
-    /// In the same paragraph is near enough.
-    pub is_paragraph: bool,
-}
-
-impl Asked {
-    /// Reads the query of an address. What makes no sense there becomes an error when it is
-    /// searched for.
-    pub(super) fn of(query: &str) -> Self {
-        let mut asked = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let value = value.trim();
-            if value.is_empty() {
-                continue;
-            }
-            let value = value.to_owned();
-            let filters = &mut asked.filters;
-            match name.as_ref() {
-                "q" => asked.query = value,
-                "host" => filters.hosts.push(value),
-                "language" => filters.languages.push(value),
-                "bucket" => filters.buckets.push(value),
-                "from" => filters.from = Some(value),
-                "to" => filters.to = Some(value),
-                "perplexity" => {
-                    filters.max_perplexity =
-                        Some(value.replace(',', "").parse().unwrap_or(f64::NAN));
-                }
-                "entity" => filters.entities.push(value),
-                "class" => filters.classes.push(value),
-                "with" => asked.with = Some(value),
-                "within" => asked.is_paragraph = value == "paragraph",
-                "page" => asked.page = value.parse().unwrap_or(0),
-                _ => {}
-            }
-        }
-        asked
-    }
-
-    pub(super) fn request(&self) -> Request {
-        Request {
-            query: self.query.clone(),
-            filters: self.filters.clone(),
-            offset: self.page.saturating_mul(HITS),
-            limit: HITS,
-            facets: true,
-            with: self.with.iter().cloned().collect(),
-            within: if self.is_paragraph {
-                Within::Paragraph
-            } else {
-                Within::Sentence
-            },
-        }
-    }
-
-    /// The address that asks the same.
-    pub(super) fn address(&self) -> String {
-        let mut address = form_urlencoded::Serializer::new(String::new());
-        for (name, value) in self.pairs() {
-            address.append_pair(name, &value);
-        }
-        if self.page > 0 {
-            address.append_pair("page", &self.page.to_string());
-        }
-        match address.finish() {
-            none if none.is_empty() => "/".to_owned(),
-            query => format!("/?{query}"),
-        }
-    }
-
-    fn pairs(&self) -> Vec<(&'static str, String)> {
-        let filters = &self.filters;
-        let query = (!self.query.is_empty()).then(|| ("q", self.query.clone()));
-        let mut pairs: Vec<_> = query.into_iter().collect();
-        for (name, values) in [
-            ("host", &filters.hosts),
-            ("language", &filters.languages),
-            ("bucket", &filters.buckets),
-            ("entity", &filters.entities),
-            ("class", &filters.classes),
-        ] {
-            pairs.extend(values.iter().map(|value| (name, value.clone())));
-        }
-        let one = |name, value: &Option<String>| value.clone().map(|value| (name, value));
-        pairs.extend(one("from", &filters.from));
-        pairs.extend(one("to", &filters.to));
-        pairs.extend(one("with", &self.with));
-        if self.is_paragraph {
-            pairs.push(("within", "paragraph".to_owned()));
-        }
-        pairs.extend(
-            filters
-                .max_perplexity
-                .map(|p| ("perplexity", p.to_string())),
-        );
-        pairs
-    }
-
-    /// The same with other filters, from the first page of hits on.
-    fn with(&self, change: impl FnOnce(&mut Filters)) -> Self {
-        let mut asked = self.clone();
-        asked.page = 0;
-        change(&mut asked.filters);
-        asked
-    }
 }
 
 /// The page with the hits, or with what is wrong with the query.
@@ -479,22 +363,6 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_keeps_what_was_asked() {
-        let asked = Asked::of(
-            "q=a+%22b+c%22&host=a.test&host=b.test&from=2024&perplexity=1,200.5&page=2&x=y&to=",
-        );
-        assert_eq!(asked.query, "a \"b c\"");
-        assert_eq!(asked.filters.hosts, ["a.test", "b.test"]);
-        assert_eq!(asked.filters.max_perplexity, Some(1_200.5));
-        assert_eq!((asked.filters.to.as_deref(), asked.page), (None, 2));
-        let address = asked.address();
-        assert_eq!(Asked::of(address.trim_start_matches("/?")), asked);
-        // What makes no sense is told by the search.
-        let odd = Asked::of("perplexity=low").filters.max_perplexity;
-        assert!(odd.is_some_and(f64::is_nan));
-    }
 
     #[test]
     fn a_facet_is_chosen_and_dropped() {

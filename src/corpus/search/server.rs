@@ -20,7 +20,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use url::form_urlencoded;
 
-use super::page::{self, Asked, Shown, Standing};
+use super::asked::Asked;
+use super::page::{self, Shown, Standing};
 use super::update::Indexer;
 use super::{Home, Search, SearchError, capture};
 use crate::fs::beneath::{self, JobPath};

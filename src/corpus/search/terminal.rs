@@ -36,9 +36,10 @@ pub fn text(found: &Found, request: &Request, style: Style) -> String {
         .iter()
         .map(|name| sanitize::shown(name).into_owned());
     let near: Vec<String> = near.collect();
-    let what = match near.is_empty() {
-        true => what,
-        false => format!("{what} with {}", near.join(" and ")),
+    let what = if near.is_empty() {
+        what
+    } else {
+        format!("{what} with {}", near.join(" and "))
     };
     let head = format!("{matching} of {documents} documents {what}");
     let mut out = wrapped(&head, "", style.width);

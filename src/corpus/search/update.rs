@@ -16,7 +16,7 @@ use super::read::{Item, Lines, Packing, Position};
 use super::schema::{Fields, schema};
 use super::state::{Compared, Known, Listed, State};
 use super::{FOLDER, Home, SearchError, rows, words};
-use crate::corpus::build::Entitled;
+use crate::corpus::build::DocumentFinder;
 use crate::corpus::entities::{self, Finder, Lists};
 use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
@@ -55,7 +55,7 @@ pub struct Indexer {
     fields: Fields,
     state: State,
     /// Finds the entities of a list.
-    entitled: Option<Entitled>,
+    finder: Option<DocumentFinder>,
     /// Whether entries were added or removed since the last commit.
     is_changed: bool,
     committed: Instant,
@@ -117,7 +117,7 @@ impl Indexer {
             writer,
             fields,
             state: State::default(),
-            entitled: None,
+            finder: None,
             is_changed: false,
             committed: Instant::now(),
         };
@@ -151,7 +151,7 @@ impl Indexer {
         let listed = Some(Listed { path, print });
         self.is_changed |= self.state.entities != listed;
         self.state.entities = listed;
-        self.entitled = Some(Entitled::usual(Finder::new(Arc::new(index), true)));
+        self.finder = Some(DocumentFinder::usual(Finder::new(Arc::new(index), true)));
         Ok(lists.told)
     }
 
@@ -161,7 +161,7 @@ impl Indexer {
     ///
     /// [`SearchError::Index`].
     pub fn name_none(&mut self) -> Result<(), SearchError> {
-        self.entitled = None;
+        self.finder = None;
         if self.state.entities.take().is_some() {
             self.clear(self.state.generation)?;
         }
@@ -182,7 +182,7 @@ impl Indexer {
             self.clear(generation)?;
             updated.reread += 1;
         }
-        if self.entitled.is_none()
+        if self.finder.is_none()
             && let Some(listed) = self.state.entities.clone()
         {
             self.name(&listed.path)?;
@@ -337,7 +337,7 @@ impl Indexer {
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, &read.url));
         }
-        let mentions = match &self.entitled {
+        let mentions = match &self.finder {
             Some(finder) => read.entities_of(finder),
             None => read.own_entities(),
         };

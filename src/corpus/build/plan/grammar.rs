@@ -51,7 +51,7 @@ impl Grammar {
         if self.columns.is_empty() {
             return Err("`columns` is empty; name stems, lemmas, synonyms or tags".to_owned());
         }
-        if has(Layer::Lemmas) != !self.lemmas.is_empty() {
+        if has(Layer::Lemmas) == self.lemmas.is_empty() {
             return Err(
                 "the column `lemmas` needs lists, as lemmas = { en = \"lemmas.tsv\" }, \
                 and lists need the column"

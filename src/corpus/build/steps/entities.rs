@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::super::BuildError;
-use super::super::annotations::Entitled;
+use super::super::annotations::DocumentFinder;
 use super::super::document::Document;
 use super::super::plan::Entities;
 use super::grammar::Taggers;
@@ -14,7 +14,7 @@ use crate::corpus::entities::{Finder, Index, Lists};
 
 /// What the step does.
 pub(super) struct Names {
-    finder: Entitled,
+    finder: DocumentFinder,
     least: u32,
 }
 
@@ -26,7 +26,7 @@ impl Names {
             tracing::warn!("left out: {told}");
         }
         Ok(Self {
-            finder: Entitled {
+            finder: DocumentFinder {
                 finder: Finder::new(Arc::new(index), step.pronouns).whole_names(step.whole_names),
                 taggers: step
                     .nouns
