@@ -44,6 +44,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
+//! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
 //! | `clock` | the time of this process, and the format of timestamps | nothing |
 //! | `progress` | progress of long steps | nothing |
 //! | `sanitize` | untrusted text made safe to print | nothing |
@@ -97,6 +98,7 @@ pub mod language;
 pub mod local_origin;
 mod local_server;
 pub mod metrics;
+pub mod objects;
 pub mod outputs;
 pub mod page;
 pub mod pdf;

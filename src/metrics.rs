@@ -54,6 +54,8 @@ pub struct Metrics {
     most_leased: IntGauge,
     paused: IntGauge,
     on_topic: GaugeVec,
+    checkpoint_age: GaugeVec,
+    checkpoint_sent: GaugeVec,
 }
 
 /// A task that is finished for now.
@@ -90,6 +92,9 @@ pub struct Levels {
     pub paused: bool,
     /// Share of pages on topic, 0 to 1, by how they were chosen; empty if there are none.
     pub on_topic: Vec<(&'static str, f64)>,
+    /// The age of the checkpoint outside of the job's folder, and the bytes that this run has
+    /// sent; `None` if there is none.
+    pub checkpoint: Option<(Duration, u64)>,
 }
 
 impl Metrics {
@@ -192,6 +197,22 @@ impl Metrics {
                 ),
                 &["chosen"],
             )?,
+            // Without labels, but families: they are absent where the job has no such store.
+            checkpoint_age: GaugeVec::new(
+                Opts::new(
+                    "spoor_checkpoint_age_seconds",
+                    "Age of the last checkpoint in checkpoint.store, or of the run before the \
+                     first.",
+                ),
+                &[],
+            )?,
+            checkpoint_sent: GaugeVec::new(
+                Opts::new(
+                    "spoor_checkpoint_sent_bytes",
+                    "Bytes that this run has sent to checkpoint.store.",
+                ),
+                &[],
+            )?,
             registry,
         };
         metrics.register()?;
@@ -203,7 +224,7 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 22] = [
+        let all: [Box<dyn Collector>; 24] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
@@ -226,6 +247,8 @@ impl Metrics {
             Box::new(self.most_leased.clone()),
             Box::new(self.paused.clone()),
             Box::new(self.on_topic.clone()),
+            Box::new(self.checkpoint_age.clone()),
+            Box::new(self.checkpoint_sent.clone()),
         ];
         for collector in all {
             self.registry.register(collector)?;
@@ -312,6 +335,14 @@ impl Metrics {
         self.paused.set(i64::from(levels.paused));
         for (chosen, share) in &levels.on_topic {
             self.on_topic.with_label_values(&[chosen]).set(*share);
+        }
+        if let Some((age, sent)) = levels.checkpoint {
+            let none: &[&str] = &[];
+            let age_of = self.checkpoint_age.with_label_values(none);
+            age_of.set(age.as_secs_f64());
+            self.checkpoint_sent
+                .with_label_values(none)
+                .set(sent as f64);
         }
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;

@@ -8,6 +8,7 @@ use flate2::{Compress, Crc, FlushCompress, Status};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
+use super::gzip;
 use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::IoError;
 
@@ -103,7 +104,8 @@ impl Compression {
     }
 }
 
-/// A member of gzip (RFC 1952).
+/// A member of gzip (RFC 1952), which states its length, so that an index of the file need
+/// not decompress it all.
 fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     let length: usize = record.iter().map(|part| part.len()).sum();
     let room = if is_compressed {
@@ -112,8 +114,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
         length / 3
     };
     let mut member = Vec::with_capacity(room + 64);
-    // Deflate, no flags, no time, no further hints, an unknown system.
-    member.extend_from_slice(&[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255]);
+    gzip::begin_member(&mut member);
     if is_compressed {
         store(record, length, &mut member);
     } else {
@@ -123,6 +124,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     record.iter().for_each(|part| crc.update(part));
     member.extend_from_slice(&crc.sum().to_le_bytes());
     member.extend_from_slice(&crc.amount().to_le_bytes());
+    gzip::state_length(&mut member);
     member
 }
 

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::copy::{CopyError, copy};
 use super::find::{self, Capture, FindError, Source};
 use super::gap::Place;
-use super::index::{self, IndexError, Runs, merge};
+use super::index::{self, IndexError, Reads, Runs, merge};
 use super::lookup::shelf::{AnyShelf, Parts};
 use super::record::{Kind, Record};
 use super::select::Selection;
@@ -215,7 +215,7 @@ pub fn cut(
     copying.all(&shelves, &list)?;
     let cut = copying.finish()?;
     std::fs::rename(&open, output).map_err(IoError::at(output, "renaming to"))?;
-    index::beside(output)?;
+    index::beside(output, Reads::Whole)?;
     notes.remove()?;
     Ok(cut)
 }

@@ -66,6 +66,39 @@ fn rest_of_header(bytes: &[u8], flags: u8, mut end: usize) -> Option<usize> {
     Some(end)
 }
 
+/// The subfield of a header that states the length of its member: the name that drafts of
+/// WARC had for it ("skip-lengths"), and four bytes.
+const LENGTH: [u8; 4] = [b's', b'l', 4, 0];
+/// What a member that states its length begins with: deflate, the flag of extra fields, no
+/// time, no further hints, an unknown system, and eight bytes of extra fields.
+const STATED: [u8; 12] = [0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 255, 8, 0];
+
+/// Begins a member that will state its length.
+pub(super) fn begin_member(member: &mut Vec<u8>) {
+    member.extend_from_slice(&STATED);
+    member.extend_from_slice(&LENGTH);
+    member.extend_from_slice(&[0; 4]);
+}
+
+/// Writes its length into a complete member. Where the length has no room, it stays zero.
+pub(super) fn state_length(member: &mut [u8]) {
+    let length = u32::try_from(member.len()).unwrap_or_default();
+    let at = STATED.len() + LENGTH.len();
+    if let Some(field) = member.get_mut(at..at + 4) {
+        field.copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// The length of the member that begins with `bytes`, and that of its header, if it states
+/// its length as [`begin_member`] has it.
+pub(super) fn stated_length(bytes: &[u8]) -> Option<(u64, usize)> {
+    let rest = bytes.strip_prefix(&STATED)?.strip_prefix(&LENGTH)?;
+    let length = u32::from_le_bytes(*rest.first_chunk()?);
+    let header = STATED.len() + LENGTH.len() + 4;
+    let least = u64::try_from(header + TRAILER).ok()?;
+    (u64::from(length) > least).then_some((length.into(), header))
+}
+
 /// How far a step of decompressing came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
@@ -139,6 +172,22 @@ mod tests {
     use flate2::{Compression, GzBuilder};
 
     use super::*;
+
+    #[test]
+    fn a_member_states_its_length() {
+        let mut member = Vec::new();
+        begin_member(&mut member);
+        let header_length = member.len();
+        assert_eq!(header(&member), Header::Whole(header_length));
+        assert_eq!(stated_length(&member), None);
+        member.extend([1; 100]);
+        state_length(&mut member);
+        let length = u64::try_from(member.len()).unwrap();
+        assert_eq!(stated_length(&member), Some((length, header_length)));
+        assert_eq!(stated_length(&member[..header_length - 1]), None);
+        member[12] = b'x';
+        assert_eq!(stated_length(&member), None);
+    }
 
     #[test]
     fn headers_of_every_form() {

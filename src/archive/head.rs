@@ -1,10 +1,13 @@
 //! The head of a record: the lines of a WARC (ISO 28500 section 4), or the one line of an
 //! ARC.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use memchr::{memchr, memchr_iter, memmem};
 
 use super::gap::Why;
-use super::record::{Kind, Version};
+use super::record::{Kind, Record, Version};
 
 /// The longest head in bytes. Addresses may be long: some are `data:` URIs.
 pub(super) const MAX_HEAD: usize = 128 << 10;
@@ -25,6 +28,23 @@ pub(super) struct Head {
     pub(super) date: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) length: u64,
+}
+
+impl Head {
+    /// The record, with its place; see [`Record`].
+    pub(super) fn at(self, file: Arc<Path>, offset: u64, inside: Option<u64>) -> Record {
+        Record {
+            version: self.version,
+            kind: self.kind,
+            uri: self.uri,
+            date: self.date,
+            headers: self.headers,
+            length: self.length,
+            file,
+            offset,
+            inside,
+        }
+    }
 }
 
 /// What the bytes at the beginning of a record are.

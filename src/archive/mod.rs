@@ -17,11 +17,11 @@
 //! | `pieces` | a list of millions that grows without moving | nothing |
 //! | `revisit` | which record has the contents of a revisit | pieces, record |
 //! | `files` | which files are archives, by their names, and their parts | nothing |
-//! | `compression` | records to members of gzip or frames of zstd | zstd |
+//! | `compression` | records to members of gzip or frames of zstd | gzip, zstd |
 //! | `surt` | the key by which indexes are sorted | nothing |
 //! | `cdxj` | a line of an index | gap, surt |
 //! | `select` | which captures are wanted | cdxj, surt |
-//! | `index` | the captures of files, sorted by address | cdxj, check, gap, http, reader, record |
+//! | `index` | the captures of files, sorted by address | cdxj, check, digest, gap, gzip, head, http, reader, record |
 //! | `lookup` | captures found through an index, and the records at their places | cdxj, files, gap, reader, select |
 //! | `find` | captures of any sources | cdxj, gap, index, lookup, reader, revisit, select |
 //! | `chosen` | the captures that somebody names | files, find, index, lookup, record, select |

@@ -239,6 +239,18 @@ fn print_status(status: &Status) {
     if let Some(disk) = &status.disk {
         println!("disk      {:.1} GB free", disk.free as f64 / 1e9);
     }
+    if let Some(checkpoint) = &status.checkpoint {
+        let age = Duration::from_secs_f64(checkpoint.age_seconds.max(0.0));
+        let error = checkpoint.error.as_ref();
+        let error = error.map_or(String::new(), |error| {
+            format!("; the last attempt: {error}")
+        });
+        println!(
+            "checkpoint  {} old in {}{error}",
+            spoken(age),
+            checkpoint.store
+        );
+    }
     if let Some(memory) = &status.memory {
         println!("memory    {:.0} MB", memory.resident as f64 / 1e6);
     }

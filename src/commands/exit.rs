@@ -5,6 +5,7 @@ use spoor::config::{ConfigErrors, ContactMissing};
 use spoor::corpus::search::SearchError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::pipeline::Stop;
+use spoor::crawl::saved::SaveError;
 use spoor::crawl::train::TrainError;
 use spoor::daemon::control::ControlError;
 use spoor::daemon::maintenance::MaintenanceError;
@@ -64,6 +65,16 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
         Some(SearchError::Query(_)) => return USAGE,
         Some(SearchError::Busy(_)) => return BUSY,
+        _ => {}
+    }
+    let saved = match error.downcast_ref() {
+        Some(DaemonError::Saved(saved)) => Some(saved),
+        _ => error.downcast_ref(),
+    };
+    match saved {
+        Some(SaveError::Alive { .. } | SaveError::Overtaken { .. }) => return BUSY,
+        Some(SaveError::Open(OpenError::Busy { .. })) => return BUSY,
+        Some(SaveError::OtherJob { .. }) => return REFUSED,
         _ => {}
     }
     let open = match error.downcast_ref() {

@@ -20,6 +20,13 @@ pub struct Index {
     /// A job's TOML file or folder, or the folder that `spoor corpus build` wrote.
     #[arg(value_name = "JOB|FOLDER")]
     of: PathBuf,
+    /// Find the entities of this list, or of an index of one, in the documents; later runs do
+    /// the same.
+    #[arg(long, value_name = "LIST|INDEX")]
+    entities: Option<PathBuf>,
+    /// Find no entities from now on, but those that documents name themselves.
+    #[arg(long, conflicts_with = "entities")]
+    no_entities: bool,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -40,6 +47,13 @@ impl Index {
         let home = home(&self.of)?;
         let _samples = home.lock()?;
         let mut indexer = Indexer::open(&home, threads())?;
+        if let Some(list) = &self.entities {
+            for problem in indexer.name(list)? {
+                eprintln!("left out: {}", sanitize::shown(&problem));
+            }
+        } else if self.no_entities {
+            indexer.name_none()?;
+        }
         let updated = indexer.run(&AtomicBool::new(false))?;
         indexer.close()?;
         let Updated {

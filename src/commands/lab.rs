@@ -25,9 +25,9 @@ pub enum Lab {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
-        /// Compress text for clients that accept gzip, as most servers do.
+        /// Send text as it is, also to clients that accept gzip, as few servers still do.
         #[arg(long)]
-        gzip: bool,
+        uncompressed: bool,
     },
     /// Write the built-in demo web as such a folder tree.
     Demo {
@@ -123,9 +123,13 @@ pub enum Lab {
 impl Lab {
     pub fn run(self) -> Result<()> {
         match self {
-            Lab::Serve { dir, listen, gzip } => {
+            Lab::Serve {
+                dir,
+                listen,
+                uncompressed,
+            } => {
                 let mut lab = lab::Lab::open(&dir)?;
-                if gzip {
+                if !uncompressed {
                     lab = lab.compressed();
                 }
                 serve(lab, &dir.display().to_string(), listen, |_| Ok(()))

@@ -4,11 +4,13 @@
 mod agreement;
 mod annotate;
 mod archive;
+mod checkpoint;
 mod config;
 mod corpus;
 mod crawl;
 mod ctl;
 mod demo;
+mod entities;
 pub mod exit;
 #[cfg(feature = "lab")]
 mod experiment;
@@ -35,6 +37,7 @@ mod screen;
 mod search;
 mod steps;
 mod summary;
+mod tagger;
 mod takedown;
 mod train;
 mod ui;
@@ -144,6 +147,10 @@ pub enum Command {
     Archive(archive::Archive),
     /// Build a corpus of documents from jobs, archives, folders or JSON lines.
     Corpus(corpus::Corpus),
+    /// Find the entities of a list (persons, places, works) in documents.
+    Entities(entities::Entities),
+    /// Learn the parts of speech of a language from a treebank, and tag texts.
+    Tagger(tagger::TaggerWork),
     /// Take fields such as title and date from pages by rules: write, check and watch them.
     Rules(rules::Rules),
     /// Print the text of PDF files: without headers and footers, divided words joined, and
@@ -160,6 +167,8 @@ pub enum Command {
     /// Convert, compact, check, export or import a job's frontier.
     #[command(alias = "store")]
     Frontier(frontier::Upkeep),
+    /// Show, check, make or restore the checkpoint that a job keeps on another machine.
+    Checkpoint(checkpoint::Checkpoint),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -207,7 +216,7 @@ impl Command {
     pub fn is_long(&self) -> bool {
         matches!(
             self,
-            Self::Crawl(_) | Self::Replay(_) | Self::Corpus(_) | Self::Index(_)
+            Self::Crawl(_) | Self::Replay(_) | Self::Corpus(_) | Self::Index(_) | Self::Entities(_)
         )
     }
 
@@ -278,12 +287,15 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Takedown(takedown) => takedown.run(),
         Command::Archive(archive) => return archive.run(),
         Command::Corpus(corpus) => corpus.run(),
+        Command::Entities(entities) => entities.run(),
+        Command::Tagger(tagger) => tagger.run(),
         Command::Rules(rules) => return rules.run(),
         Command::Pdf(pdf) => return pdf.run(),
         Command::PdfWorker(worker) => worker.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),
+        Command::Checkpoint(checkpoint) => checkpoint.run(),
         Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {

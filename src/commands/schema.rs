@@ -1,7 +1,8 @@
-//! `spoor schema sidecar|document|fields|pdf`
+//! `spoor schema sidecar|document|fields|annotation|pdf`
 
 use anyhow::Result;
 use clap::Subcommand;
+use spoor::corpus::build::annotation_schema;
 use spoor::outputs::{document_schema, fields_schema, sidecar_schema};
 
 /// The formats of files that spoor writes.
@@ -13,6 +14,8 @@ pub enum Schema {
     Document,
     /// Print the JSON Schema (draft 2020-12) of what rules find on a page.
     Fields,
+    /// Print the JSON Schema (draft 2020-12) of a line that `spoor entities find` writes.
+    Annotation,
     /// Print the JSON Schema (draft 2020-12) of what `spoor pdf --json` prints.
     Pdf,
 }
@@ -23,6 +26,7 @@ impl Schema {
             Schema::Sidecar => sidecar_schema(),
             Schema::Document => document_schema(),
             Schema::Fields => fields_schema(),
+            Schema::Annotation => annotation_schema(),
             Schema::Pdf => spoor::pdf::schema(),
         };
         println!("{}", serde_json::to_string_pretty(&schema)?);

@@ -5,12 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spoor::corpus::search::{
-    self, Access, Filters, Found, Home, Indexer, Request, Search as Index, SearchError, Style,
+    self, Access, Filters, Found, Home, Indexer, Occurring, Request, Search as Index, SearchError,
+    Style, Within,
 };
 use spoor::daemon;
+use spoor::sanitize;
 use tokio::net::TcpListener;
 
 use super::index::{home, threads};
@@ -52,6 +54,17 @@ pub struct Search {
     /// Only with at most this perplexity.
     #[arg(long, value_name = "NUMBER")]
     max_perplexity: Option<f64>,
+    /// Only where the words occur with this entity, by its name or identifier; may be
+    /// repeated. Needs `spoor index --entities`.
+    #[arg(long, value_name = "ENTITY")]
+    with: Vec<String>,
+    /// How near to the entity the words have to be.
+    #[arg(long, value_enum, default_value_t = Near::Sentence)]
+    within: Near,
+    /// Instead of documents, list the entities of this class that occur with the words, as
+    /// often as they do.
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
     /// The most hits.
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: usize,
@@ -63,12 +76,33 @@ pub struct Search {
     json: bool,
     /// Serve a page on this machine, and index new documents while it runs.
     #[arg(long, conflicts_with_all = ["query", "json", "host", "language", "bucket", "from",
-        "to", "max_perplexity", "limit", "offset"])]
+        "to", "max_perplexity", "limit", "offset", "with", "within", "class"])]
     pub serve: bool,
     /// Where the page listens, on this machine; by default 127.0.0.1:8450, or the next free
     /// port.
     #[arg(long, value_name = "ADDRESS", requires = "serve")]
     listen: Option<SocketAddr>,
+}
+
+/// How near.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Near {
+    /// In the same sentence.
+    Sentence,
+    /// In the same paragraph.
+    Paragraph,
+    /// In the same document.
+    Document,
+}
+
+impl From<Near> for Within {
+    fn from(near: Near) -> Self {
+        match near {
+            Near::Sentence => Self::Sentence,
+            Near::Paragraph => Self::Paragraph,
+            Near::Document => Self::Document,
+        }
+    }
 }
 
 /// The result as JSON.
@@ -96,11 +130,24 @@ impl Search {
                 from: self.from,
                 to: self.to,
                 max_perplexity: self.max_perplexity,
+                ..Filters::default()
             },
             offset: self.offset,
             limit: self.limit,
             facets: self.json,
+            with: self.with,
+            within: self.within.into(),
         };
+        if let Some(class) = &self.class {
+            let all = index.occurring(&request, class)?;
+            if self.json {
+                return print_json(&all);
+            }
+            for Occurring { entity, count } in all.iter().take(self.limit) {
+                println!("{:>9}  {}", counted(*count), sanitize::shown(entity));
+            }
+            return Ok(());
+        }
         let found = index.find(&request)?;
         let behind = index.behind()?;
         if behind > 0 {

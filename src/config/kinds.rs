@@ -86,6 +86,9 @@ checked_text! {
     /// 32 or more hexadecimal digits, such as session numbers.
     pub struct Parameter;
 
+    /// The address of a store of objects: `s3://BUCKET/PATH` or `file:///PATH`.
+    pub struct StoreAddress;
+
     /// The extension of a file name, lower-case and without its dot: 1 to 16
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
@@ -112,6 +115,26 @@ impl Name {
     /// The example in the reference, and the name in `Config::default`.
     pub(super) fn example() -> Self {
         Self(Self::EXAMPLE.to_owned())
+    }
+}
+
+impl TextValue for StoreAddress {
+    const KIND: &'static str = "the address of a store";
+    const FORM: &'static str = "\"s3://BUCKET/PATH\" or \"file:///PATH\"";
+    const EXAMPLE: &'static str = "s3://bucket/checkpoints/cats";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let bucket = text.strip_prefix("s3://");
+        let path = text.strip_prefix("file:///");
+        let is_bucket = bucket.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+        let is_odd = |c: char| c.is_control() || c == '?' || c == '#';
+        if (is_bucket || path.is_some_and(|path| !path.is_empty())) && !text.contains(is_odd) {
+            return Ok(Self(text.trim_end_matches('/').to_owned()));
+        }
+        Err(format!("\"{}\" is not {}", shown(text), Self::FORM))
+    }
+    fn text(&self) -> String {
+        self.0.clone()
     }
 }
 

@@ -49,8 +49,8 @@ pub use errors::{ConfigError, ConfigErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
-    StrategyKind,
+    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreAddress,
+    StoreKind, StrategyKind,
 };
 pub use listen::Listen;
 pub use neutral::Neutral;

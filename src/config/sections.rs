@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::formula::Formula;
 use super::kinds::{
     ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind,
-    StrategyKind,
+    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source,
+    StoreAddress, StoreKind, StrategyKind,
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
@@ -544,6 +544,18 @@ section! {
         /// the crawl runs; the last two exports are kept. If the store is damaged, `spoor
         /// frontier import` restores the frontier from an export.
         export: Duration = hours(6), within secs(1)..=days(30);
+        /// Where checkpoints of the running job go that outlive this machine: a bucket of
+        /// an S3-compatible store, as "s3://BUCKET/PATH", with the usual variables AWS_*,
+        /// or a folder on another disk, as "file:///PATH". Another machine with this job
+        /// file goes on from there. Each job needs a place of its own.
+        store: Option<StoreAddress> = None;
+        /// How often such a checkpoint is made. What was fetched since the last one is lost
+        /// with the machine.
+        every: Duration = minutes(1), within secs(1)..=hours(6);
+        /// Whether these checkpoints have the documents, sentences, images, archives and
+        /// logs too. Without them another machine begins new ones, and fetches nothing again
+        /// that is done.
+        outputs: bool = true;
     }
 }
 

@@ -11,9 +11,11 @@
 //! | `ruled` | rules over stored pages: files, and the responses of archives | archive, rules, web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
-//! | `build` | a corpus from a plan: sources, steps, formats | copies, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | archive, build, report, topic |
-//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, web::scope |
+//! | `grammar` | tokens with stems, lemmas and parts of speech | nothing |
+//! | `entities` | a list of names, found in texts | nothing |
+//! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
+//! | `search` | a full-text index of documents, and a page to search it | archive, build, entities, report, topic |
+//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything; `build` sends a corpus to a store where its plan names
@@ -24,7 +26,9 @@ pub mod annotate;
 pub mod before;
 pub mod build;
 pub mod copies;
+pub mod entities;
 pub mod export;
+pub mod grammar;
 pub mod rank;
 pub mod report;
 pub mod ruled;

@@ -9,13 +9,15 @@ mod backups;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use crate::archive::writer::{Compression, Dictionary, DictionaryError};
 use crate::config::{Archive, ArchiveCompression, Config};
-use crate::crawl::frontier::store::{self, StoreError};
-use crate::crawl::frontier::{Counts, Frontier, Policy};
+use crate::crawl::frontier::store::changes::{Changes, Logged};
+use crate::crawl::frontier::store::{self, Store, StoreError};
+use crate::crawl::frontier::{Counts, Frontier, Mark, Policy};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
@@ -52,6 +54,16 @@ pub enum OpenError {
         source: StoreError,
         /// The export.
         export: PathBuf,
+    },
+    /// The frontier or an output is damaged, but a checkpoint may be elsewhere.
+    #[error(
+        "{why}; or go on from the checkpoint in {store}: `spoor checkpoint restore JOB.toml --replace`"
+    )]
+    Restorable {
+        /// The problem.
+        why: String,
+        /// The store of the checkpoint.
+        store: String,
     },
     /// An output cannot be opened.
     #[error(transparent)]
@@ -113,6 +125,8 @@ pub struct OpenJob {
     pub resumed: bool,
     /// Held while the job is open.
     pub lock: File,
+    /// What the frontier's store was changed by, where checkpoints are kept elsewhere.
+    pub changes: Option<Arc<Changes>>,
 }
 
 /// Opens or starts the job that `config` describes; `now` is milliseconds since 1970.
@@ -130,9 +144,11 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let store_folder = folder.join("frontier");
     let had_begun = store_folder.exists() && Table::Log.has_rows(&folder);
     let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
+    let mut changes = None;
     let mut frontier = store::open(config.frontier.store, &store_folder)
+        .and_then(|store| logged(store, &store_folder, config, &mut changes))
         .and_then(|store| Frontier::open(store, policy(config), scope, now))
-        .map_err(|error| told(error, &folder))?;
+        .map_err(|error| told(error, &folder, config))?;
     let has_stamp = !frontier.stamp().is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
@@ -142,7 +158,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
             path: store_folder,
             why: "it is empty, but the job's log is not".to_owned(),
         };
-        return Err(told(error, &folder));
+        return Err(told(error, &folder, config));
     }
     if beneath::is_file(&folder, UNFINISHED) {
         tracing::warn!(job = %folder.display(), "a takedown was interrupted; run it again to complete it");
@@ -151,7 +167,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         frontier.set_stamp(rewriting.stamp().to_vec())?;
         rewriting.finish()?;
     }
-    let mut outputs = Outputs::open(&folder, frontier.stamp())?;
+    let mut outputs =
+        Outputs::open(&folder, frontier.stamp()).map_err(|error| told_of_output(error, config))?;
     outputs.rotate_at(config.logs.rotate.bytes());
     outputs.about(about(config)?);
     if !has_stamp {
@@ -172,7 +189,23 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         outputs,
         resumed,
         lock,
+        changes,
     })
+}
+
+/// The store with its changes logged, if the job keeps checkpoints elsewhere.
+fn logged(
+    store: Box<dyn Store>,
+    folder: &Path,
+    config: &Config,
+    changes: &mut Option<Arc<Changes>>,
+) -> Result<Box<dyn Store>, StoreError> {
+    if config.checkpoint.store.is_none() {
+        return Ok(store);
+    }
+    let commits = Mark::of(&*store)?.map_or(0, |mark| mark.commits);
+    let log = changes.insert(Arc::new(Changes::open(folder, commits)?));
+    Ok(Box::new(Logged::over(store, Arc::clone(log))))
 }
 
 /// The politeness, retry and recrawl policy of a job's frontier.
@@ -257,10 +290,20 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Adds the newest export to the error of a damaged frontier, if there is one.
-fn told(error: StoreError, job: &Path) -> OpenError {
+/// Adds to the error of a damaged frontier what it can be restored from, if there is
+/// something.
+fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
     use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
-    match (&error, backups::newest(job)) {
+    let export = backups::newest(job);
+    if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
+        (&error, &config.checkpoint.store)
+    {
+        return OpenError::Restorable {
+            why: error.to_string(),
+            store: store.to_string(),
+        };
+    }
+    match (&error, export) {
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(export)) => {
             OpenError::Damaged {
                 source: error,
@@ -269,6 +312,17 @@ fn told(error: StoreError, job: &Path) -> OpenError {
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
         | (Io { .. } | Version { .. }, _) => error.into(),
+    }
+}
+
+/// The same for an output that lacks what the frontier knows of.
+fn told_of_output(error: OutputError, config: &Config) -> OpenError {
+    match (&error, &config.checkpoint.store) {
+        (OutputError::Short { .. }, Some(store)) => OpenError::Restorable {
+            why: error.to_string(),
+            store: store.to_string(),
+        },
+        _ => error.into(),
     }
 }
 

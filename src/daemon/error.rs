@@ -6,6 +6,7 @@ use crate::config::{ConfigErrors, ContactMissing};
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::pipeline::CrawlError;
+use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
 use crate::daemon::control::AccessError;
 use crate::metrics::MetricsError;
@@ -31,6 +32,9 @@ pub enum DaemonError {
     /// The job's folder cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The checkpoint outside of the job's folder forbids the crawl.
+    #[error(transparent)]
+    Saved(#[from] SaveError),
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),

@@ -206,6 +206,13 @@ struct Run<'r> {
     discards: bool,
 }
 
+/// The job without checkpoints elsewhere: a replay has its archive.
+fn alone(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.checkpoint.store = None;
+    config
+}
+
 impl Run<'_> {
     fn go(
         &mut self,
@@ -220,7 +227,8 @@ impl Run<'_> {
             mut frontier,
             mut outputs,
             resumed,
-        } = checkpoint::open(config, clock)?;
+            ..
+        } = checkpoint::open(&alone(config), clock)?;
         if self.discards {
             outputs.discard();
         }

@@ -1,6 +1,7 @@
 //! Runs a job: opens it, crawls until it ends, and reports the result.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -15,14 +16,16 @@ use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Backups, OpenJob};
+use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
+use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
-use crate::outputs::Row;
+use crate::outputs::{Outputs, Row};
 use crate::topic::strategy::Learned;
 use crate::web::fetch::Fetcher;
 
@@ -75,6 +78,8 @@ pub fn crawl(
     mut control: Control,
     desk: ControlHandle,
 ) -> Result<Summary, DaemonError> {
+    // First, because a model may come from there.
+    let session = saved::prepare(config, TakeOver::IfDead, &mut |text| observer.say(text))?;
     let seeds = seeds(config)?;
     let entrance = observer::open(config, observer)?;
     let mut served = control::serve(runtime, desk.clone(), entrance);
@@ -85,9 +90,14 @@ pub fn crawl(
     let OpenJob {
         lock,
         mut frontier,
-        outputs,
+        mut outputs,
         resumed,
+        changes,
     } = checkpoint::open(config, now())?;
+    let keeper = keeper(session, changes, &mut outputs, config, &control)?;
+    if let Some(keeper) = &keeper {
+        desk.set_checkpoint(Box::new(keeper.reader()));
+    }
     let before = Before::of(&frontier);
     tell_of_opening(&frontier, resumed, &config.job_folder(), observer)?;
     frontier.set_rating(reading.now())?;
@@ -105,6 +115,7 @@ pub fn crawl(
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             backups.round(frontier, now());
+            keeper.iter().for_each(|keeper| keeper.round(frontier));
             service.round(|| tally(frontier.counts()));
         }
         troubles.observe(frontier, row);
@@ -138,9 +149,11 @@ pub fn crawl(
     };
     let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
     drop(backups);
+    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
     frontier.close()?;
     served.close(runtime);
     drop(lock);
+    kept?;
     match hopeless {
         Some(why) => Err(DaemonError::Hopeless(why)),
         None => Ok(summary),
@@ -176,12 +189,32 @@ fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
     Ok(Fetcher::new(fetch_options(config)?)?)
 }
 
+/// Keeps the checkpoint of the crawl up to date, if it has one.
+fn keeper(
+    session: Option<Session>,
+    changes: Option<Arc<Changes>>,
+    outputs: &mut Outputs,
+    config: &Config,
+    control: &Control,
+) -> Result<Option<Keeper>, DaemonError> {
+    let (Some(mut session), Some(changes)) = (session, changes) else {
+        return Ok(None);
+    };
+    session.watch(outputs.watch_restated());
+    let stopper = control.stopper();
+    let stop = move || stopper.stop(Stop::Told);
+    Ok(Some(Keeper::begin(session, changes, config, stop)?))
+}
+
 /// The options of the loop.
 fn options(config: &Config) -> LoopOptions {
+    let section = &config.checkpoint;
+    // A checkpoint ends at a flush.
+    let least = section.store.as_ref().map(|_| section.every);
     LoopOptions {
         concurrency: fit_open_files(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
-        checkpoint: config.checkpoint.interval,
+        checkpoint: least.map_or(section.interval, |every| section.interval.min(every)),
         drain: config.checkpoint.drain,
     }
 }

@@ -44,6 +44,18 @@ pub(crate) fn files_beneath(
     Ok(found)
 }
 
+/// Returns when everything written so far to the file system of a folder is on the disk.
+#[cfg(target_os = "linux")]
+pub(crate) fn sync_file_system(folder: &Path) -> io::Result<()> {
+    rustix::fs::syncfs(std::fs::File::open(folder)?).map_err(io::Error::from)
+}
+
+/// Other systems have no call for a whole file system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn sync_file_system(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 impl IoError {
     /// For `map_err`: adds the path and the attempted operation.
     pub fn at(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use super::rotate::pack;
-use crate::archive::index;
+use crate::archive::index::{self, Reads};
 
 /// What is to be done with a file, by its path below the job's folder. If it fails, the file
 /// stays readable as it is, and the next opening of the job tries again.
@@ -59,7 +59,7 @@ fn done(folder: &Path, chore: &Chore) {
 
 /// Writes the index of a complete file of the archive. A failure is logged.
 pub(super) fn index(folder: &Path, name: &str) {
-    if let Err(error) = index::beside(&folder.join(name)) {
+    if let Err(error) = index::beside(&folder.join(name), Reads::Heads) {
         tracing::warn!("not indexed: {error}");
     }
 }

@@ -18,13 +18,14 @@
 //! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
 //! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
 //! and documents), `rows` and `rotate` (reading and writing tables of several files), `chores` (work on complete files),
-//! `undo`, `remove`, `samples` (locking samples for reading or removal), `texts` (the
+//! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading or removal), `texts` (the
 //! sentences of each page).
 
 mod append;
 mod archive;
 mod chores;
 mod document;
+pub mod growth;
 mod known;
 mod list;
 mod log;
@@ -45,9 +46,10 @@ mod tests;
 mod texts;
 mod undo;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::archive::About;
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
@@ -202,7 +204,11 @@ pub struct Outputs {
     marks: BTreeMap<String, u64>,
     /// Nothing is written.
     discards: bool,
+    restated: Option<Restated>,
 }
+
+/// The images whose sidecars have changed without a row in `images.tsv`.
+pub type Restated = Arc<Mutex<BTreeSet<String>>>;
 
 /// The default size in bytes at which a table starts a new file.
 pub const ROTATE: u64 = 256 << 20;
@@ -260,7 +266,14 @@ impl Outputs {
             about: About::default(),
             marks: known.map(Stamp::into_marks).unwrap_or_default(),
             discards: false,
+            restated: None,
         })
+    }
+
+    /// From now on names the images whose sidecars change without a row in `images.tsv`, for
+    /// whoever takes them from there.
+    pub fn watch_restated(&mut self) -> Restated {
+        Arc::clone(self.restated.get_or_insert_default())
     }
 
     /// From now on nothing is written: for a dry run.
@@ -561,6 +574,10 @@ impl Outputs {
         }
         // Rows do not contain terms. The context has changed, so the sidecar is read again
         // at the next use of the image.
+        if let Some(restated) = &self.restated {
+            let mut restated = restated.lock().unwrap_or_else(PoisonError::into_inner);
+            restated.insert(file.to_owned());
+        }
         let (page, terms) = (page.clone(), terms.clone());
         let added = self.sightings.add(file, Change::Terms { page, terms })?;
         self.fold_due(file, known.journal + added, known.sidecar)
@@ -715,22 +732,8 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
 /// # Errors
 ///
 /// [`OutputError::Io`].
-#[cfg(target_os = "linux")]
 pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
-    let opened = std::fs::File::open(folder).map_err(IoError::at(folder, "opening"))?;
-    let synced = rustix::fs::syncfs(opened).map_err(std::io::Error::from);
-    Ok(synced.map_err(IoError::at(folder, "syncing"))?)
-}
-
-/// Other systems have no call for a whole file system; images written shortly before a
-/// power loss may be lost there.
-///
-/// # Errors
-///
-/// None.
-#[cfg(not(target_os = "linux"))]
-pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
-    Ok(())
+    Ok(crate::fs::sync_file_system(folder).map_err(IoError::at(folder, "syncing"))?)
 }
 
 fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {

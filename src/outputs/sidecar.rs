@@ -207,12 +207,17 @@ impl Sidecar {
         folder: &Path,
         durability: Durability,
     ) -> Result<(), OutputError> {
+        let text = self.to_text(folder)?;
+        write_whole(folder, &name_of(self.file()), text.as_bytes(), durability)
+    }
+
+    /// The text of its file.
+    pub(super) fn to_text(&self, folder: &Path) -> Result<String, OutputError> {
         let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path_of(folder, self.file()),
             why: e.to_string(),
         })?;
-        let bytes = format!("{}\n", sanitize::json(&json));
-        write_whole(folder, &name_of(self.file()), bytes.as_bytes(), durability)
+        Ok(format!("{}\n", sanitize::json(&json)))
     }
 }
 

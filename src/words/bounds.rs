@@ -24,6 +24,21 @@ pub(super) fn sentence_bounds(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Signs and digits in a row without a letter, from which on a text is no running text.
+const RULE: usize = 1_000;
+
+/// The same for texts of anybody: of what is no running text the lines, because to look for
+/// sentences there takes quadratic time.
+pub fn bounded_sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut run = 0;
+    let is_ruled = text.chars().any(|c| {
+        run = if c.is_alphabetic() { 0 } else { run + 1 };
+        run > RULE
+    });
+    let (lines, rest) = if is_ruled { (text, "") } else { ("", text) };
+    lines.split_inclusive('\n').chain(sentence_bounds(rest))
+}
+
 /// ASCII, and blocks of letters and punctuation in which no character ends a
 /// sentence (`Sentence_Break` is neither `STerm`, `ATerm` nor `Sep`).
 fn ends_no_sentence(c: char) -> bool {

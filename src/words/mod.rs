@@ -24,6 +24,7 @@ mod map;
 mod sentence;
 mod tokens;
 
+pub use bounds::bounded_sentences;
 pub use map::WordMap;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use tokens::{Block, Tokens};

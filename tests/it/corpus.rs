@@ -235,8 +235,12 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     assert!(refused.status.success() || refused.refused().contains("--fresh"));
 }
 
+/// Why a test with such a server is skipped.
+pub const NO_S3: &str = "SKIPPED: no python3 with moto and flask from PyPI; `.ci/run` installs \
+    them in target/moto";
+
 /// A server of S3 from PyPI, if a Python of this machine has it, and its address.
-fn s3_server() -> Option<(Live, String)> {
+pub fn s3_server() -> Option<(Live, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = root.join("target/moto/bin/python");
     let python = if own.is_file() { own } else { "python3".into() };
@@ -249,7 +253,7 @@ fn s3_server() -> Option<(Live, String)> {
 }
 
 /// An object of a server, if it has it.
-fn object(address: &str, path: &str) -> Option<Vec<u8>> {
+pub fn object(address: &str, path: &str) -> Option<Vec<u8>> {
     let to = address.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(to).unwrap();
     let head = format!(
@@ -273,10 +277,7 @@ fn object(address: &str, path: &str) -> Option<Vec<u8>> {
 #[test]
 fn a_store_has_the_same_files() {
     let Some((_server, address)) = s3_server() else {
-        eprintln!(
-            "SKIPPED: no python3 with moto and flask from PyPI; `.ci/run` installs them in \
-             target/moto"
-        );
+        eprintln!("{NO_S3}");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@
 //! which language, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`search`] that documents are found
-//! by their words, [`fuzz`] that
+//! by their words, [`entities`] that names of a list are, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file
 //! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
@@ -58,6 +58,7 @@ mod control_sample;
 mod corpus;
 mod damage;
 mod dashboard;
+mod entities;
 mod examples;
 mod experiment;
 mod export;
@@ -83,6 +84,7 @@ mod replay;
 mod report;
 mod robots;
 mod rules;
+mod saved;
 mod search;
 mod secrets;
 mod service;

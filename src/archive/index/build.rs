@@ -15,6 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::blocks::{Blocks, small_index_of};
 use super::lines::{FileLines, each_line};
 use super::sorted::{Runs, merge};
+use super::stated::each_stated;
+use crate::archive::cdxj::Line;
 use crate::archive::check::on_all_cores;
 use crate::archive::reader::ReadError;
 use crate::fs::IoError;
@@ -39,6 +41,16 @@ pub struct Indexed {
     pub lines: u64,
     /// Gaps in the files; `spoor archive check` lists them.
     pub gaps: u64,
+}
+
+/// How the files of an index are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Whole: damage is found, and has no lines.
+    Whole,
+    /// Where the members state their lengths, only their heads: for files that spoor has
+    /// written itself a moment ago.
+    Heads,
 }
 
 /// The sorted lines of one file, as they are kept until the index is complete.
@@ -68,10 +80,14 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 /// [`IndexError`] names the file. What is finished is kept, and the next run goes on from
 /// there.
 pub fn index(files: &[PathBuf], output: &Path) -> Result<Indexed, IndexError> {
+    index_by(files, output, Reads::Whole)
+}
+
+fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, IndexError> {
     let folder = parts_of(output);
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let parts = on_all_cores(files, "bytes indexed", |path, told| {
-        part(path, &folder, told)
+        part(path, &folder, reads, told)
     });
     let parts = parts.map_err(IoError::at(output, "reading the files of"))?;
     let mut indexed = Indexed::default();
@@ -114,8 +130,8 @@ pub const INDEX: &str = ".cdxj";
 /// # Errors
 ///
 /// [`IndexError`] names the file.
-pub fn beside(file: &Path) -> Result<Indexed, IndexError> {
-    index(&[file.to_owned()], &with_ending(file, INDEX))
+pub fn beside(file: &Path, reads: Reads) -> Result<Indexed, IndexError> {
+    index_by(&[file.to_owned()], &with_ending(file, INDEX), reads)
 }
 
 fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoError> {
@@ -129,7 +145,7 @@ fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoE
 }
 
 /// The lines of a file: those of an earlier run if the file is still the same.
-fn part(path: &Path, folder: &Path, told: &dyn Fn(u64)) -> Result<Part, IndexError> {
+fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<Part, IndexError> {
     let about = path.metadata().map_err(IoError::at(path, "reading"))?;
     let changed = about.modified().ok();
     let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -145,19 +161,16 @@ fn part(path: &Path, folder: &Path, told: &dyn Fn(u64)) -> Result<Part, IndexErr
         return Ok(part);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
-    let mut runs = Runs::new(beginning);
-    let FileLines { gaps, .. } =
-        each_line::<IndexError>(
-            file,
-            path,
-            &name,
-            told,
-            |line| Ok(runs.add(line.to_text())?),
-        )?;
-    let part = Part {
-        runs: runs.finish()?,
-        gaps,
+    let part = match reads {
+        Reads::Heads => by_heads(path, &name, &beginning)?,
+        Reads::Whole => None,
+    };
+    let part = match part {
+        Some(part) => {
+            told(length);
+            part
+        }
+        None => by_reading(path, &name, beginning, told)?,
     };
     let unfinished = with_ending(&done, ".part");
     let created = File::create(&unfinished).map_err(IoError::at(&unfinished, "creating"))?;
@@ -168,4 +181,29 @@ fn part(path: &Path, folder: &Path, told: &dyn Fn(u64)) -> Result<Part, IndexErr
         .map_err(IoError::at(&unfinished, "writing"))?;
     put(out, &unfinished, &done)?;
     Ok(part)
+}
+
+fn by_reading(
+    path: &Path,
+    name: &str,
+    beginning: PathBuf,
+    told: &dyn Fn(u64),
+) -> Result<Part, IndexError> {
+    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut runs = Runs::new(beginning);
+    let add = |line: Line| Ok(runs.add(line.to_text())?);
+    let FileLines { gaps, .. } = each_line::<IndexError>(file, path, name, told, add)?;
+    Ok(Part {
+        runs: runs.finish()?,
+        gaps,
+    })
+}
+
+/// `None` if the file has to be read whole.
+fn by_heads(path: &Path, name: &str, beginning: &Path) -> Result<Option<Part>, IndexError> {
+    let mut runs = Runs::new(beginning.to_owned());
+    let add = |line: Line| runs.add(line.to_text());
+    let is_complete = each_stated(path, name, add)?;
+    let runs = runs.finish()?;
+    Ok(is_complete.then_some(Part { runs, gaps: 0 }))
 }

@@ -62,32 +62,46 @@ pub fn each_line<E: From<ReadError>>(
 
 /// `None` for a record that no index has, and for one that is damaged.
 fn line_of<R: Read>(mut entry: Entry<'_, R>, name: &str) -> Result<Option<Line>, ReadError> {
-    let record = &entry.record;
-    let is_indexed = matches!(record.kind, Kind::Response | Kind::Revisit | Kind::Resource);
-    let Some(url) = record.uri.clone().filter(|_| is_indexed) else {
+    let Some(mut line) = begun(&entry.record, name) else {
         return Ok(None);
     };
+    if entry.record.is_http()
+        && let Ok(head) = Response::head(&mut entry)
+    {
+        answered(&mut line, &entry.record, &head);
+    }
+    line.place = entry.finish()?.map(|place| member(&entry.record, place));
+    Ok(line.place.is_some().then_some(line))
+}
+
+/// What the head of a record says for its line; `None` for a record that no index has.
+pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
+    let is_indexed = matches!(record.kind, Kind::Response | Kind::Revisit | Kind::Resource);
+    let url = record.uri.as_ref().filter(|_| is_indexed)?;
     let time = record.timestamp();
     let time = time.map_or_else(String::new, |time| {
         time.strftime("%Y%m%d%H%M%S").to_string()
     });
-    let mut line = Line::of(&url, time);
+    let mut line = Line::of(url, time);
     line.digest = record.header("warc-payload-digest").map(str::to_owned);
     line.filename = Some(name.to_owned());
-    if record.is_http() {
-        if let Ok(head) = Response::head(&mut entry) {
-            line.status = Some(head.status.to_string());
-            line.mime = media(head.all("content-type").first().map(String::as_str));
+    match record.kind {
+        Kind::Revisit => line.mime = Some(REVISIT.to_owned()),
+        Kind::Resource => {
+            line.status = Some("200".to_owned());
+            line.mime = media(record.content_type());
         }
-    } else if record.kind == Kind::Resource {
-        line.status = Some("200".to_owned());
-        line.mime = media(record.content_type());
+        _ => {}
     }
-    if entry.record.kind == Kind::Revisit {
-        line.mime = Some(REVISIT.to_owned());
+    Some(line)
+}
+
+/// What the head of a response says for the line of its record.
+pub(super) fn answered(line: &mut Line, record: &Record, head: &Response) {
+    line.status = Some(head.status.to_string());
+    if record.kind != Kind::Revisit {
+        line.mime = media(head.all("content-type").first().map(String::as_str));
     }
-    line.place = entry.finish()?.map(|place| member(&entry.record, place));
-    Ok(line.place.is_some().then_some(line))
 }
 
 fn media(declared: Option<&str>) -> Option<String> {

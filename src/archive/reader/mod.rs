@@ -260,21 +260,14 @@ impl<R: Read> Reader<R> {
             ended: None,
         });
         let is_compressed = self.decoder.is_compressed();
-        Ok(Box::new(Record {
-            version,
-            kind: head.kind,
-            uri: head.uri,
-            date: head.date,
-            headers: head.headers,
-            length: head.length,
-            file: self.file.clone(),
-            offset: if is_compressed {
-                begin.stretch
-            } else {
-                begin.inside
-            },
-            inside: Some(begin.inside).filter(|inside| is_compressed && *inside > 0),
-        }))
+        let offset = if is_compressed {
+            begin.stretch
+        } else {
+            begin.inside
+        };
+        let inside = Some(begin.inside).filter(|inside| is_compressed && *inside > 0);
+        let head = Head { version, ..head };
+        Ok(Box::new(head.at(self.file.clone(), offset, inside)))
     }
 
     /// Tries to have so many unread bytes of the stretch. Damage behind those that are there

@@ -78,6 +78,22 @@ pub struct Document {
     pub fields: Option<String>,
     /// Its required fields that have no value.
     pub fields_missing: Vec<String>,
+    /// The tokens that the step `grammar` left.
+    pub tokens: Vec<String>,
+    /// Where they stand in the text, two numbers each: from and to, in characters.
+    pub token_offsets: Vec<u64>,
+    /// Their stems.
+    pub stems: Vec<String>,
+    /// Their lemmas.
+    pub lemmas: Vec<String>,
+    /// The words that stand for those of the same meaning.
+    pub synonyms: Vec<String>,
+    /// Their parts of speech.
+    pub tags: Vec<String>,
+    /// The entities that the step of this name found, as JSON.
+    pub entities: Option<String>,
+    /// Their names, each once.
+    pub entity_names: Vec<String>,
     /// Licences that the page or its headers name.
     pub licences: Vec<String>,
     /// The terms of use that were stated.

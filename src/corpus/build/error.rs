@@ -6,6 +6,8 @@ use super::plan::PlanError;
 use crate::archive::captures::CapturesError;
 use crate::archive::chosen::ChosenError;
 use crate::archive::reader::ReadError;
+use crate::corpus::entities::EntityError;
+use crate::corpus::grammar::GrammarError;
 use crate::fs::IoError;
 use crate::outputs::OutputError;
 use crate::rules::RuleErrors;
@@ -43,6 +45,12 @@ pub enum BuildError {
     /// The rules cannot be used.
     #[error(transparent)]
     Rules(#[from] RuleErrors),
+    /// Entities cannot be read.
+    #[error(transparent)]
+    Entities(#[from] EntityError),
+    /// Grammar is not to be had.
+    #[error(transparent)]
+    Grammar(#[from] GrammarError),
     /// A model cannot be loaded.
     #[error(transparent)]
     Model(#[from] FolderError),

@@ -20,6 +20,7 @@
 //! that compare documents), `output`, `removed`, `card`; `work` is the folder of a build,
 //! `store` the files between phases, `ordered` the work on all cores.
 
+mod annotations;
 mod barrier;
 mod built;
 mod card;
@@ -29,6 +30,7 @@ mod error;
 mod explain;
 mod ordered;
 mod output;
+mod over;
 pub mod plan;
 mod remove;
 mod removed;
@@ -47,6 +49,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::annotations::{Annotated, Entitled, annotate, annotation_schema};
 pub use self::barrier::{COPIES, Cluster, Matched};
 pub use self::built::{each_copy, each_document, each_removed, find};
 pub use self::count::StepCount;
@@ -54,6 +57,7 @@ pub use self::error::BuildError;
 pub use self::explain::{Explained, Explanation, explain};
 use self::output::Column;
 pub use self::output::Sent;
+pub use self::over::{Over, over};
 use self::plan::{Plan, Step};
 pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
@@ -104,6 +108,9 @@ pub struct Built {
     print: String,
     /// What rules of quality measured.
     measures: Vec<String>,
+    /// The columns that steps add.
+    #[serde(default)]
+    layers: Vec<String>,
     /// Whether it was there before.
     #[serde(skip)]
     pub was_there: bool,
@@ -208,11 +215,15 @@ fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
         plan.source, plan.steps, how.sample, sources.print
     );
     for step in &plan.steps {
-        if let Step::Copies(step) = step {
-            for path in step.against.iter().chain(&step.synonyms) {
-                let size = path.metadata().map_or(0, |about| about.len());
-                all.push_str(&format!("{} {size}\n", path.display()));
-            }
+        let files: Vec<PathBuf> = match step.clone() {
+            Step::Copies(step) => step.against.into_iter().chain(step.synonyms).collect(),
+            Step::Grammar(mut step) => step.files().map(|path| path.clone()).collect(),
+            Step::Entities(mut step) => step.files().map(|path| path.clone()).collect(),
+            _ => Vec::new(),
+        };
+        for path in files {
+            let size = path.metadata().map_or(0, |about| about.len());
+            all.push_str(&format!("{} {size}\n", path.display()));
         }
     }
     if let Ok(Some(rules)) = steps::rules_of(plan) {
@@ -241,6 +252,7 @@ fn built(plan: &Plan, place: &Workplace, print: &str) -> Built {
         steps: steps.map(|(_, count)| count.clone()).collect(),
         print: print.to_owned(),
         measures: measures(plan),
+        layers: layers(plan),
         was_there: false,
         sent: None,
     }
@@ -261,11 +273,27 @@ fn measures(plan: &Plan) -> Vec<String> {
     names
 }
 
+/// The names of the columns that the steps of a plan add.
+fn layers(plan: &Plan) -> Vec<String> {
+    let mut names = Vec::new();
+    for step in &plan.steps {
+        match step {
+            Step::Grammar(step) => {
+                names.extend(["tokens", "token_offsets"]);
+                names.extend(step.columns.iter().map(|layer| layer.name()));
+            }
+            Step::Entities(_) => names.extend(["entities", "entity_names"]),
+            _ => {}
+        }
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
 /// Writes the corpus, and moves it to its place.
 fn finish(plan: &Plan, place: Workplace, store: &Store, print: &str) -> Result<Built, BuildError> {
     let out = place.out()?;
     let mut built = built(plan, &place, print);
-    let columns = output::columns(&built.measures);
+    let columns = output::columns(&built.measures, &built.layers);
     let mut tally = card::Tally::default();
     let mut progress = Progress::begin("writing documents", Some(built.documents));
     built.files = output::write(

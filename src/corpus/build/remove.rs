@@ -113,7 +113,7 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), Bu
     plan.output.folder = folder.to_owned();
     let place = work::Workplace::open(folder, "a takedown", "", true)?;
     let out = place.out()?;
-    let columns = output::columns(&built.measures);
+    let columns = output::columns(&built.measures, &built.layers);
     let mut tally = card::Tally::default();
     let mut progress = Progress::begin("writing documents", Some(built.documents));
     let paths = output::documents(folder)?;

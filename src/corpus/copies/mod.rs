@@ -32,6 +32,8 @@ pub struct Words(Vec<Word>);
 pub struct Alike {
     /// By the hash of a word, that of the one which stands for it.
     synonyms: FxHashMap<u64, u64>,
+    /// By its hash, a word that stands for others.
+    words: FxHashMap<u64, String>,
     /// All numbers are the same word.
     numbers: bool,
 }
@@ -51,16 +53,16 @@ impl Alike {
         for line in list.lines() {
             let words = line.split(|c: char| c.is_whitespace() || c == ',');
             let words = words.filter(|word| !word.is_empty());
-            let hashes: Vec<u64> = words
-                .map(|w| xxh3_64(w.to_lowercase().as_bytes()))
-                .collect();
-            let Some(first) = hashes.first().copied() else {
+            let words: Vec<String> = words.map(str::to_lowercase).collect();
+            let hashes: Vec<u64> = words.iter().map(|w| xxh3_64(w.as_bytes())).collect();
+            let (Some(first), Some(word)) = (hashes.first().copied(), words.first()) else {
                 continue;
             };
             let known = hashes.iter().filter_map(|hash| self.synonyms.get(hash));
             let mut known: Vec<u64> = known.copied().collect();
             let all = known.first().copied().unwrap_or(first);
             known.retain(|other| *other != all);
+            self.words.entry(first).or_insert_with(|| word.clone());
             if !known.is_empty() {
                 let joined = self.synonyms.values_mut();
                 joined
@@ -70,6 +72,13 @@ impl Alike {
             self.synonyms
                 .extend(hashes.into_iter().map(|hash| (hash, all)));
         }
+    }
+
+    /// The word that stands for those which mean the same as this one, in lower case.
+    pub fn synonym(&self, word: &str) -> Option<&str> {
+        let hash = xxh3_64(word.to_lowercase().as_bytes());
+        let stands = self.synonyms.get(&hash)?;
+        self.words.get(stands).map(String::as_str)
     }
 
     /// Whether only words that differ in case do.

@@ -5,8 +5,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use tantivy::TantivyDocument;
 
+use super::named;
 use super::schema::{self, About, DOCUMENT, Fields, Place, Stored};
 use crate::address::PageUrl;
+use crate::corpus::build::Entitled;
+use crate::corpus::entities::Mention;
+use crate::language;
 use crate::topic::score::Boundaries;
 
 /// What is read of a line. Other keys, and values of other types, are passed over.
@@ -29,6 +33,8 @@ pub(super) struct Read {
     words: Value,
     near_copy_of: Option<String>,
     copy_of: Option<String>,
+    /// A list of mentions, or its JSON.
+    entities: Value,
     archive: Option<String>,
     offset: Option<u64>,
     length: Option<u64>,
@@ -55,25 +61,42 @@ impl Read {
         self.replaces.is_some()
     }
 
-    /// The entry of the index. `boundaries` class a perplexity without a class.
-    pub(super) fn entry(
+    /// The entities that the line itself names.
+    pub(super) fn own_entities(&self) -> Vec<Mention> {
+        let mentions = match &self.entities {
+            Value::String(text) => serde_json::from_str(text),
+            value => serde_json::from_value(value.clone()),
+        };
+        let mut mentions: Vec<Mention> = mentions.unwrap_or_default();
+        mentions.sort_by_key(|mention| (mention.paragraph, mention.sentence));
+        mentions
+    }
+
+    /// The entities that a list has.
+    pub(super) fn entities_of(&self, finder: &Entitled) -> Vec<Mention> {
+        let language = self.language.clone().or_else(|| {
+            let found = language::recognise(self.text.split("\n\n"));
+            found.map(|language| language.code().to_owned())
+        });
+        finder.find(self.title.as_deref(), &self.text, language.as_deref())
+    }
+
+    /// The entries of the index, first that of the document. `boundaries` class a perplexity
+    /// without a class.
+    pub(super) fn entries(
         self,
         place: Place,
         fields: &Fields,
         boundaries: Option<&Boundaries>,
-    ) -> TantivyDocument {
+        mentions: &[Mention],
+    ) -> Vec<TantivyDocument> {
         let key = place.key();
         let file = place.file.clone();
         let (title, text) = (self.title.clone().unwrap_or_default(), self.text.clone());
         let about = self.about(place, boundaries);
         let mut entry = TantivyDocument::default();
-        entry.add_text(fields.kind, DOCUMENT);
         entry.add_text(fields.file, file);
-        entry.add_u64(fields.key, key);
-        entry.add_text(fields.text, text);
-        entry.add_text(fields.title, title);
         entry.add_text(fields.url, &about.url);
-        entry.add_text(fields.host, &about.host);
         for domain in domains(&about.host) {
             entry.add_text(fields.domain, domain);
         }
@@ -90,12 +113,23 @@ impl Read {
         if let Some(perplexity) = about.perplexity {
             entry.add_f64(fields.perplexity, perplexity);
         }
+        let mut common = TantivyDocument::default();
+        if !mentions.is_empty() {
+            common = entry.clone();
+            common.add_u64(fields.parent, key);
+        }
+        let passages = named::add(&mut entry, (&title, &text), mentions, &common, fields);
+        entry.add_text(fields.kind, DOCUMENT);
+        entry.add_u64(fields.key, key);
+        entry.add_text(fields.text, text);
+        entry.add_text(fields.title, title);
+        entry.add_text(fields.host, &about.host);
         // Texts and numbers always serialise.
         entry.add_text(
             fields.about,
             serde_json::to_string(&about).unwrap_or_default(),
         );
-        entry
+        std::iter::once(entry).chain(passages).collect()
     }
 
     fn about(self, place: Place, boundaries: Option<&Boundaries>) -> About {

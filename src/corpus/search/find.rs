@@ -29,13 +29,13 @@ use crate::fs::beneath;
 /// Values of a facet.
 const VALUES: usize = 12;
 /// The most hits of a search, and the most that are passed over.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 
 /// An open index.
 pub struct Search {
-    home: Home,
-    reader: IndexReader,
-    fields: Fields,
+    pub(super) home: Home,
+    pub(super) reader: IndexReader,
+    pub(super) fields: Fields,
 }
 
 /// What a search found.
@@ -97,6 +97,10 @@ pub struct Facets {
     pub language: Facet,
     /// By class of perplexity.
     pub bucket: Facet,
+    /// By entity.
+    pub entity: Facet,
+    /// By class of entities.
+    pub class: Facet,
 }
 
 /// The most frequent values, with their numbers.
@@ -189,6 +193,10 @@ impl Search {
     ///
     /// [`SearchError::Query`], [`SearchError::Index`].
     pub fn find(&self, request: &Request) -> Result<Found, SearchError> {
+        if request.is_near() {
+            return self.find_within(request);
+        }
+        self.check_names(request)?;
         let begun = Instant::now();
         let parsed = query::parse(request, &self.fields)?;
         let searcher = self.reader.searcher();
@@ -230,7 +238,7 @@ impl Search {
         found.map_err(self.home.failed())
     }
 
-    fn hit(
+    pub(super) fn hit(
         &self,
         searcher: &Searcher,
         at: DocAddress,
@@ -258,7 +266,7 @@ impl Search {
         })
     }
 
-    fn read(&self, searcher: &Searcher, at: DocAddress) -> tantivy::Result<Whole> {
+    pub(super) fn read(&self, searcher: &Searcher, at: DocAddress) -> tantivy::Result<Whole> {
         let entry: TantivyDocument = searcher.doc(at)?;
         let text = |field| text_of(&entry, field).to_owned();
         Ok(Whole {
@@ -347,12 +355,12 @@ impl Search {
         read.collect()
     }
 
-    fn of_kind(&self, kind: &str) -> TermQuery {
+    pub(super) fn of_kind(&self, kind: &str) -> TermQuery {
         let term = Term::from_field_text(self.fields.kind, kind);
         TermQuery::new(term, IndexRecordOption::Basic)
     }
 
-    fn of_kind_with(&self, kind: &str, field: Field, number: u64) -> BooleanQuery {
+    pub(super) fn of_kind_with(&self, kind: &str, field: Field, number: u64) -> BooleanQuery {
         let number = Term::from_field_u64(field, number);
         let number = TermQuery::new(number, IndexRecordOption::Basic);
         let both: [Box<dyn Query>; 2] = [Box::new(self.of_kind(kind)), Box::new(number)];
@@ -360,13 +368,13 @@ impl Search {
     }
 }
 
-fn text_of(entry: &TantivyDocument, field: Field) -> &str {
+pub(super) fn text_of(entry: &TantivyDocument, field: Field) -> &str {
     let value = entry.get_first(field);
     value.and_then(|value| value.as_str()).unwrap_or_default()
 }
 
 /// The counts that are asked for.
-fn facets() -> tantivy::Result<AggregationCollector> {
+pub(super) fn facets() -> tantivy::Result<AggregationCollector> {
     let terms = |field: &str| json!({"terms": {"field": field, "size": VALUES}});
     let years = json!({"terms": {"field": "year", "size": VALUES, "order": {"_key": "desc"}}});
     let asked = json!({
@@ -374,13 +382,15 @@ fn facets() -> tantivy::Result<AggregationCollector> {
         "year": years,
         "language": terms("language"),
         "bucket": terms("bucket"),
+        "entity": terms("entity"),
+        "class": terms("class"),
     });
     let asked: Aggregations = serde_json::from_value(asked).map_err(odd)?;
     Ok(AggregationCollector::from_aggs(asked, Default::default()))
 }
 
 impl Facets {
-    fn of(counted: &Value) -> Self {
+    pub(super) fn of(counted: &Value) -> Self {
         let facet = |name: &str| {
             let facet = counted.get(name);
             let values = facet.and_then(|f| f.get("buckets")?.as_array());
@@ -403,16 +413,18 @@ impl Facets {
             year: facet("year"),
             language: facet("language"),
             bucket: facet("bucket"),
+            entity: facet("entity"),
+            class: facet("class"),
         }
     }
 }
 
-fn odd(error: serde_json::Error) -> TantivyError {
+pub(super) fn odd(error: serde_json::Error) -> TantivyError {
     TantivyError::InternalError(error.to_string())
 }
 
 /// A damaged index makes its library panic at some places.
-fn guarded<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
+pub(super) fn guarded<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(TantivyError::InternalError("it is damaged".to_owned())))
 }

@@ -14,9 +14,9 @@
 //! - A crawl, a build and searches may go on meanwhile.
 //!
 //! Reading order: `schema` (the fields), `words` (text to words), `read` (lines of files),
-//! `entry` (a line to an entry), `state` (how far files were read), `update` (indexing),
+//! `entry` (a line to an entry), `named` (its entities), `state` (how far files were read), `update` (indexing),
 //! `rows` (images, and places in the archive), `parse` (what a user typed), `query` (what is
-//! searched for), `find` (searching), `snippet` (the context of a hit), `capture` (a stored
+//! searched for), `find` (searching), `occur` (words with entities), `snippet` (the context of a hit), `capture` (a stored
 //! page), `page` and `server` (the page), `terminal` (results as text).
 //!
 //! Nothing here fetches anything, and nothing but the index is written.
@@ -24,6 +24,8 @@
 mod capture;
 mod entry;
 mod find;
+mod named;
+mod occur;
 mod page;
 mod parse;
 mod query;
@@ -43,14 +45,16 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::corpus::build::MARK;
+use crate::corpus::entities::EntityError;
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};
 use crate::topic::score::Boundaries;
 
 pub use find::{Facet, Facets, Found, Hit, Search};
+pub use occur::Occurring;
 pub use parse::QueryError;
-pub use query::{Filters, Request};
+pub use query::{Filters, Request, Within};
 pub use schema::{About, Picture, Place, Stored};
 pub use server::{Access, serve};
 pub use snippet::Snippet;
@@ -104,6 +108,9 @@ pub enum SearchError {
     /// An output of a job cannot be read.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// Entities cannot be read.
+    #[error(transparent)]
+    Entities(#[from] EntityError),
     /// A file cannot be read.
     #[error("{0}; check the disk and the permissions")]
     Io(#[from] IoError),

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 use url::form_urlencoded;
 
 use super::find::{Facet, Found, Hit, Whole};
-use super::query::{Filters, Request};
+use super::query::{Filters, Request, Within};
 use super::schema::{About, Picture};
 use super::snippet::Snippet;
 use super::terminal::facts;
@@ -40,6 +40,10 @@ pub(super) struct Asked {
     pub query: String,
     pub filters: Filters,
     pub page: usize,
+    /// An entity that is to occur with the words.
+    pub with: Option<String>,
+    /// In the same paragraph is near enough.
+    pub is_paragraph: bool,
 }
 
 impl Asked {
@@ -65,6 +69,10 @@ impl Asked {
                     filters.max_perplexity =
                         Some(value.replace(',', "").parse().unwrap_or(f64::NAN));
                 }
+                "entity" => filters.entities.push(value),
+                "class" => filters.classes.push(value),
+                "with" => asked.with = Some(value),
+                "within" => asked.is_paragraph = value == "paragraph",
                 "page" => asked.page = value.parse().unwrap_or(0),
                 _ => {}
             }
@@ -79,6 +87,12 @@ impl Asked {
             offset: self.page.saturating_mul(HITS),
             limit: HITS,
             facets: true,
+            with: self.with.iter().cloned().collect(),
+            within: if self.is_paragraph {
+                Within::Paragraph
+            } else {
+                Within::Sentence
+            },
         }
     }
 
@@ -105,12 +119,18 @@ impl Asked {
             ("host", &filters.hosts),
             ("language", &filters.languages),
             ("bucket", &filters.buckets),
+            ("entity", &filters.entities),
+            ("class", &filters.classes),
         ] {
             pairs.extend(values.iter().map(|value| (name, value.clone())));
         }
         let one = |name, value: &Option<String>| value.clone().map(|value| (name, value));
         pairs.extend(one("from", &filters.from));
         pairs.extend(one("to", &filters.to));
+        pairs.extend(one("with", &self.with));
+        if self.is_paragraph {
+            pairs.push(("within", "paragraph".to_owned()));
+        }
         pairs.extend(
             filters
                 .max_perplexity
@@ -146,12 +166,14 @@ pub(super) fn results(
             @if let Some(facets) = facets {
                 nav aria-label="Filters" {
                     input #narrow type="checkbox";
-                    label for="narrow" { "Filter by host, year, language, class" }
+                    label for="narrow" { "Filter by host, year, language, class, entity" }
                     div.facets {
                         (facet("Host", &facets.host, asked, |filters, value| toggle(&mut filters.hosts, value)))
                         (facet("Year", &facets.year, asked, year))
                         (facet("Language", &facets.language, asked, |filters, value| toggle(&mut filters.languages, value)))
                         (facet("Class by perplexity", &facets.bucket, asked, |filters, value| toggle(&mut filters.buckets, value)))
+                        (facet("Class of entities", &facets.class, asked, |filters, value| toggle(&mut filters.classes, value)))
+                        (facet("Entity", &facets.entity, asked, |filters, value| toggle(&mut filters.entities, value)))
                     }
                 }
             }
@@ -181,10 +203,12 @@ fn form(asked: &Asked, standing: &Standing) -> Markup {
                 div.more {
                     label { "from " input name="from" value=[filters.from.as_deref()] placeholder="2024-05" size="8"; }
                     label { "to " input name="to" value=[filters.to.as_deref()] placeholder="2024" size="8"; }
+                    label { "with the entity " input name="with" value=[asked.with.as_deref()] placeholder="any" size="14"; }
+                    label { input type="checkbox" name="within" value="paragraph" checked[asked.is_paragraph]; " in the same paragraph is enough" }
                     label { "perplexity up to " input name="perplexity" value=[perplexity] placeholder="any" size="6" inputmode="decimal"; }
                 }
                 @for (name, value) in asked.pairs() {
-                    @if ["host", "language", "bucket"].contains(&name) {
+                    @if ["host", "language", "bucket", "entity", "class"].contains(&name) {
                         input type="hidden" name=(name) value=(value);
                     }
                 }
@@ -249,7 +273,7 @@ fn year(filters: &mut Filters, value: &str) -> bool {
 
 fn list(asked: &Asked, found: &Found, hits: &[Shown]) -> Markup {
     let first = asked.page.saturating_mul(HITS) + 1;
-    let is_all = asked.query.is_empty() && asked.filters.is_empty();
+    let is_all = asked.query.is_empty() && asked.filters.is_empty() && asked.with.is_none();
     html! {
         p.total {
             @if is_all { "All " (count(found.total)) " documents, the newest first" }

@@ -43,6 +43,15 @@ pub enum QueryError {
     /// A date cannot be read.
     #[error("`{0}` is no date; write it as 2024, 2024-05 or 2024-05-17")]
     Date(String),
+    /// An entity is not there.
+    #[error(
+        "no document has the entity `{0}`; give its name or identifier as the list has it, and \
+         index with `spoor index --entities LIST` first"
+    )]
+    NoEntity(String),
+    /// A class is not there.
+    #[error("no document has an entity of the class `{0}`; give it as the list has it")]
+    NoClass(String),
     /// A number cannot be read.
     #[error("`{0}` is no perplexity; write a number above 0")]
     Perplexity(String),

@@ -11,8 +11,9 @@ use tantivy::query::{
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::entry::{day, last_day};
+use super::named;
 use super::parse::{Node, QueryError};
-use super::schema::{DOCUMENT, Fields};
+use super::schema::{DOCUMENT, Fields, PARAGRAPH, SENTENCE};
 
 /// How much more a word in the title counts.
 const TITLE: f32 = 2.0;
@@ -32,6 +33,33 @@ pub struct Filters {
     pub to: Option<String>,
     /// With at most this perplexity.
     pub max_perplexity: Option<f64>,
+    /// With all of these entities, by name or identifier.
+    pub entities: Vec<String>,
+    /// With an entity of one of these classes.
+    pub classes: Vec<String>,
+}
+
+/// How near to an entity words have to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Within {
+    /// In the same sentence.
+    #[default]
+    Sentence,
+    /// In the same paragraph.
+    Paragraph,
+    /// In the same document.
+    Document,
+}
+
+impl Within {
+    /// The kind of entries that are searched.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Sentence => SENTENCE,
+            Self::Paragraph => PARAGRAPH,
+            Self::Document => DOCUMENT,
+        }
+    }
 }
 
 /// A search.
@@ -47,6 +75,17 @@ pub struct Request {
     pub limit: usize,
     /// Whether documents are counted by host, year, language and class.
     pub facets: bool,
+    /// Entities that are to occur with the words, by name or identifier.
+    pub with: Vec<String>,
+    /// How near.
+    pub within: Within,
+}
+
+impl Request {
+    /// Whether passages are searched, rather than documents.
+    pub(super) fn is_near(&self) -> bool {
+        !self.with.is_empty() && self.within != Within::Document
+    }
 }
 
 /// A word that is looked for, as the index has it.
@@ -78,15 +117,47 @@ pub(super) struct Parsed {
 ///
 /// [`QueryError`].
 pub(super) fn parse(request: &Request, fields: &Fields) -> Result<Parsed, QueryError> {
+    parse_within(request, fields, request.is_near())
+}
+
+/// The same; with `near` for passages where the request asks for what is near, also without an
+/// entity.
+///
+/// # Errors
+///
+/// [`QueryError`].
+pub(super) fn parse_within(
+    request: &Request,
+    fields: &Fields,
+    near: bool,
+) -> Result<Parsed, QueryError> {
     let node = Node::parse(&request.query)?;
+    let kind = if near {
+        request.within.kind()
+    } else {
+        DOCUMENT
+    };
+    let said = (kind != DOCUMENT).then_some(fields.said);
+    if said.is_some() && node.as_ref().is_some_and(Node::names_fields) {
+        return Err(QueryError::Whole {
+            query: request.query.clone(),
+            why: "words near an entity are in one sentence or paragraph; leave out title: and \
+                text:, or add --within document"
+                .to_owned(),
+        });
+    }
     let mut wanted = Vec::new();
     let mut parts: Vec<(Occur, Box<dyn Query>)> = Vec::new();
     let is_ranked = node.is_some();
     if let Some(node) = node {
         node.wanted(&mut wanted);
-        parts.push((Occur::Must, node.query(fields)));
+        parts.push((Occur::Must, node.query(fields, said)));
     }
-    let documents = term(fields.kind, DOCUMENT);
+    for name in &request.with {
+        let entity = term(fields.entity_key, &named::key(name));
+        parts.push((Occur::Must, Box::new(ConstScoreQuery::new(entity, 0.0))));
+    }
+    let documents = term(fields.kind, kind);
     parts.push((Occur::Must, Box::new(ConstScoreQuery::new(documents, 0.0))));
     for filter in request.filters.queries(fields)? {
         parts.push((Occur::Must, Box::new(ConstScoreQuery::new(filter, 0.0))));
@@ -117,12 +188,16 @@ impl Filters {
             (fields.domain, &hosts),
             (fields.language, &self.languages),
             (fields.bucket, &self.buckets),
+            (fields.class, &self.classes),
         ] {
             let any = values.iter().map(|value| term(field, value.trim()));
             let any: Vec<_> = any.collect();
             if !any.is_empty() {
                 queries.push(Box::new(BooleanQuery::union(any)) as Box<dyn Query>);
             }
+        }
+        for name in &self.entities {
+            queries.push(term(fields.entity_key, &named::key(name)));
         }
         let bound = |date: &Option<String>, day: fn(&str) -> Option<u64>| match date.as_deref() {
             None => Ok(Bound::Unbounded),
@@ -152,10 +227,20 @@ impl Filters {
 }
 
 impl Node {
-    fn query(&self, fields: &Fields) -> Box<dyn Query> {
+    /// Whether it asks for words in the title, or in the text alone.
+    fn names_fields(&self) -> bool {
+        match self {
+            Self::Any(nodes) => nodes.iter().any(Self::names_fields),
+            Self::All(nodes) => nodes.iter().any(|(_, node)| node.names_fields()),
+            Self::Words { title, .. } => title.is_some(),
+        }
+    }
+
+    /// The query for documents, or for passages with what is `said` in them.
+    fn query(&self, fields: &Fields, said: Option<Field>) -> Box<dyn Query> {
         match self {
             Self::Any(nodes) => {
-                let any = nodes.iter().map(|node| node.query(fields)).collect();
+                let any = nodes.iter().map(|node| node.query(fields, said)).collect();
                 Box::new(BooleanQuery::union(any))
             }
             Self::All(nodes) => {
@@ -165,7 +250,7 @@ impl Node {
                     } else {
                         Occur::MustNot
                     };
-                    (occur, node.query(fields))
+                    (occur, node.query(fields, said))
                 });
                 Box::new(BooleanQuery::new(all.collect()))
             }
@@ -175,6 +260,9 @@ impl Node {
                 is_prefix,
             } => {
                 let of = |field| leaf(field, words, *is_prefix);
+                if let Some(said) = said {
+                    return of(said);
+                }
                 let titles = || Box::new(BoostQuery::new(of(fields.title), TITLE));
                 match title {
                     Some(true) => of(fields.title),

@@ -10,7 +10,7 @@ use super::words;
 
 /// Raised with every change of the fields or of what is kept; an index of another version
 /// is made again.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What an entry of the index is of.
 pub(super) const DOCUMENT: &str = "document";
@@ -19,10 +19,15 @@ pub(super) const IMAGE: &str = "image";
 /// Where the archive has the page of a document.
 pub(super) const CAPTURE: &str = "capture";
 
+/// A sentence with entities.
+pub(super) const SENTENCE: &str = "sentence";
+/// A paragraph with entities.
+pub(super) const PARAGRAPH: &str = "paragraph";
+
 /// The fields.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields {
-    /// One of the three above.
+    /// One of those above.
     pub kind: Field,
     pub text: Field,
     pub title: Field,
@@ -42,6 +47,18 @@ pub(super) struct Fields {
     pub key: Field,
     /// The hash of a page's address: of its images.
     pub page: Field,
+    /// The words of a passage.
+    pub said: Field,
+    /// Names of entities.
+    pub entity: Field,
+    /// The same and their identifiers, as they are looked up.
+    pub entity_key: Field,
+    /// Classes of entities.
+    pub class: Field,
+    /// A class and an entity of it.
+    pub pair: Field,
+    /// The `key` of a passage's document.
+    pub parent: Field,
     /// Everything else that is shown, as JSON.
     pub about: Field,
 }
@@ -53,8 +70,9 @@ pub(super) fn schema() -> (Schema, Fields) {
         .set_tokenizer(words::NAME)
         .set_index_option(IndexRecordOption::WithFreqsAndPositions);
     let words = TextOptions::default()
-        .set_indexing_options(indexing)
+        .set_indexing_options(indexing.clone())
         .set_stored();
+    let said = TextOptions::default().set_indexing_options(indexing);
     let counted = STRING | FAST;
     let fields = Fields {
         kind: schema.add_text_field("kind", STRING),
@@ -64,13 +82,19 @@ pub(super) fn schema() -> (Schema, Fields) {
         host: schema.add_text_field("host", counted.clone()),
         domain: schema.add_text_field("domain", STRING),
         language: schema.add_text_field("language", counted.clone()),
-        bucket: schema.add_text_field("bucket", counted),
+        bucket: schema.add_text_field("bucket", counted.clone()),
         date: schema.add_u64_field("date", FAST),
         year: schema.add_u64_field("year", FAST),
         perplexity: schema.add_f64_field("perplexity", FAST),
         file: schema.add_text_field("file", STRING),
         key: schema.add_u64_field("key", INDEXED),
         page: schema.add_u64_field("page", INDEXED),
+        said: schema.add_text_field("said", said),
+        entity: schema.add_text_field("entity", counted.clone()),
+        entity_key: schema.add_text_field("entity_key", STRING),
+        class: schema.add_text_field("class", counted.clone()),
+        pair: schema.add_text_field("pair", counted),
+        parent: schema.add_u64_field("parent", INDEXED | FAST),
         about: schema.add_text_field("about", STORED),
     };
     (schema.build(), fields)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,18 @@ pub(super) struct State {
     pub images: Row,
     /// How far the log was read for places in the archive.
     pub captures: Row,
+    /// The entities that are found in the documents.
+    #[serde(default)]
+    pub entities: Option<Listed>,
+}
+
+/// A list of entities.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listed {
+    /// The file of the list or of its index.
+    pub path: PathBuf,
+    /// What tells its index from another one.
+    pub print: u64,
 }
 
 /// A place in a table of several files.

@@ -31,6 +31,15 @@ pub fn text(found: &Found, request: &Request, style: Style) -> String {
     } else {
         format!("match {}", sanitize::shown(query))
     };
+    let near = request
+        .with
+        .iter()
+        .map(|name| sanitize::shown(name).into_owned());
+    let near: Vec<String> = near.collect();
+    let what = match near.is_empty() {
+        true => what,
+        false => format!("{what} with {}", near.join(" and ")),
+    };
     let head = format!("{matching} of {documents} documents {what}");
     let mut out = wrapped(&head, "", style.width);
     if found.total > found.hits.len() as u64 && !found.hits.is_empty() {

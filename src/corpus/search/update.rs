@@ -1,6 +1,8 @@
 //! Indexing what was added, and forgetting what is gone.
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,8 +14,10 @@ use tantivy::{Index, IndexSettings, IndexWriter, TantivyDocument, TantivyError, 
 use super::entry::{self, Read};
 use super::read::{Item, Lines, Packing, Position};
 use super::schema::{Fields, schema};
-use super::state::{Compared, Known, State};
+use super::state::{Compared, Known, Listed, State};
 use super::{FOLDER, Home, SearchError, rows, words};
+use crate::corpus::build::Entitled;
+use crate::corpus::entities::{self, Finder, Lists};
 use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
 use crate::outputs::{self, DOCUMENTS};
@@ -50,6 +54,8 @@ pub struct Indexer {
     writer: IndexWriter,
     fields: Fields,
     state: State,
+    /// Finds the entities of a list.
+    entitled: Option<Entitled>,
     /// Whether entries were added or removed since the last commit.
     is_changed: bool,
     committed: Instant,
@@ -111,6 +117,7 @@ impl Indexer {
             writer,
             fields,
             state: State::default(),
+            entitled: None,
             is_changed: false,
             committed: Instant::now(),
         };
@@ -123,6 +130,42 @@ impl Indexer {
             }
         }
         Ok(indexer)
+    }
+
+    /// From now on finds the entities of a list, or of an index of one, in the documents. If
+    /// it is another one than before, all are read again. Returns the lines of the list that
+    /// are no entities.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Entities`] names the file.
+    pub fn name(&mut self, list: &Path) -> Result<Vec<String>, SearchError> {
+        let path = std::path::absolute(list).unwrap_or_else(|_| list.to_owned());
+        let mut lists = Lists::default();
+        let index = entities::Index::of_file(&path, &mut lists)?;
+        let print = index.print();
+        let before = self.state.entities.as_ref().map(|listed| listed.print);
+        if before != Some(print) {
+            self.clear(self.state.generation)?;
+        }
+        let listed = Some(Listed { path, print });
+        self.is_changed |= self.state.entities != listed;
+        self.state.entities = listed;
+        self.entitled = Some(Entitled::usual(Finder::new(Arc::new(index), true)));
+        Ok(lists.told)
+    }
+
+    /// No longer finds the entities of a list. The documents are read again.
+    ///
+    /// # Errors
+    ///
+    /// [`SearchError::Index`].
+    pub fn name_none(&mut self) -> Result<(), SearchError> {
+        self.entitled = None;
+        if self.state.entities.take().is_some() {
+            self.clear(self.state.generation)?;
+        }
+        Ok(())
     }
 
     /// Indexes all that is there and not indexed yet, until `stop` is set; then the rest is
@@ -138,6 +181,11 @@ impl Indexer {
         if was_removed {
             self.clear(generation)?;
             updated.reread += 1;
+        }
+        if self.entitled.is_none()
+            && let Some(listed) = self.state.entities.clone()
+        {
+            self.name(&listed.path)?;
         }
         let files = self.files()?;
         self.forget(&files, &mut updated)?;
@@ -289,8 +337,13 @@ impl Indexer {
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, &read.url));
         }
-        let entry = read.entry(place, &self.fields, self.home.boundaries.as_ref());
-        self.put(entry)
+        let mentions = match &self.entitled {
+            Some(finder) => read.entities_of(finder),
+            None => read.own_entities(),
+        };
+        let boundaries = self.home.boundaries.as_ref();
+        let entries = read.entries(place, &self.fields, boundaries, &mentions);
+        entries.into_iter().try_for_each(|entry| self.put(entry))
     }
 
     fn put(&mut self, entry: TantivyDocument) -> Result<(), SearchError> {
@@ -322,7 +375,9 @@ impl Indexer {
         self.writer
             .delete_all_documents()
             .map_err(self.home.failed())?;
+        let entities = self.state.entities.take();
         self.state = State::new(generation);
+        self.state.entities = entities;
         self.is_changed = true;
         Ok(())
     }

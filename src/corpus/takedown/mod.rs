@@ -41,6 +41,7 @@ use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::DumpError;
 use crate::crawl::frontier::store::StoreError;
+use crate::crawl::saved::{self, SaveError};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
@@ -88,6 +89,11 @@ pub enum TakedownError {
     /// A corpus that was built from the job cannot be written again.
     #[error(transparent)]
     Corpus(#[from] Box<BuildError>),
+    /// The job's checkpoint elsewhere still has what was taken down.
+    #[error(
+        "taken down here, but not in the job's checkpoint: {0}; run this again when that is possible"
+    )]
+    Saved(#[from] SaveError),
     /// A file or folder failed.
     #[error("{0}; free space or correct the permissions, then run this again")]
     Io(#[from] IoError),
@@ -287,6 +293,8 @@ impl Work<'_> {
             checkpoint::renew_backups(&self.folder, &self.frontier, self.now)?;
             (self.watch)("checkpoints")?;
         }
+        let session = saved::renew(self.config, &self.frontier)?;
+        (self.watch)("saved")?;
         receipt.done = Some(timestamp(self.now));
         let name = self.receipt_name();
         self.write(&name, &to_json(&receipt))?;
@@ -294,6 +302,9 @@ impl Work<'_> {
         let unfinished = self.folder.join(checkpoint::UNFINISHED);
         beneath::remove_file(&self.folder, checkpoint::UNFINISHED)
             .map_err(IoError::at(&unfinished, "removing"))?;
+        if let Some(session) = session {
+            session.end()?;
+        }
         Ok((receipt, self.folder.join(name)))
     }
 

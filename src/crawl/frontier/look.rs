@@ -255,6 +255,11 @@ impl Frontier {
         self.ledger.store().snapshot()
     }
 
+    /// How often it was committed, over all runs.
+    pub fn commits(&self) -> u64 {
+        self.ledger.meta().commits
+    }
+
     /// Size of the store on disk, in bytes.
     ///
     /// # Errors

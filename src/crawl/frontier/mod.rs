@@ -48,7 +48,7 @@
 //! | `added`, `outcome` | what is added, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
-//! | `transaction`, `clock_skew`, `ledger` | one atomic change, and what alone commits it |
+//! | `transaction`, `clock_skew`, `restored`, `ledger` | one atomic change, and what alone commits it |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
 //! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
@@ -92,6 +92,7 @@ mod record;
 mod recrawl;
 mod rejudge;
 mod requeue;
+mod restored;
 mod retries;
 mod schedule;
 mod seen;
@@ -111,7 +112,7 @@ pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSetting
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;
-pub use ledger::check_format;
+pub use ledger::{Mark, check_format};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};
 pub use parts::Frontier;
 pub use policy::{Policy, Recrawl};
@@ -119,6 +120,7 @@ pub use ratings::clues::Example;
 pub use ratings::{Rating, Rescored};
 pub use record::{Counts, GroupRecord, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rejudge::Rescoped;
+pub use restored::note_restored;
 pub use schedule::{HostStates, HostTurn};
 pub use seen::Questions;
 pub use takedown::TakenDown;

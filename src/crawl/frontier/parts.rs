@@ -18,7 +18,7 @@ use super::retries::Retries;
 use super::schedule::{Head, Host, Schedule, Slot};
 use super::store::{Store, StoreError};
 use super::transaction::Prepared;
-use super::{clock_skew, codec};
+use super::{clock_skew, codec, restored};
 use crate::address::{HostKey, PageUrl};
 use crate::web::scope::Scope;
 
@@ -58,6 +58,8 @@ pub(super) struct Process {
     pub opened: u64,
     /// The same, if the last process did not close the store.
     pub unclean_since: Option<u64>,
+    /// When the store was restored from a checkpoint elsewhere, if it was.
+    pub restored: Option<u64>,
     /// The last time that it was told.
     pub latest: u64,
 }
@@ -83,6 +85,7 @@ impl Frontier {
         rejudge::begin_where_changed(meta, &scope);
         let clean = meta.clean;
         policy.apply_control(&mut meta.sample);
+        let restored = restored::when(ledger.store().path());
         let mut frontier = Self {
             ledger,
             visits: Visits::new(policy.recrawl.clone()),
@@ -98,6 +101,7 @@ impl Frontier {
             process: Process {
                 opened: now,
                 unclean_since: (!clean).then_some(now),
+                restored,
                 latest: now,
             },
         };
@@ -224,6 +228,10 @@ impl Frontier {
         if let Some(opened) = self.process.unclean_since {
             let delay = self.policy.delay(&record);
             record.due = record.due.max(opened.saturating_add(delay));
+        }
+        if let Some(restored) = self.process.restored {
+            let delay = self.policy.delay(&record).max(self.policy.max_delay);
+            record.due = record.due.max(restored.saturating_add(delay));
         }
         let slot = self.schedule.insert(host.clone(), record);
         self.join_groups(slot, self.process.opened)?;

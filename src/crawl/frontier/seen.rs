@@ -183,6 +183,10 @@ impl Store for Seen {
         self.store.flush()
     }
 
+    fn flush_promise(&mut self) -> Result<(), StoreError> {
+        self.store.flush_promise()
+    }
+
     fn size(&self) -> Result<u64, StoreError> {
         self.store.size()
     }

@@ -443,7 +443,7 @@ fn digest(blocks: &[String]) -> u64 {
     for block in blocks {
         letters.clear();
         if block.is_ascii() {
-            letters.extend(block.bytes().filter(u8::is_ascii_alphabetic));
+            push_letters(block.as_bytes(), &mut letters);
         } else {
             for part in block.split(|c: char| !c.is_alphabetic()) {
                 letters.extend_from_slice(part.as_bytes());
@@ -455,6 +455,21 @@ fn digest(blocks: &[String]) -> u64 {
     // The digest is stored, so the hash must not change between versions of this crate.
     let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or_default());
     u64::from_be_bytes(first)
+}
+
+/// Adds the ASCII letters of a text. Each byte is written where the next letter belongs,
+/// and stays there if it is one: without a branch for each byte, which no processor could
+/// foresee.
+fn push_letters(text: &[u8], letters: &mut Vec<u8>) {
+    letters.resize(text.len(), 0);
+    let mut count = 0;
+    for byte in text {
+        if let Some(next) = letters.get_mut(count) {
+            *next = *byte;
+        }
+        count += usize::from(byte.is_ascii_alphabetic());
+    }
+    letters.truncate(count);
 }
 
 /// Keeps each address once, at its first position, with the better of its entries.

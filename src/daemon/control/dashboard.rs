@@ -335,7 +335,9 @@ impl ControlHandle {
     /// [`ControlError::Ended`], also if it has not begun.
     pub async fn metrics(&self) -> Result<String, ControlError> {
         let metrics = self.0.metrics.get().ok_or(ControlError::Ended)?;
-        let levels = self.steer(|run| levels(run)).await?;
+        let mut levels = self.steer(|run| levels(run)).await?;
+        let checkpoint = self.checkpoint_standing();
+        levels.checkpoint = checkpoint.map(|standing| (standing.age(now()), standing.bytes));
         metrics.render(&levels).map_err(|_| ControlError::Ended)
     }
 
@@ -410,5 +412,6 @@ fn levels(run: &Steering<'_>) -> Levels {
         on_topic: shares
             .filter_map(|(chosen, share)| Some((chosen, share?)))
             .collect(),
+        checkpoint: None,
     }
 }

@@ -62,6 +62,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
+use crate::crawl::saved::Standing;
 use crate::daemon::explain::{self, ExplainContext, Explanation, HostReport};
 use crate::fs::{atomic, beneath};
 use crate::metrics::Metrics;
@@ -211,6 +212,9 @@ pub enum SeedResult {
 #[derive(Clone)]
 pub struct ControlHandle(Arc<Inner>);
 
+/// Reads how far the checkpoint of a running crawl is.
+pub type ReadStanding = Box<dyn Fn() -> Standing + Send + Sync>;
+
 struct Inner {
     asker: Asker,
     stopper: Stopper,
@@ -230,6 +234,8 @@ struct Inner {
     metrics: OnceLock<Metrics>,
     /// Set once the model is loaded.
     ratings: OnceLock<RatingReloader>,
+    /// Set once the job is open, if it keeps a checkpoint elsewhere.
+    checkpoint: OnceLock<ReadStanding>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
     life: Life,
@@ -256,6 +262,7 @@ impl ControlHandle {
             rules: std::sync::Mutex::default(),
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
+            checkpoint: OnceLock::new(),
             decoding: Mutex::new(()),
             life: Life::new(),
             file: OnceLock::new(),
@@ -302,6 +309,16 @@ impl ControlHandle {
     pub fn set_ratings(&self, ratings: RatingReloader) {
         // There is one crawl per handle, which sets them once.
         self.0.ratings.set(ratings).ok();
+    }
+
+    /// Shows how far the checkpoint outside of the job's folder is.
+    pub fn set_checkpoint(&self, standing: ReadStanding) {
+        self.0.checkpoint.set(standing).ok();
+    }
+
+    /// How far it is, if there is one.
+    fn checkpoint_standing(&self) -> Option<Standing> {
+        self.0.checkpoint.get().map(|read| read())
     }
 
     /// Explains an address.

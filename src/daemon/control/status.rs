@@ -11,6 +11,7 @@ use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::frontier::{Counts, Frontier};
 use crate::crawl::pipeline::Steering;
+use crate::crawl::saved::Standing;
 use crate::outputs::Row;
 use crate::page::{Bucket, TaskKind};
 
@@ -103,6 +104,9 @@ pub struct Status {
     /// The disk of the job's folder, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
+    /// The checkpoint outside of the job's folder, if the job keeps one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointNow>,
     /// The memory of the process, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
@@ -182,6 +186,34 @@ pub struct Disk {
     pub free: u64,
     /// Bytes in total.
     pub size: u64,
+}
+
+/// The checkpoint outside of the job's folder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckpointNow {
+    /// Where it is.
+    pub store: String,
+    /// Its age in seconds; if there is none yet, the time since this run began.
+    pub age_seconds: f64,
+    /// How many were made in this run.
+    pub count: u64,
+    /// Bytes that this run has sent.
+    pub bytes: u64,
+    /// Why the last attempt failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl From<Standing> for CheckpointNow {
+    fn from(standing: Standing) -> Self {
+        Self {
+            age_seconds: standing.age(now()).as_secs_f64(),
+            store: standing.store,
+            count: standing.count,
+            bytes: standing.bytes,
+            error: standing.error,
+        }
+    }
 }
 
 /// Memory of the process in bytes.
@@ -299,6 +331,7 @@ impl ControlHandle {
         status.toward = toward(status, config);
         status.disk = disk(&self.0.folder);
         status.memory = memory();
+        status.checkpoint = self.checkpoint_standing().map(CheckpointNow::from);
     }
 
     /// The parts of the status that only the run itself knows.

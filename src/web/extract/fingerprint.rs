@@ -4,8 +4,7 @@
 //! Das Sarma (2007) use it for the web. A shingle never crosses a block, so the same
 //! blocks in another order have the same simhash.
 
-use std::collections::HashSet;
-
+use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page::{BlockPrint, Prints};
@@ -24,7 +23,7 @@ pub(super) fn fingerprints(tokens: &Tokens) -> (Prints, Vec<u32>) {
     let mut simhash = Simhash::default();
     let mut counts = Vec::with_capacity(tokens.blocks().len());
     let mut prints = Vec::new();
-    let mut seen = HashSet::new();
+    let mut seen = FxHashSet::default();
     for block in tokens.blocks() {
         let count = u32::try_from(block.len()).unwrap_or(u32::MAX);
         counts.push(count);

@@ -22,7 +22,7 @@ use super::super::document::Document;
 use super::super::ordered::ordered;
 use super::super::plan::{Copies, Keep, Level};
 use super::super::source::Sources;
-use super::super::steps::Measured;
+use super::super::steps::{Measured, synonyms_of};
 use super::super::store::{Store, frame};
 use super::super::work::Workplace;
 use super::all::{Texts, Units};
@@ -110,12 +110,7 @@ pub(super) fn decider(
 fn alike(step: &Copies) -> Result<Alike, BuildError> {
     let mut alike = Alike::new(step.ignore_numbers);
     if let Some(path) = &step.synonyms {
-        let list = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
-        let list = String::from_utf8(list).map_err(|_| BuildError::Source {
-            path: path.clone(),
-            why: "not a text in UTF-8; write words that mean the same in a line".to_owned(),
-        })?;
-        alike.add_synonyms(&list);
+        alike.add_synonyms(&synonyms_of(path)?);
     }
     Ok(alike)
 }

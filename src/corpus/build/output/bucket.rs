@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as ConfigKey};
 use object_store::path::{Path as Key, PathPart};
 use object_store::{
-    Attribute, AttributeValue, Attributes, ClientConfigKey as ClientKey, GetOptions, ObjectStore,
-    ObjectStoreExt, PutMultipartOptions, PutOptions, RetryConfig, WriteMultipart,
+    Attribute, AttributeValue, Attributes, GetOptions, ObjectStore, ObjectStoreExt,
+    PutMultipartOptions, PutOptions, WriteMultipart,
 };
 use xxhash_rust::xxh3::Xxh3;
 
 use super::super::{BuildError, MARK};
 use super::Sent;
 use crate::fs::{IoError, files_beneath};
+use crate::objects::bucket;
 use crate::progress::Step as Progress;
 
 /// The object that says that a sending has begun and not ended.
@@ -34,10 +34,6 @@ const DIGEST: &str = "spoor-digest";
 const PART: usize = if cfg!(test) { 5_000 } else { 8 << 20 };
 /// Parts that are under way at once.
 const PARTS: usize = 4;
-/// How long one request may take.
-const PATIENCE: &str = "300 seconds";
-/// How long a request that fails is repeated.
-const RETRIES: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Makes the store at `to`, as `s3://BUCKET/PATH`, have the files of a corpus.
 ///
@@ -52,42 +48,13 @@ pub(in crate::corpus::build) fn send(folder: &Path, to: &str) -> Result<Sent, Bu
                 .enable_all()
                 .build()
                 .map_err(IoError::at(folder, "sending"))?;
-            let (store, key) = open(to)?;
+            let connected = bucket::connect(to);
+            let (store, key) = connected.map_err(|error| failed(to, "opening", &error))?;
             runtime.block_on(Sending { store, key, to }.run(folder))
         });
         sending.join()
     });
     sent.unwrap_or(Err(BuildError::Defect))
-}
-
-/// The store of an address, with what the environment says of it.
-fn open(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), BuildError> {
-    // Another part of the program may have chosen it already.
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
-    let failed = |error| failed(to, "opening", &error);
-    let path = to
-        .strip_prefix("s3://")
-        .and_then(|rest| rest.split_once('/'));
-    let key = Key::parse(path.map_or("", |(_, path)| path));
-    let key = key.map_err(|error| failed(error.into()))?;
-    let is_set = |name: &str| std::env::var_os(name).is_some();
-    let mut builder = AmazonS3Builder::from_env().with_url(to);
-    if !is_set("AWS_TIMEOUT") {
-        builder = builder.with_config(ConfigKey::Client(ClientKey::Timeout), PATIENCE);
-    }
-    let keys = [ConfigKey::S3Endpoint, ConfigKey::Endpoint];
-    let endpoint = keys.iter().find_map(|key| builder.get_config_value(key));
-    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
-        builder = builder.with_allow_http(true);
-    }
-    let retry = RetryConfig {
-        retry_timeout: RETRIES,
-        ..RetryConfig::default()
-    };
-    let store = builder.with_retry(retry).build().map_err(failed)?;
-    Ok((Arc::new(store), key))
 }
 
 fn failed(to: &str, what: &'static str, error: &object_store::Error) -> BuildError {

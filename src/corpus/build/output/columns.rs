@@ -107,10 +107,13 @@ pub(in crate::corpus::build) fn terms(map: &Map<String, serde_json::Value>) -> O
     Some(terms).filter(|terms| *terms != Terms::default())
 }
 
-/// The columns, in order. `measures` are the names of what rules of quality measured.
-pub(in crate::corpus::build) fn columns(measures: &[String]) -> Vec<Column> {
+/// The columns, in order. `measures` are the names of what rules of quality measured, `layers`
+/// those of the columns that steps add.
+pub(in crate::corpus::build) fn columns(measures: &[String], layers: &[String]) -> Vec<Column> {
     let mut all = of_text();
     all.extend(of_steps());
+    let of_layers = of_layers().into_iter();
+    all.extend(of_layers.filter(|column| layers.iter().any(|name| *name == column.name)));
     for name in measures {
         let key = format!("quality_{name}");
         let about = format!("What the rule `{name}` measured.");
@@ -335,6 +338,49 @@ fn of_steps() -> Vec<Column> {
     ]
 }
 
+/// What steps add.
+fn of_layers() -> Vec<Column> {
+    use Kind::{Text, Texts, Wholes};
+    let texts = |name, about, read: fn(&Document) -> &Vec<String>| {
+        Column::new(name, Texts, about, move |d| Value::Texts(read(d).clone()))
+    };
+    vec![
+        texts(
+            "tokens",
+            "Tokens of `text` that the step `grammar` left.",
+            |d| &d.tokens,
+        ),
+        Column::new(
+            "token_offsets",
+            Wholes,
+            "Where these stand in `text`, two numbers each: from and to, in characters.",
+            |d| Value::Wholes(d.token_offsets.clone()),
+        ),
+        texts("stems", "Their stems, by Snowball.", |d| &d.stems),
+        texts(
+            "lemmas",
+            "Their lemmas; where none is known, the words in lower case.",
+            |d| &d.lemmas,
+        ),
+        texts(
+            "synonyms",
+            "The words that stand for those of the same meaning.",
+            |d| &d.synonyms,
+        ),
+        texts("tags", "Their parts of speech.", |d| &d.tags),
+        Column::new(
+            "entities",
+            Text,
+            "Entities in title and text: JSON, a list of objects as `spoor entities find` writes \
+             them.",
+            |d| text(d.entities.as_deref()),
+        ),
+        texts("entity_names", "Names of these entities, each once.", |d| {
+            &d.entity_names
+        }),
+    ]
+}
+
 /// Where it lies.
 fn of_place() -> Vec<Column> {
     use Kind::{Number, Text, Whole};
@@ -388,7 +434,7 @@ mod tests {
             terms: Some(terms),
             ..Document::default()
         };
-        let columns = columns(&["words".to_owned()]);
+        let columns = columns(&["words".to_owned()], &["stems".to_owned()]);
         let line = line(&columns, &document);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value.as_object().unwrap().len(), columns.len());
@@ -403,7 +449,8 @@ mod tests {
     #[test]
     fn every_field_is_a_column() {
         let fields = serde_json::to_value(Document::default()).unwrap();
-        let columns = columns(&[]);
+        let layers: Vec<String> = of_layers().iter().map(|c| c.name.to_string()).collect();
+        let columns = columns(&[], &layers);
         let names: std::collections::BTreeSet<&str> = columns.iter().map(|c| &*c.name).collect();
         assert_eq!(names.len(), columns.len());
         for field in fields.as_object().unwrap().keys() {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::BuildError;
 use super::document::{Document, folded, paragraphs};
 use super::ordered::ordered;
-use super::plan::{Compression, Format, Output};
+use super::plan::{Compression, Format, Layer, Output};
 pub(super) use bucket::send;
 pub(super) use columns::{Column, columns, of_line, terms};
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub(super) fn write<T: Send>(
     Ok(count)
 }
 
-fn of_table(error: ExportError) -> BuildError {
+pub(super) fn of_table(error: ExportError) -> BuildError {
     match error {
         ExportError::Io(error) => error.into(),
         _ => BuildError::NoParquet,
@@ -154,6 +154,9 @@ pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
     Ok(files)
 }
 
+/// What stands behind a token of the vertical, in this order.
+const VERTICAL: [Layer; 4] = [Layer::Lemmas, Layer::Stems, Layer::Synonyms, Layer::Tags];
+
 /// A document in a format.
 fn text(format: Format, columns: &[Column], document: &Document) -> String {
     match format {
@@ -165,7 +168,11 @@ fn text(format: Format, columns: &[Column], document: &Document) -> String {
             let cells = [&document.url, title, &document.text].map(cell);
             format!("{}\n", cells.join("\t"))
         }
-        Format::Vertical => vertical::document(document),
+        Format::Vertical => {
+            let named = |layer: &Layer| columns.iter().any(|column| column.name == layer.name());
+            let layers: Vec<Layer> = VERTICAL.into_iter().filter(named).collect();
+            vertical::document(document, &layers)
+        }
         Format::Text => format!("{}\n", cell(&document.text)),
         Format::Sentences => {
             let mut lines = String::new();

@@ -3,16 +3,18 @@
 
 use std::fmt::Write;
 
+use rustc_hash::FxHashMap;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::super::document::{Document, folded, paragraphs};
+use super::super::plan::Layer;
 use crate::sanitize;
 
 /// The longest token in characters: longer runs of digits or signs are no words.
 const LONGEST: usize = 100;
 
 /// A document.
-pub(super) fn document(document: &Document) -> String {
+pub(super) fn document(document: &Document, layers: &[Layer]) -> String {
     let mut out = String::with_capacity(document.text.len() * 2);
     out.push_str("<doc");
     let attributes = [
@@ -31,11 +33,12 @@ pub(super) fn document(document: &Document) -> String {
         }
     }
     out.push_str(">\n");
+    let attributes = Attributes::of(document, layers);
     for paragraph in paragraphs(&document.text) {
         out.push_str("<p>\n");
         for sentence in paragraph.unicode_sentences() {
             out.push_str("<s>\n");
-            tokens(sentence, &mut out);
+            tokens(sentence, &attributes, &mut out);
             out.push_str("</s>\n");
         }
         out.push_str("</p>\n");
@@ -44,7 +47,63 @@ pub(super) fn document(document: &Document) -> String {
     out
 }
 
-fn tokens(sentence: &str, out: &mut String) {
+/// What is known of the tokens besides.
+struct Attributes<'d> {
+    text: &'d str,
+    /// By the byte at which a token begins, its number.
+    numbers: FxHashMap<usize, usize>,
+    layers: Vec<(Layer, &'d [String])>,
+}
+
+impl<'d> Attributes<'d> {
+    fn of(document: &'d Document, layers: &[Layer]) -> Self {
+        let layers: Vec<(Layer, &[String])> = layers
+            .iter()
+            .map(|layer| (*layer, of_layer(document, *layer).as_slice()))
+            .collect();
+        let mut numbers = FxHashMap::default();
+        if !layers.is_empty() {
+            let starts = document.token_offsets.iter().step_by(2);
+            let mut starts = starts.enumerate().peekable();
+            for (character, (byte, _)) in document.text.char_indices().enumerate() {
+                while let Some((number, _)) = starts.next_if(|(_, at)| **at <= character as u64) {
+                    numbers.insert(byte, number);
+                }
+            }
+        }
+        Self {
+            text: &document.text,
+            numbers,
+            layers,
+        }
+    }
+
+    /// Adds the attributes of a token. One that was left out is its own stem, and has no tag.
+    fn add(&self, token: &str, out: &mut String) {
+        let byte = (token.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        let number = self.numbers.get(&byte);
+        for (layer, values) in &self.layers {
+            out.push('\t');
+            match number.and_then(|number| values.get(*number)) {
+                Some(value) => out.push_str(&escaped(value, false)),
+                None if *layer == Layer::Tags => out.push('-'),
+                None => out.push_str(&escaped(&token.to_lowercase(), false)),
+            }
+        }
+    }
+}
+
+/// A column of tokens.
+pub(super) fn of_layer(document: &Document, layer: Layer) -> &Vec<String> {
+    match layer {
+        Layer::Stems => &document.stems,
+        Layer::Lemmas => &document.lemmas,
+        Layer::Synonyms => &document.synonyms,
+        Layer::Tags => &document.tags,
+    }
+}
+
+fn tokens(sentence: &str, attributes: &Attributes<'_>, out: &mut String) {
     let mut glued = false;
     for token in sentence.split_word_bounds() {
         if token.trim().is_empty() {
@@ -59,6 +118,7 @@ fn tokens(sentence: &str, out: &mut String) {
             out.push_str("<g/>\n");
         }
         out.push_str(&escaped(token, false));
+        attributes.add(token, out);
         out.push('\n');
         glued = true;
     }
@@ -97,6 +157,30 @@ mod tests {
         let expected = "<doc id=\"1\" url=\"http://a.test/?a&amp;b\" title=\"&quot;A&quot; &lt;lamp&gt;\">\n\
             <p>\n<s>\nIt's\n3\n&lt;\n5\n<g/>\n.\n</s>\n<s>\nLit\n</s>\n<s>\nnow\n<g/>\n.\n</s>\n</p>\n\
             <p>\n<s>\nPi\n&amp;\n<g/>\nc\n</s>\n</p>\n</doc>\n";
-        assert_eq!(document(&found), expected);
+        assert_eq!(document(&found, &[]), expected);
+    }
+
+    #[test]
+    fn attributes_follow_the_word() {
+        let found = Document {
+            text: "Ä <b> Lamps burn.".to_owned(),
+            tokens: ["Ä", "Lamps", "burn"].map(str::to_owned).to_vec(),
+            token_offsets: vec![0, 1, 6, 11, 12, 16],
+            lemmas: ["ä", "lamp&", "burn"].map(str::to_owned).to_vec(),
+            tags: ["X", "NOUN", "VERB"].map(str::to_owned).to_vec(),
+            ..Document::default()
+        };
+        let rows = document(&found, &[Layer::Lemmas, Layer::Tags]);
+        let rows: Vec<&str> = rows.lines().filter(|row| row.contains('\t')).collect();
+        let expected = [
+            "Ä\tä\tX",
+            "&lt;\t&lt;\t-",
+            "b\tb\t-",
+            "&gt;\t&gt;\t-",
+            "Lamps\tlamp&amp;\tNOUN",
+            "burn\tburn\tVERB",
+            ".\t.\t-",
+        ];
+        assert_eq!(rows, expected);
     }
 }

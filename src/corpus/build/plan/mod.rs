@@ -2,6 +2,7 @@
 //! `read` reads and checks one.
 
 mod copies;
+mod grammar;
 mod read;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::page::Extractor;
 use serde::{Deserialize, Serialize};
 
 pub use self::copies::{Copies, Keep, Level, Measure, Window};
+pub use self::grammar::{Entities, Grammar, Layer, Left};
 
 /// Why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -167,9 +169,22 @@ pub enum Step {
     Mask(Mask),
     /// With the fields that rules find.
     Rules(ByRules),
+    /// With tokens and their stems, lemmas and tags.
+    Grammar(Grammar),
+    /// With the entities of a list.
+    Entities(Entities),
 }
 
 impl Step {
+    /// Whether it changes texts, so that places in them are no longer right.
+    fn changes_texts(&self) -> bool {
+        match self {
+            Self::Mask(step) => !step.mark,
+            Self::Copies(step) => step.level.is_part(),
+            _ => false,
+        }
+    }
+
     /// Its kind, as in a plan.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -181,6 +196,8 @@ impl Step {
             Self::Copies(_) => "copies",
             Self::Mask(_) => "mask",
             Self::Rules(_) => "rules",
+            Self::Grammar(_) => "grammar",
+            Self::Entities(_) => "entities",
         }
     }
 }

@@ -96,6 +96,12 @@ impl Plan {
                     let all = step.against.iter_mut().chain(&mut step.synonyms);
                     all.for_each(|path| *path = folder.join(&path));
                 }
+                Step::Grammar(step) => {
+                    step.files().for_each(|path| *path = folder.join(&path));
+                }
+                Step::Entities(step) if !step.list.as_os_str().is_empty() => {
+                    step.files().for_each(|path| *path = folder.join(&path));
+                }
                 _ => {}
             }
         }
@@ -144,6 +150,7 @@ impl Plan {
         }
         let mut bucketed = 0;
         let mut ruled = 0;
+        let mut once = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             let key = format!("[[step]] {} ({})", number + 1, step.kind());
             let step = match step {
@@ -164,19 +171,48 @@ impl Plan {
                     ruled += 1;
                     check_rules(step, ruled)
                 }
+                Step::Grammar(step) => step.check(),
+                Step::Entities(step) => step.check(),
                 Step::Mask(step) if step.what.is_empty() => {
                     Err("`what` is empty; name mail, phone or ip".to_owned())
                 }
                 _ => Ok(()),
             };
             step.map_err(|why| (key, why))?;
+            self.check_places(number, &mut once)?;
         }
         Ok(())
+    }
+
+    /// A step that notes places in texts is there once, and no text changes behind it.
+    fn check_places(
+        &self,
+        number: usize,
+        once: &mut Vec<&'static str>,
+    ) -> Result<(), (String, String)> {
+        let Some(step @ (Step::Grammar(_) | Step::Entities(_))) = self.steps.get(number) else {
+            return Ok(());
+        };
+        let kind = step.kind();
+        let wrong = |why: String| Err((format!("[[step]] {} ({kind})", number + 1), why));
+        if once.contains(&kind) {
+            return wrong("there is another step of this kind; a document has one".to_owned());
+        }
+        once.push(kind);
+        let mut behind = self.steps.iter().skip(number + 1);
+        match behind.find(|step| step.changes_texts()) {
+            None => Ok(()),
+            Some(later) => wrong(format!(
+                "it notes places in texts, and `{}` changes these; put it behind that step",
+                later.kind()
+            )),
+        }
     }
 }
 
 fn step(mut table: toml::Table) -> Result<Step, String> {
-    let kinds = "extract, consent, language, quality, perplexity, copies, mask or rules";
+    let kinds = "extract, consent, language, quality, perplexity, copies, mask, rules, grammar or \
+        entities";
     let kind = match table.remove("kind") {
         Some(toml::Value::String(kind)) => kind,
         Some(_) => return Err(format!("`kind` is not a text; give {kinds}")),
@@ -194,6 +230,8 @@ fn step(mut table: toml::Table) -> Result<Step, String> {
         "copies" => Step::Copies(of(&kind, table)?),
         "mask" => Step::Mask(of(&kind, table)?),
         "rules" => Step::Rules(of(&kind, table)?),
+        "grammar" => Step::Grammar(of(&kind, table)?),
+        "entities" => Step::Entities(of(&kind, table)?),
         other => return Err(format!("`kind` is `{other}`; give {kinds}")),
     })
 }

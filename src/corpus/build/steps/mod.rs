@@ -2,6 +2,8 @@
 
 mod c4;
 mod consent;
+mod entities;
+pub(in crate::corpus) mod grammar;
 mod language;
 mod mask;
 pub(super) mod measures;
@@ -13,6 +15,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::grammar::synonyms_of;
 use self::perplexity::Meter;
 pub(super) use self::quality::measures_of;
 pub(super) use self::rules::{note as note_rules, of_plan as rules_of};
@@ -145,5 +148,7 @@ pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
         Step::Perplexity(step) => Some(Box::new(Meter::load(step)?)),
         Step::Rules(step) => Some(Box::new(step.clone())),
         Step::Mask(step) => Some(Box::new(mask::Masks::of(step))),
+        Step::Grammar(step) => Some(Box::new(grammar::Analysis::of(step)?)),
+        Step::Entities(step) => Some(Box::new(entities::Names::of(step)?)),
     })
 }

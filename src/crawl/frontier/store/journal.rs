@@ -27,7 +27,7 @@ pub(super) type Numbered = (u64, Vec<Write>);
 const NAMES: [&str; 2] = ["journal", "journal.2"];
 /// Bytes of a frame before its digest, and before its writes.
 const NUMBERED: usize = 4 + 8;
-const HEAD: usize = NUMBERED + 8;
+pub(super) const HEAD: usize = NUMBERED + 8;
 /// From which length on, in bytes, a file ends with the next flush, and without one. Opening
 /// reads at most about twice as much.
 const LONG: u64 = if cfg!(test) { 1_000 } else { 4 << 20 };
@@ -184,7 +184,7 @@ impl Journal {
 }
 
 /// A write as postcard writes it, which takes each byte by itself and several times as long.
-pub(super) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+pub(in crate::crawl) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     push_bytes(to, key);
     to.push(u8::from(value.is_some()));
     if let Some(value) = value {
@@ -204,7 +204,7 @@ fn push_bytes(frame: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Fills in the head of a frame.
-fn seal(frame: &mut [u8], number: u64) {
+pub(super) fn seal(frame: &mut [u8], number: u64) {
     let length = u32::try_from(frame.len().saturating_sub(HEAD)).unwrap_or(u32::MAX);
     let digest = digest(number, frame.get(HEAD..).unwrap_or_default());
     let head = [
@@ -223,21 +223,59 @@ fn digest(number: u64, writes: &[u8]) -> u64 {
 
 /// The batch of the first frame, and what comes behind it; `None` if it is not whole.
 fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (sum, rest) = rest.split_first_chunk()?;
-    let (mut writes, after) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    let number = u64::from_le_bytes(*number);
-    if digest(number, writes) != u64::from_le_bytes(*sum) {
-        return None;
-    }
+    let (number, mut writes, after) = open_frame(bytes)?;
     let mut batch = Vec::new();
     while !writes.is_empty() {
-        let (write, left) = postcard::take_from_bytes(writes).ok()?;
-        batch.push(write);
+        let ((key, value), left) = take_write(writes)?;
+        batch.push((key.to_vec(), value.map(<[u8]>::to_vec)));
         writes = left;
     }
     Some(((number, batch), after))
+}
+
+/// The number and the writes of the first frame, and what comes behind it; `None` if it is
+/// not whole.
+pub(super) fn open_frame(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (sum, rest) = rest.split_first_chunk()?;
+    let (writes, after) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let number = u64::from_le_bytes(*number);
+    let is_whole = digest(number, writes) == u64::from_le_bytes(*sum);
+    is_whole.then_some((number, writes, after))
+}
+
+/// A key, and its value or `None` where it is removed, in place.
+pub type WriteRef<'w> = (&'w [u8], Option<&'w [u8]>);
+
+/// The first of some writes of [`push_write`], and what comes behind it. postcard would take
+/// each byte by itself.
+pub(in crate::crawl) fn take_write(bytes: &[u8]) -> Option<(WriteRef<'_>, &[u8])> {
+    let (key, rest) = take_bytes(bytes)?;
+    match rest.split_first()? {
+        (0, rest) => Some(((key, None), rest)),
+        (1, rest) => {
+            let (value, rest) = take_bytes(rest)?;
+            Some(((key, Some(value)), rest))
+        }
+        _ => None,
+    }
+}
+
+fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (mut length, mut shift, mut rest) = (0_usize, 0, bytes);
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        length |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return rest.split_at_checked(length);
+        }
+        shift += 7;
+        if shift > 35 {
+            return None;
+        }
+    }
 }
 
 #[cfg(test)]

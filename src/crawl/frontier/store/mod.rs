@@ -6,6 +6,7 @@
 //! knows nothing of URLs, hosts or queues. Only the frontier and the backends in this
 //! folder use a store crate.
 
+pub mod changes;
 mod fjall;
 mod gather;
 mod guard;
@@ -143,6 +144,14 @@ pub trait Store: Readable {
     /// # Errors
     /// [`StoreError::Io`] where the backend fails.
     fn flush(&mut self) -> Result<(), StoreError>;
+
+    /// The same after a promise to a host, which is urgent to whoever keeps a copy elsewhere.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where the backend fails.
+    fn flush_promise(&mut self) -> Result<(), StoreError> {
+        self.flush()
+    }
 
     /// Bytes on disk.
     ///

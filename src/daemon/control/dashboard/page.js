@@ -248,6 +248,10 @@ function show(status) {
   const health = [];
   if (status.memory) health.push(["memory", `${bytes(status.memory.resident)}, at most ${bytes(status.memory.peak)}`]);
   if (status.disk) health.push(["disk free", `${bytes(status.disk.free)} of ${bytes(status.disk.size)}`]);
+  if (status.checkpoint) {
+    const { age_seconds: age, error } = status.checkpoint;
+    health.push(["checkpoint elsewhere", error ? `${duration(age)} old: ${error}` : `${duration(age)} old`]);
+  }
   health.push(["version of spoor", status.version]);
   pairs($("health"), health);
   const sorted = Object.entries(status.errors).sort(([, a], [, b]) => b - a);

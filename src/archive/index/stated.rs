@@ -1,0 +1,231 @@
+//! The lines of a file whose members state their lengths, as spoor writes them: the heads of
+//! the records are read, and what stands between them is passed over. It takes a tenth of
+//! reading the file.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::lines::{answered, begun};
+use crate::archive::cdxj::Line;
+use crate::archive::digest::http_head_end;
+use crate::archive::gap::Place;
+use crate::archive::gzip::{Inflater, stated_length};
+use crate::archive::head::{self, Formats, Parsed};
+use crate::archive::http::Response;
+use crate::fs::IoError;
+
+/// The bytes of a member that are read for its heads, and the bytes of heads that they
+/// become at most.
+const READ: usize = 8 << 10;
+const HEADS: usize = 32 << 10;
+
+/// Calls `each` with the lines of a file, which they call `name`. Returns whether all are
+/// there; if not, the file has to be read whole: a member does not state its length, or its
+/// heads are too long.
+///
+/// # Errors
+///
+/// [`IoError`] if the file cannot be read, or the error of `each`.
+pub(super) fn each_stated(
+    path: &Path,
+    name: &str,
+    mut each: impl FnMut(Line) -> Result<(), IoError>,
+) -> Result<bool, IoError> {
+    let mut file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let end = file.metadata().map_err(IoError::at(path, "reading"))?.len();
+    let mut heads = Heads::new(path);
+    let mut offset = 0;
+    while offset < end {
+        let begin = heads.read(&mut file, offset);
+        begin.map_err(IoError::at(path, "reading"))?;
+        let Some(length) = heads.member(end - offset) else {
+            return Ok(false);
+        };
+        match heads.line(name) {
+            Found::Line(mut line) => {
+                line.place = Some(Place {
+                    offset,
+                    length,
+                    inside: None,
+                });
+                each(*line)?;
+            }
+            Found::Nothing => {}
+            Found::Unclear => return Ok(false),
+        }
+        offset += length;
+    }
+    Ok(offset == end)
+}
+
+/// What the heads of a member say.
+enum Found {
+    Line(Box<Line>),
+    /// No index has such a record.
+    Nothing,
+    /// The heads are damaged, or longer than what was read.
+    Unclear,
+}
+
+/// The beginning of a member.
+struct Heads {
+    file: Arc<Path>,
+    inflater: Inflater,
+    raw: Vec<u8>,
+    /// The end of the member's header in `raw`.
+    header: usize,
+    plain: Vec<u8>,
+}
+
+impl Heads {
+    fn new(path: &Path) -> Self {
+        Self {
+            file: path.into(),
+            inflater: Inflater::default(),
+            raw: Vec::with_capacity(READ),
+            header: 0,
+            plain: vec![0; HEADS],
+        }
+    }
+
+    fn read(&mut self, file: &mut File, offset: u64) -> std::io::Result<()> {
+        self.raw.clear();
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(READ as u64).read_to_end(&mut self.raw)?;
+        Ok(())
+    }
+
+    /// The length of the member, if it states one that the rest of the file has room for.
+    fn member(&mut self, left: u64) -> Option<u64> {
+        let (length, header) = stated_length(&self.raw)?;
+        self.header = header;
+        (length <= left).then_some(length)
+    }
+
+    fn line(&mut self, name: &str) -> Found {
+        let data = self.raw.get(self.header..).unwrap_or_default();
+        self.inflater.begin();
+        let Ok(step) = self.inflater.step(data, &mut self.plain) else {
+            return Found::Unclear;
+        };
+        let plain = self.plain.get(..step.written).unwrap_or_default();
+        let Parsed::Head(head, length) = head::parse(plain, Formats::default()) else {
+            return Found::Unclear;
+        };
+        let record = head.at(self.file.clone(), 0, None);
+        let Some(mut line) = begun(&record, name) else {
+            return Found::Nothing;
+        };
+        if record.is_http() {
+            let block = plain.get(length..).unwrap_or_default();
+            if http_head_end(block).is_none() {
+                return Found::Unclear;
+            }
+            if let Ok(head) = Response::head(block) {
+                answered(&mut line, &record, &head);
+            }
+        }
+        Found::Line(Box::new(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::index::each_line;
+    use crate::archive::reader::ReadError;
+    use crate::archive::writer::{Compression, Packed, beginning};
+    use crate::page::Wire;
+
+    fn packed(n: usize, head: &str, body: &[u8]) -> Packed {
+        let wire = Wire {
+            asked: 1_767_323_045_678,
+            ip: None,
+            protocol: "http/1.1",
+            status: 200,
+            request: b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            response: format!("HTTP/1.1 200 OK\r\n{head}\r\n").into_bytes(),
+            body: body.to_vec().into(),
+            truncated: false,
+            codings: Vec::new(),
+            is_compressed: n % 2 == 1,
+            cap: 1 << 20,
+        };
+        Packed::of(&format!("http://a.test/{n}"), &wire, &Compression::Gzip)
+    }
+
+    fn archive() -> Vec<u8> {
+        let mut all = beginning(
+            "a.warc.gz",
+            0,
+            &[("software", "spoor".to_owned())],
+            &Compression::Gzip,
+        );
+        let noise: Vec<u8> = (0_u32..90_000)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        for (n, body) in [&b""[..], b"short", &noise, &[b'x'; 70_000]]
+            .into_iter()
+            .enumerate()
+        {
+            let packed = packed(n, "Content-Type: text/html\r\n", body);
+            all.extend(packed.members(None, &[("via", "http://a.test/".to_owned())]));
+            all.extend(packed.members(Some(&packed.original()), &[]));
+        }
+        all
+    }
+
+    fn whole(path: &Path) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let file = File::open(path).unwrap();
+        let add = |line| {
+            lines.push(line);
+            Ok::<_, ReadError>(())
+        };
+        each_line(file, path, "a", |_| {}, add).unwrap();
+        lines
+    }
+
+    fn stated(path: &Path) -> Option<Vec<Line>> {
+        let mut lines = Vec::new();
+        let add = |line| {
+            lines.push(line);
+            Ok(())
+        };
+        each_stated(path, "a", add).unwrap().then_some(lines)
+    }
+
+    #[test]
+    fn heads_give_the_lines_that_reading_gives() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.warc.gz");
+        let all = archive();
+        std::fs::write(&path, &all).unwrap();
+        let lines = stated(&path).unwrap();
+        assert_eq!(lines.len(), 8);
+        assert_eq!(lines, whole(&path));
+
+        // A cut file, and one that goes on with a member that states no length.
+        std::fs::write(&path, &all[..all.len() - 1]).unwrap();
+        assert_eq!(stated(&path), None);
+        let foreign = [
+            &all[..],
+            b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0",
+        ]
+        .concat();
+        std::fs::write(&path, foreign).unwrap();
+        assert_eq!(stated(&path), None);
+    }
+
+    #[test]
+    fn heads_that_are_too_long_need_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.warc.gz");
+        let long = format!("X-Long: {}\r\n", "y".repeat(HEADS));
+        std::fs::write(&path, packed(0, &long, b"body").members(None, &[])).unwrap();
+        assert_eq!(stated(&path), None);
+        assert_eq!(whole(&path).len(), 1);
+    }
+}

@@ -1,0 +1,180 @@
+//! `spoor checkpoint list|check|save|restore`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::json;
+use spoor::clock::now;
+use spoor::config::Config;
+use spoor::crawl::checkpoint::{self, OpenJob};
+use spoor::crawl::saved::{self, Found, SaveError, TakeOver};
+use spoor::daemon::maintenance::MaintenanceError;
+
+use super::print_json;
+
+/// Show, check, make or restore the checkpoint that a job keeps in checkpoint.store.
+#[derive(Debug, Args)]
+pub struct Checkpoint {
+    #[command(subcommand)]
+    what: Work,
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// The operation.
+#[derive(Debug, Subcommand)]
+enum Work {
+    /// Show what is in the checkpoint, and whose it is.
+    List {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Read all of the checkpoint but the images, and report damage.
+    Check {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Make a checkpoint of a job that is not running.
+    Save {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// Write all of it anew, also where the checkpoint is ahead of the job's folder.
+        #[arg(long)]
+        whole: bool,
+    },
+    /// Restore the job's folder from the checkpoint, without starting a crawl.
+    Restore {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// Move a folder of the job that is here aside.
+        #[arg(long)]
+        replace: bool,
+        /// Do not wait for signs of the process whose checkpoint it is: you know that it is
+        /// gone.
+        #[arg(long)]
+        take_over: bool,
+    },
+}
+
+impl Checkpoint {
+    pub fn run(self) -> Result<()> {
+        let json = self.json;
+        match self.what {
+            Work::List { job } => show(&saved::look(&Config::load(&job)?)?, json),
+            Work::Check { job } => {
+                let found = saved::check(&Config::load(&job)?)?;
+                show(&found, json)?;
+                if !json {
+                    println!("no damage");
+                }
+                Ok(())
+            }
+            Work::Save { job, whole } => {
+                let config = Config::load(&job)?;
+                save(&config, whole)?;
+                show(&saved::look(&config)?, json)
+            }
+            Work::Restore {
+                job,
+                replace,
+                take_over,
+            } => restore(&Config::load(&job)?, replace, take_over, json),
+        }
+    }
+}
+
+fn say(text: &str) {
+    eprintln!("spoor: {text}");
+}
+
+fn save(config: &Config, whole: bool) -> Result<()> {
+    let frontier = config.job_folder().join("frontier");
+    if !frontier.exists() {
+        return Err(MaintenanceError::Missing(frontier).into());
+    }
+    let session = saved::prepare(config, TakeOver::IfDead, &mut say)?;
+    let session = session.ok_or(SaveError::NoStore)?;
+    let OpenJob {
+        frontier,
+        lock: _lock,
+        ..
+    } = checkpoint::open(config, now())?;
+    if !whole {
+        session.check(frontier.commits())?;
+    }
+    session.save_all(&frontier, whole)?;
+    Ok(frontier.close()?)
+}
+
+fn restore(config: &Config, replace: bool, take_over: bool, json: bool) -> Result<()> {
+    let found = saved::look(config)?;
+    if found.saved.is_none() {
+        return Err(SaveError::Nothing(found.store).into());
+    }
+    let folder = config.job_folder();
+    let mut aside = None;
+    if folder.join("frontier").exists() && !replace {
+        return Err(SaveError::Present(folder).into());
+    }
+    if replace {
+        aside = saved::set_aside(config)?;
+    }
+    let take_over = if take_over {
+        TakeOver::AtOnce
+    } else {
+        TakeOver::IfDead
+    };
+    let session = match saved::prepare(config, take_over, &mut say) {
+        Ok(session) => session.ok_or(SaveError::NoStore)?,
+        Err(error) => {
+            if let Some(aside) = &aside {
+                saved::put_back(config, aside)?;
+            }
+            return Err(error.into());
+        }
+    };
+    session.end()?;
+    if json {
+        return print_json(&json!({"restored": found, "aside": aside}));
+    }
+    println!(
+        "restored {}: {} pages, {} images, as of {}",
+        folder.display(),
+        found.documents,
+        found.images,
+        found.saved.unwrap_or_default()
+    );
+    if let Some(aside) = aside {
+        println!("the folder that was here is now {}", aside.display());
+    }
+    Ok(())
+}
+
+fn show(found: &Found, json: bool) -> Result<()> {
+    if json {
+        return print_json(found);
+    }
+    let [base, changes, outputs] = found.bytes.map(|bytes| bytes as f64 / 1e6);
+    let [bases, change, parts] = found.objects;
+    println!("{}", found.store);
+    match &found.saved {
+        Some(saved) => println!(
+            "saved {saved}: {} pages, {} images, commit {}",
+            found.documents, found.images, found.commits
+        ),
+        None => println!("nothing is saved yet"),
+    }
+    println!(
+        "by {}{}",
+        found.owner,
+        if found.ended { ", which has ended" } else { "" }
+    );
+    println!(
+        "frontier {base:.1} MB in {bases} objects, changes since {changes:.1} MB in {change}, \
+         outputs {outputs:.1} MB in {parts}{}",
+        if found.outputs { "" } else { " (not kept)" }
+    );
+    Ok(())
+}

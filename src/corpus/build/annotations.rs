@@ -1,0 +1,297 @@
+//! The entities of documents in a file: a line of JSON or a row for each mention.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+
+use super::document::Document;
+use super::over::{Over, over};
+use super::steps::grammar::Taggers;
+use super::{BuildError, output};
+use crate::corpus::entities::{Field, Finder, Index, Mention, Text};
+use crate::corpus::export::columns::{Kind, Value, some, text, whole};
+use crate::corpus::export::table::Table;
+use crate::fs::{IoError, atomic};
+use crate::sanitize;
+
+/// A mention of an entity in a document.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Annotation<'a> {
+    /// The `id` of the document, where it has one.
+    document: Option<&'a str>,
+    /// The address of the document.
+    url: &'a str,
+    #[serde(flatten)]
+    mention: &'a Mention,
+}
+
+/// The JSON Schema (draft 2020-12) of a line that `spoor entities find` writes.
+pub fn annotation_schema() -> serde_json::Value {
+    let generator = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = generator
+        .into_generator()
+        .into_root_schema_for::<Annotation<'_>>();
+    schema.insert("$id".to_owned(), "urn:spoor:schema:annotation:1".into());
+    schema.into()
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Annotated {
+    /// The documents, and what was no document.
+    pub over: Over,
+    /// Mentions.
+    pub mentions: u64,
+    /// Documents with one.
+    pub with: u64,
+}
+
+/// Finds entities in documents.
+pub struct Entitled {
+    pub(super) finder: Finder,
+    /// Where a match has to be a noun, what knows nouns.
+    pub(super) taggers: Option<Taggers>,
+}
+
+impl Entitled {
+    /// By an index. With `nouns` a match has to be one, in languages with a tagger: those given
+    /// by language, and those that are built in.
+    ///
+    /// # Errors
+    ///
+    /// A tagger cannot be read.
+    pub fn new(
+        finder: Finder,
+        nouns: bool,
+        taggers: &BTreeMap<String, PathBuf>,
+    ) -> Result<Self, BuildError> {
+        let taggers = nouns.then(|| Taggers::load(taggers)).transpose()?;
+        Ok(Self { finder, taggers })
+    }
+
+    /// By an index and with the taggers that are built in.
+    pub fn usual(finder: Finder) -> Self {
+        let taggers = Some(Taggers::default());
+        Self { finder, taggers }
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        self.finder.index()
+    }
+
+    /// The entities of a document as it is stored.
+    pub(super) fn mentions(&self, document: &Document) -> Vec<Mention> {
+        self.find(
+            document.title.as_deref(),
+            &document.text,
+            document.language.as_deref(),
+        )
+    }
+
+    /// The entities of a title and a text.
+    pub fn find(&self, title: Option<&str>, text: &str, language: Option<&str>) -> Vec<Mention> {
+        let known = self.taggers.as_ref().zip(language);
+        let known = known.filter(|(taggers, language)| taggers.know(language));
+        let nouns = |sentence: &str| {
+            let (taggers, language) = known?;
+            taggers.nouns(language, sentence)
+        };
+        self.finder.find(Text {
+            title,
+            text,
+            language,
+            nouns: known.is_some().then_some(&nouns),
+        })
+    }
+}
+
+/// Finds the entities of documents, and writes them to a file, whole or not at all; by its
+/// ending `.jsonl`, also `.gz` or `.zst`, or `.parquet`. Without one to standard output.
+///
+/// # Errors
+///
+/// [`BuildError`] names the file.
+pub fn annotate(
+    finder: &Entitled,
+    documents: &[PathBuf],
+    to: Option<&Path>,
+) -> Result<Annotated, BuildError> {
+    let Some(path) = to else {
+        let out = std::io::stdout().lock();
+        return write(
+            finder,
+            documents,
+            Path::new("standard output"),
+            &mut Out::Plain(Box::new(out)),
+        );
+    };
+    let name = path.to_string_lossy().to_lowercase();
+    if name.ends_with(".parquet") {
+        return parquet(finder, documents, path);
+    }
+    if !name
+        .trim_end_matches(".gz")
+        .trim_end_matches(".zst")
+        .ends_with(".jsonl")
+    {
+        return Err(BuildError::Source {
+            path: path.to_owned(),
+            why: "has no known ending; give .jsonl, .jsonl.gz, .jsonl.zst or .parquet".to_owned(),
+        });
+    }
+    let mut done = Err(BuildError::Defect);
+    let written = atomic::write(path, |file| {
+        let file: Box<dyn Write> = Box::new(file);
+        let mut out = if name.ends_with(".gz") {
+            Out::Gzip(GzEncoder::new(file, flate2::Compression::default()))
+        } else if name.ends_with(".zst") {
+            Out::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)
+        } else {
+            Out::Plain(file)
+        };
+        done = write(finder, documents, path, &mut out);
+        match done {
+            Ok(_) => out.finish(),
+            // What was written so far is thrown away.
+            Err(_) => Err(std::io::ErrorKind::Interrupted.into()),
+        }
+    });
+    let done = done?;
+    written.map_err(IoError::at(path, "writing"))?;
+    Ok(done)
+}
+
+enum Out<'f> {
+    Plain(Box<dyn Write + 'f>),
+    Gzip(GzEncoder<Box<dyn Write + 'f>>),
+    Zstd(zstd::Encoder<'static, Box<dyn Write + 'f>>),
+}
+
+impl Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Plain(out) => out.write_all(bytes),
+            Self::Gzip(out) => out.write_all(bytes),
+            Self::Zstd(out) => out.write_all(bytes),
+        }
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(mut out) => out.flush(),
+            Self::Gzip(out) => out.finish().map(drop),
+            Self::Zstd(out) => out.finish().map(drop),
+        }
+    }
+}
+
+/// The lines of a document, and how many there are.
+fn lines(finder: &Entitled, document: &Document) -> (u64, String) {
+    let mut lines = String::new();
+    let all = finder.mentions(document);
+    for mention in &all {
+        let line = Annotation {
+            document: Some(document.id.as_str()).filter(|id| !id.is_empty()),
+            url: &document.url,
+            mention,
+        };
+        // Texts and numbers always serialise.
+        let line = serde_json::to_string(&line).unwrap_or_default();
+        lines.push_str(&sanitize::json(&line));
+        lines.push('\n');
+    }
+    (all.len() as u64, lines)
+}
+
+fn write(
+    finder: &Entitled,
+    documents: &[PathBuf],
+    path: &Path,
+    out: &mut Out<'_>,
+) -> Result<Annotated, BuildError> {
+    let mut annotated = Annotated::default();
+    let work = |document: &Document| lines(finder, document);
+    annotated.over = over(documents, work, |(count, lines)| {
+        annotated.mentions += count;
+        annotated.with += u64::from(count > 0);
+        let written = out.write(lines.as_bytes());
+        Ok(written.map_err(IoError::at(path, "writing"))?)
+    })?;
+    Ok(annotated)
+}
+
+/// The columns of a table of mentions.
+const COLUMNS: [(&str, Kind); 12] = [
+    ("document", Kind::Text),
+    ("url", Kind::Text),
+    ("in", Kind::Text),
+    ("from", Kind::Whole),
+    ("to", Kind::Whole),
+    ("surface", Kind::Text),
+    ("entity", Kind::Text),
+    ("id", Kind::Text),
+    ("classes", Kind::Texts),
+    ("sentence", Kind::Whole),
+    ("paragraph", Kind::Whole),
+    ("pronoun", Kind::Flag),
+];
+
+fn row(document: &(String, String), mention: Mention) -> [Value; 12] {
+    let (id, url) = document;
+    let field = match mention.field {
+        Field::Title => "title",
+        Field::Text => "text",
+    };
+    [
+        text(Some(id.as_str()).filter(|id| !id.is_empty())),
+        some(url),
+        some(field),
+        whole(mention.from),
+        whole(mention.to),
+        some(&mention.surface),
+        some(&mention.entity),
+        some(&mention.id),
+        Value::Texts(mention.classes),
+        whole(mention.sentence),
+        whole(mention.paragraph),
+        Value::Flag(Some(mention.pronoun)),
+    ]
+}
+
+/// One file of Parquet. It is made in a folder beside its place.
+fn parquet(finder: &Entitled, documents: &[PathBuf], path: &Path) -> Result<Annotated, BuildError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let columns = COLUMNS.iter().copied();
+    let mut table = Table::create(beside.clone(), u64::MAX, columns).map_err(output::of_table)?;
+    let mut annotated = Annotated::default();
+    let work = |document: &Document| {
+        let named = (document.id.clone(), document.url.clone());
+        (named, finder.mentions(document))
+    };
+    let done = over(documents, work, |(named, all)| {
+        annotated.mentions += all.len() as u64;
+        annotated.with += u64::from(!all.is_empty());
+        for mention in all {
+            let values = row(&named, mention).into_iter();
+            table.add(values, None).map_err(output::of_table)?;
+        }
+        Ok(())
+    });
+    let placed = done.and_then(|over| {
+        annotated.over = over;
+        if table.finish().map_err(output::of_table)? > 0 {
+            let made = beside.join("00000.parquet");
+            std::fs::rename(&made, path).map_err(IoError::at(path, "writing"))?;
+        }
+        Ok(annotated)
+    });
+    std::fs::remove_dir_all(&beside).map_err(IoError::at(&beside, "removing"))?;
+    placed
+}

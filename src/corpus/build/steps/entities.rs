@@ -1,0 +1,57 @@
+//! The entities of a list in the title and text of a document.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::super::BuildError;
+use super::super::annotations::Entitled;
+use super::super::document::Document;
+use super::super::plan::Entities;
+use super::grammar::Taggers;
+use super::{Local, Trace, Value};
+use crate::corpus::entities::{Finder, Index, Lists};
+
+/// What the step does.
+pub(super) struct Names {
+    finder: Entitled,
+    least: u32,
+}
+
+impl Names {
+    pub(super) fn of(step: &Entities) -> Result<Self, BuildError> {
+        let mut lists = Lists::default();
+        let index = Index::of_file(&step.list, &mut lists)?;
+        for told in &lists.told {
+            tracing::warn!("left out: {told}");
+        }
+        Ok(Self {
+            finder: Entitled {
+                finder: Finder::new(Arc::new(index), step.pronouns).whole_names(step.whole_names),
+                taggers: step
+                    .nouns
+                    .then(|| Taggers::load(&step.taggers))
+                    .transpose()?,
+            },
+            least: step.least,
+        })
+    }
+}
+
+impl Local for Names {
+    fn apply(&self, document: &mut Document, trace: &mut Trace) {
+        let found = self.finder.mentions(document);
+        let mut known = FxHashSet::default();
+        let names = found.iter().map(|mention| &mention.entity);
+        let names = names.filter(|name| known.insert(name.as_str()));
+        document.entity_names = names.cloned().collect();
+        // Texts and numbers always serialise.
+        document.entities = serde_json::to_string(&found)
+            .ok()
+            .filter(|_| !found.is_empty());
+        let count = Value::Number(found.len() as f64);
+        let is_enough = found.len() >= self.least as usize;
+        let bound = || format!("at least {}", self.least);
+        trace.note("mentions", count, bound, is_enough);
+    }
+}

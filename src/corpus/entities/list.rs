@@ -1,0 +1,222 @@
+//! Lists of entities: text with tabs, or lines of JSON of Wikidata's dumps; also compressed by
+//! gzip or zstd.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::{Builder, Entity, EntityError, Gender, wikidata, written};
+use crate::fs::IoError;
+use crate::progress::Step;
+
+/// Bytes that are read before the cores parse them.
+const BATCH: u64 = if cfg!(test) { 300 } else { 8 << 20 };
+/// The longest line in bytes. Wikidata has some of a few megabytes.
+const LONGEST: u64 = 64 << 20;
+/// How many problems are told in words.
+const TOLD: usize = 20;
+
+/// What was read of lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Lines that are no entities.
+    pub bad: u64,
+    /// The first of these, with file and line.
+    pub told: Vec<String>,
+}
+
+impl Lists {
+    fn tell(&mut self, path: &Path, line: u64, why: &str) {
+        self.bad += 1;
+        if self.told.len() < TOLD {
+            self.told
+                .push(format!("{}, line {line}: {why}", path.display()));
+        }
+    }
+}
+
+/// Adds the entities of a file. Of Wikidata, the labels in these languages are taken, by their
+/// codes; in all if there is none.
+///
+/// # Errors
+///
+/// The file cannot be read, or has no entity. Lines that are none are told in `lists`.
+pub fn read(
+    path: &Path,
+    languages: &[String],
+    builder: &mut Builder,
+    lists: &mut Lists,
+) -> Result<(), EntityError> {
+    let failed = |error| IoError::at(path, "reading")(error);
+    let mut lines = open(path)?;
+    let total = path.metadata().map_err(failed)?.len();
+    let mut step = Step::begin("bytes of lists read", (!lines.is_packed).then_some(total));
+    let (mut first, mut added, mut bytes) = (1, 0, 0);
+    loop {
+        let batch = batch(&mut lines.from).map_err(failed)?;
+        if batch.is_empty() {
+            break;
+        }
+        bytes += batch.iter().map(|line| line.len() as u64).sum::<u64>();
+        for (number, parsed) in (first..).zip(parsed(&batch, languages)) {
+            match parsed {
+                Err(why) => lists.tell(path, number, &why),
+                Ok(None) => {}
+                // Whoever saves a table may have left the names of its columns.
+                Ok(Some(entity)) if number == 1 && entity.name.eq_ignore_ascii_case("name") => {}
+                Ok(Some(entity)) => {
+                    if builder.add(&entity)? {
+                        added += 1;
+                    } else {
+                        let why = format!("`{}` is there already", entity.id);
+                        lists.tell(path, number, &why);
+                    }
+                }
+            }
+        }
+        first += batch.len() as u64;
+        step.reach(bytes);
+    }
+    match added {
+        0 => Err(EntityError::Empty(path.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+struct Lines {
+    from: Box<dyn BufRead>,
+    is_packed: bool,
+}
+
+fn open(path: &Path) -> Result<Lines, EntityError> {
+    let failed = |error| IoError::at(path, "reading")(error);
+    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let begin = file.fill_buf().map_err(failed)?;
+    let (is_gzip, is_zstd) = (
+        begin.starts_with(&[0x1f, 0x8b]),
+        begin.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+    );
+    let from: Box<dyn BufRead> = if is_gzip {
+        Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(file)))
+    } else if is_zstd {
+        let decoder = zstd::Decoder::with_buffer(file).map_err(failed)?;
+        Box::new(BufReader::with_capacity(1 << 20, decoder))
+    } else {
+        Box::new(file)
+    };
+    Ok(Lines {
+        from,
+        is_packed: is_gzip || is_zstd,
+    })
+}
+
+/// Some lines; of a line that is too long, nothing.
+fn batch(from: &mut dyn BufRead) -> std::io::Result<Vec<Vec<u8>>> {
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    while bytes < BATCH {
+        let mut line = Vec::new();
+        let read = from.take(LONGEST).read_until(b'\n', &mut line)? as u64;
+        if read == 0 {
+            break;
+        }
+        if read == LONGEST && !line.ends_with(b"\n") {
+            from.skip_until(b'\n')?;
+            line = vec![0xff];
+        }
+        bytes += read;
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
+type Parsed = Result<Option<Entity>, String>;
+
+/// The entities of lines, by all cores.
+fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<Parsed> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = lines.chunks(lines.len().div_ceil(cores).max(1));
+    std::thread::scope(|scope| {
+        let all: Vec<_> = parts
+            .map(|part| {
+                let of_line = |line: &Vec<u8>| entity(line, languages);
+                scope.spawn(move || part.iter().map(of_line).collect::<Vec<Parsed>>())
+            })
+            .collect();
+        let all = all.into_iter().map(|part| part.join());
+        // Nothing there panics; if something did, its lines would count as empty.
+        all.flat_map(Result::unwrap_or_default).collect()
+    })
+}
+
+fn entity(line: &[u8], languages: &[String]) -> Parsed {
+    let Ok(line) = std::str::from_utf8(line) else {
+        return Err("is too long, or no text in UTF-8".to_owned());
+    };
+    let line = line
+        .trim_end_matches(['\n', '\r'])
+        .trim_start_matches('\u{feff}');
+    match line.trim_start().chars().next() {
+        None => Ok(None),
+        Some('{') => wikidata::entity(line, languages),
+        Some('[' | ']') if line.trim().len() == 1 => Ok(None),
+        Some(_) => row(line).map(Some),
+    }
+}
+
+/// The entity of a row: name, classes, popularity, aliases, gender, identifier.
+fn row(line: &str) -> Result<Entity, String> {
+    let mut cells = line.split('\t').map(str::trim);
+    let mut cell = || cells.next().unwrap_or_default();
+    let (name, classes, popularity, aliases) = (cell(), cell(), cell(), cell());
+    let (gender, id) = (cell(), cell());
+    if cells.next().is_some() {
+        return Err(
+            "has more than six columns; give name, classes, popularity, aliases, gender and \
+             identifier between tabs"
+                .to_owned(),
+        );
+    }
+    if name.is_empty() {
+        return Err("has no name in its first column".to_owned());
+    }
+    let is_head = name.eq_ignore_ascii_case("name") && popularity.parse::<u64>().is_err();
+    let popularity = match popularity {
+        "" => 0,
+        _ if is_head => 0,
+        number => number.parse().map_err(|_| {
+            format!("`{number}` in the third column is no popularity; give a whole number")
+        })?,
+    };
+    let gender = match Gender::of(gender) {
+        Some(gender) => gender,
+        None if is_head => Gender::None,
+        None => {
+            return Err(format!(
+                "`{gender}` in the fifth column is no gender; give female, male or nothing"
+            ));
+        }
+    };
+    let parts = |cell: &str| {
+        let parts = cell
+            .split(';')
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let name = written::alias(name);
+    Ok(Entity {
+        id: if id.is_empty() {
+            name.clone()
+        } else {
+            id.to_owned()
+        },
+        name,
+        classes: parts(classes),
+        popularity,
+        gender,
+        aliases: parts(aliases),
+    })
+}

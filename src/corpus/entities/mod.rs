@@ -1,0 +1,80 @@
+//! Entities: a list of names, classes, popularity and aliases, found in texts.
+//!
+//! ```text
+//! list (TSV, Wikidata) --list--> Entity --builder--> index file --index--> Index
+//! text --written--> characters as aliases are written --find--> Mention
+//! ```
+//!
+//! An alias is looked up as it is written, at the boundaries of words. Where several entities
+//! have it, the most popular one counts; where two matches overlap, the longer one. A pronoun
+//! means the last entity whose gender fits.
+//!
+//! The aliases are one transducer: they share beginnings and ends, so a million of them take
+//! about as many bytes as they have letters. It is made in one pass over the sorted aliases,
+//! and read as it lies in the file.
+//!
+//! Everything but reading and writing the two files is pure.
+
+mod builder;
+mod error;
+mod find;
+mod index;
+mod list;
+mod paragraph;
+mod pronouns;
+mod wikidata;
+mod written;
+
+#[cfg(test)]
+mod tests;
+
+pub use builder::{Builder, Counts};
+pub use error::EntityError;
+pub use find::{Field, Finder, Mention, Nouns, Text};
+pub use index::Index;
+pub use list::{Lists, read};
+pub use paragraph::{Passage, passages};
+
+use serde::{Deserialize, Serialize};
+
+/// Something with a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entity {
+    /// Its number in Wikidata; else its name.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it is: a country, a human.
+    pub classes: Vec<String>,
+    /// How well known it is; of several with the same alias the highest counts.
+    pub popularity: u64,
+    /// Which pronouns may mean it.
+    pub gender: Gender,
+    /// Other names.
+    pub aliases: Vec<String>,
+}
+
+/// Which pronouns may mean an entity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gender {
+    /// None.
+    #[default]
+    None,
+    /// She.
+    Female,
+    /// He.
+    Male,
+}
+
+impl Gender {
+    /// The gender of a word of a list.
+    fn of(word: &str) -> Option<Self> {
+        match word.to_lowercase().as_str() {
+            "" => Some(Self::None),
+            "f" | "female" => Some(Self::Female),
+            "m" | "male" => Some(Self::Male),
+            _ => None,
+        }
+    }
+}

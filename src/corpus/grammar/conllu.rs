@@ -1,0 +1,105 @@
+//! Sentences with parts of speech, in CoNLL-U as Universal Dependencies has them.
+
+use std::path::Path;
+
+use super::GrammarError;
+use crate::fs::IoError;
+
+/// Which tags are taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Column {
+    /// The fourth column: the 17 universal ones.
+    #[default]
+    Upos,
+    /// The fifth: those of the language, as Penn's or STTS.
+    Xpos,
+}
+
+/// The words of a sentence with their tags. Signs are left out, because taggers here see none.
+pub type Sentence = Vec<(String, String)>;
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// [`GrammarError`] names the file and the line.
+pub fn read(path: &Path, column: Column) -> Result<Vec<Sentence>, GrammarError> {
+    let text = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+    let text = String::from_utf8_lossy(&text);
+    let sentences = parse(&text, column).map_err(|(line, why)| GrammarError::Line {
+        path: path.to_owned(),
+        line,
+        why,
+    })?;
+    if sentences.is_empty() {
+        return Err(GrammarError::Empty(path.to_owned()));
+    }
+    Ok(sentences)
+}
+
+fn parse(text: &str, column: Column) -> Result<Vec<Sentence>, (usize, String)> {
+    let mut all: Vec<Sentence> = Vec::new();
+    let mut open = Sentence::new();
+    // A word of text that has several parts has the tag of its first part: the last part, and
+    // the text.
+    let mut range: Option<(u32, String)> = None;
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.trim().is_empty() {
+            if !open.is_empty() {
+                all.push(std::mem::take(&mut open));
+            }
+            range = None;
+            continue;
+        }
+        if text.starts_with('#') {
+            continue;
+        }
+        let cells: Vec<&str> = text.split('\t').collect();
+        let [id, form, _, upos, xpos, ..] = cells.as_slice() else {
+            let why = "has fewer than five columns; CoNLL-U has ten, between tabs";
+            return Err((line, why.to_owned()));
+        };
+        if let Some((_, last)) = id.split_once('-') {
+            range = last.parse().ok().map(|last| (last, (*form).to_owned()));
+            continue;
+        }
+        // Words that are not there, such as 8.1.
+        let Ok(id) = id.parse::<u32>() else { continue };
+        let tag = match column {
+            Column::Upos => upos,
+            Column::Xpos => xpos,
+        };
+        let form = match &mut range {
+            Some((last, whole)) if id <= *last => std::mem::take(whole),
+            _ => (*form).to_owned(),
+        };
+        if form.chars().any(char::is_alphanumeric) && !matches!(*tag, "_" | "") {
+            open.push((form, (*tag).to_owned()));
+        }
+    }
+    all.extend(Some(open).filter(|open| !open.is_empty()));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_tags_are_read() {
+        let text = "# text = Im Haus.\n1-2\tIm\t_\t_\t_\n1\tin\tin\tADP\tAPPR\n2\tdem\tder\tDET\tART\n\
+            3\tHaus\tHaus\tNOUN\tNN\n3.1\tx\tx\tVERB\tV\n4\t.\t.\tPUNCT\t$.\n\n\n1\tJa\tja\tINTJ\tITJ";
+        let of = |column| {
+            let all = parse(text, column).unwrap();
+            let flat = all.iter().map(|sentence| {
+                let words = sentence.iter().map(|(word, tag)| format!("{word}/{tag}"));
+                words.collect::<Vec<_>>().join(" ")
+            });
+            flat.collect::<Vec<_>>()
+        };
+        assert_eq!(of(Column::Upos), ["Im/ADP Haus/NOUN", "Ja/INTJ"]);
+        assert_eq!(of(Column::Xpos), ["Im/APPR Haus/NN", "Ja/ITJ"]);
+        let (line, why) = parse("1\tx\n", Column::Upos).unwrap_err();
+        assert_eq!((line, why.starts_with("has fewer")), (1, true));
+    }
+}

@@ -1,0 +1,119 @@
+//! Lists of words: lemmas that the user gives, and stopwords.
+
+use std::path::Path;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::GrammarError;
+use crate::fs::IoError;
+
+/// Words with their lemmas.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lemmas(FxHashMap<String, String>);
+
+fn read(path: &Path) -> Result<String, GrammarError> {
+    let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
+        let lines = valid.unwrap_or_default().split(|byte| *byte == b'\n');
+        GrammarError::Line {
+            path: path.to_owned(),
+            line: lines.count(),
+            why: "is no text in UTF-8; convert the file".to_owned(),
+        }
+    })
+}
+
+impl Lemmas {
+    /// Reads a list: a word and its lemma in each line, between them a tab.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`] names the file and the line.
+    pub fn read(path: &Path) -> Result<Self, GrammarError> {
+        let mut lemmas = FxHashMap::default();
+        for (line, text) in (1..).zip(read(path)?.lines()) {
+            if text.trim().is_empty() {
+                continue;
+            }
+            let pair = text.split_once('\t').map(|(w, l)| (w.trim(), l.trim()));
+            let Some((word, lemma)) = pair.filter(|(w, l)| !w.is_empty() && !l.is_empty()) else {
+                return Err(GrammarError::Line {
+                    path: path.to_owned(),
+                    line,
+                    why: "write a word, a tab and its lemma".to_owned(),
+                });
+            };
+            // The first lemma of a word counts.
+            lemmas
+                .entry(word.to_owned())
+                .or_insert_with(|| lemma.to_owned());
+        }
+        Ok(Self(lemmas))
+    }
+
+    /// The lemma of a word as it stands, else of the same in lower case.
+    pub fn of(&self, word: &str) -> Option<&str> {
+        let found = self.0.get(word);
+        let found = found.or_else(|| self.0.get(&word.to_lowercase()));
+        found.map(String::as_str)
+    }
+}
+
+/// Words that are left out, in lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stopwords(FxHashSet<String>);
+
+impl Stopwords {
+    /// Reads a list: a word in each line.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`] names the file.
+    pub fn read(path: &Path) -> Result<Self, GrammarError> {
+        Ok(Self::of(read(path)?.lines().map(str::trim)))
+    }
+
+    /// These words.
+    pub fn of<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        let words = words.filter(|word| !word.is_empty());
+        Self(words.map(str::to_lowercase).collect())
+    }
+
+    /// Whether a word is one of them. With an apostrophe, all its parts have to be: "don't".
+    pub fn has(&self, word: &str) -> bool {
+        let lower = word.to_lowercase();
+        let is_one = |part: &str| self.0.contains(part);
+        is_one(&lower)
+            || lower.contains(['\'', '\u{2019}']) && {
+                let mut parts = lower.split(['\'', '\u{2019}']);
+                parts.all(|part| part.is_empty() || is_one(part))
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list");
+        std::fs::write(&path, "went\tgo\nWent\tWent\n\nwent\tx\n").unwrap();
+        let lemmas = Lemmas::read(&path).unwrap();
+        assert_eq!(lemmas.of("WENT"), Some("go"));
+        assert_eq!(lemmas.of("Went"), Some("Went"));
+        assert_eq!(lemmas.of("gone"), None);
+        std::fs::write(&path, "a\tb\nc").unwrap();
+        let said = Lemmas::read(&path).unwrap_err().to_string();
+        assert!(said.contains("line 2: write a word"), "{said}");
+        std::fs::write(&path, b"a\tb\nc\t\xff").unwrap();
+        let said = Lemmas::read(&path).unwrap_err().to_string();
+        assert!(said.contains("line 2: is no text"), "{said}");
+        std::fs::write(&path, "The\ndon\n t \n\n").unwrap();
+        let words = Stopwords::read(&path).unwrap();
+        assert!(words.has("the") && words.has("Don\u{2019}t") && !words.has("lamp"));
+        assert!(!words.has("lamp's") && !words.has(""));
+    }
+}

@@ -1,0 +1,339 @@
+//! Parts of speech by an averaged perceptron (Collins 2002) over the features that Honnibal
+//! published for TextBlob: the word, its ending, its neighbours, and the tags before it.
+//!
+//! `model` is the file, `train` makes one. The built-in one is for English.
+
+mod model;
+mod train;
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::tokens::Token;
+use super::{GrammarError, is_noun};
+pub use train::{Accuracy, train};
+
+/// What stands before and behind a sentence.
+const BEGIN: &str = "<s>";
+const END: &str = "</s>";
+
+/// The tag of signs, which taggers do not see.
+pub const SIGN: &str = "PUNCT";
+/// The tag of words of which nothing is known.
+pub const UNKNOWN: &str = "X";
+
+/// The English model: see models/README.md.
+const ENGLISH: &[u8] = include_bytes!("../../../../models/tagger/en.tagger");
+
+static BUILT_IN: LazyLock<Option<Arc<Tagger>>> = LazyLock::new(|| {
+    Tagger::of_bytes(ENGLISH, Path::new("built in"))
+        .ok()
+        .map(Arc::new)
+});
+
+/// Knows the parts of speech of a language.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tagger {
+    tags: Vec<String>,
+    /// Words that nearly always have one tag.
+    fixed: FxHashMap<String, u8>,
+    /// By the hash of a feature, where its weights begin and end.
+    features: FxHashMap<u64, (u32, u32)>,
+    weights: Vec<(u8, i32)>,
+}
+
+/// The features of a word in its sentence. `words` are in lower case.
+fn features(
+    at: usize,
+    word: &str,
+    words: &[String],
+    (last, before): (&str, &str),
+    mut each: impl FnMut(&str),
+) {
+    let near = |offset: isize| {
+        let number = at.checked_add_signed(offset);
+        let border = if offset < 0 { BEGIN } else { END };
+        number
+            .and_then(|n| words.get(n))
+            .map_or(border, String::as_str)
+    };
+    let lower = near(0);
+    let ending = |letters: usize| {
+        let starts = lower.char_indices().rev().map(|(at, _)| at);
+        let from = starts.take(letters).last().unwrap_or(0);
+        lower.get(from..).unwrap_or_default()
+    };
+    let shape = match word.chars().next() {
+        Some(c) if c.is_uppercase() => "X",
+        _ => "x",
+    };
+    let digits = if word.chars().any(|c| c.is_numeric()) {
+        "d"
+    } else {
+        ""
+    };
+    let first = lower.chars().next().map_or_else(String::new, String::from);
+    each("bias");
+    for (name, value) in [
+        ("suf3", ending(3)),
+        ("suf2", ending(2)),
+        ("suf1", ending(1)),
+        ("pre1", first.as_str()),
+        ("w", lower),
+        ("t-1", last),
+        ("t-2", before),
+        ("w-1", near(-1)),
+        ("w-2", near(-2)),
+        ("w+1", near(1)),
+        ("w+2", near(2)),
+    ] {
+        each(&format!("{name} {value}"));
+    }
+    each(&format!("shape {shape}{digits}"));
+    each(&format!("t-1t-2 {last} {before}"));
+    each(&format!("t-1 w {last} {lower}"));
+    let suffix = near(-1)
+        .char_indices()
+        .rev()
+        .map(|(at, _)| at)
+        .take(3)
+        .last();
+    each(&format!(
+        "w-1suf3 {}",
+        near(-1).get(suffix.unwrap_or(0)..).unwrap_or_default()
+    ));
+}
+
+impl Tagger {
+    /// The one that is built in for a language, if there is one.
+    pub fn built_in(language: &str) -> Option<Arc<Self>> {
+        BUILT_IN.clone().filter(|_| language == "en")
+    }
+
+    /// Its tags, which are numbered in this order.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// The tags of the words of a sentence, without its signs.
+    pub fn tag(&self, sentence: &[&str]) -> Vec<&str> {
+        let words: Vec<String> = sentence.iter().map(|word| word.to_lowercase()).collect();
+        let (mut last, mut before) = (BEGIN, BEGIN);
+        let mut found = Vec::with_capacity(words.len());
+        let mut scores = vec![0_i64; self.tags.len()];
+        for (at, word) in sentence.iter().enumerate() {
+            let lower = words.get(at).map(String::as_str).unwrap_or_default();
+            let tag = match self.fixed.get(lower) {
+                Some(tag) => usize::from(*tag),
+                None => {
+                    scores.fill(0);
+                    features(at, word, &words, (last, before), |feature| {
+                        for (tag, weight) in self.weights_of(feature) {
+                            if let Some(score) = scores.get_mut(usize::from(*tag)) {
+                                *score += i64::from(*weight);
+                            }
+                        }
+                    });
+                    // Of equal ones the last.
+                    let best = scores.iter().enumerate().max_by_key(|(_, score)| **score);
+                    best.map_or(0, |(tag, _)| tag)
+                }
+            };
+            let tag = self.tags.get(tag).map_or(UNKNOWN, String::as_str);
+            (before, last) = (last, tag);
+            found.push(tag);
+        }
+        found
+    }
+
+    fn weights_of(&self, feature: &str) -> &[(u8, i32)] {
+        let range = self.features.get(&xxh3_64(feature.as_bytes()));
+        let range = range.map_or(0..0, |(from, to)| *from as usize..*to as usize);
+        self.weights.get(range).unwrap_or_default()
+    }
+
+    /// Reads a model.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError`] names the file.
+    pub fn load(path: &Path) -> Result<Self, GrammarError> {
+        let bytes = std::fs::read(path).map_err(crate::fs::IoError::at(path, "reading"))?;
+        Self::of_bytes(&bytes, path)
+    }
+}
+
+/// The tags of tokens by the tagger of their language. A genitive's `'s` is left out for it.
+pub fn tags(tagger: &Tagger, tokens: &[Token<'_>]) -> Vec<String> {
+    let mut all = Vec::with_capacity(tokens.len());
+    for sentence in sentences(tokens) {
+        let words = sentence.iter().filter(|token| !token.is_symbol());
+        let words: Vec<&str> = words.map(|token| without_genitive(token.text)).collect();
+        let mut tags = tagger.tag(&words).into_iter();
+        all.extend(sentence.iter().map(|token| {
+            let tag = if token.is_symbol() { None } else { tags.next() };
+            short(tag.unwrap_or(SIGN)).to_owned()
+        }));
+    }
+    all
+}
+
+/// A tag without what follows its part of speech: `VERB|Fin`.
+pub(super) fn short(tag: &str) -> &str {
+    tag.split('|').next().unwrap_or(tag)
+}
+
+fn sentences<'a, 't>(tokens: &'a [Token<'t>]) -> impl Iterator<Item = &'a [Token<'t>]> {
+    tokens.chunk_by(|_, next| !next.begins)
+}
+
+fn without_genitive(word: &str) -> &str {
+    let bare = word
+        .strip_suffix("'s")
+        .or_else(|| word.strip_suffix("\u{2019}s"));
+    bare.filter(|bare| !bare.is_empty()).unwrap_or(word)
+}
+
+/// The same where nothing but the spelling of German is known: within a sentence a word with
+/// a capital is a noun, a number a number, and of the rest nothing is known.
+pub fn german_tags(tokens: &[Token<'_>]) -> Vec<String> {
+    let mut all = Vec::with_capacity(tokens.len());
+    for sentence in sentences(tokens) {
+        let first = sentence.iter().position(|token| token.is_word());
+        all.extend(sentence.iter().enumerate().map(|(at, token)| {
+            let is_capital = token.text.chars().next().is_some_and(char::is_uppercase);
+            let tag = match () {
+                () if token.is_symbol() => SIGN,
+                () if token.is_number() => "NUM",
+                // "Sie", "Ihnen" are the polite form.
+                () if is_capital && Some(at) != first && !is_polite(token.text) => "NOUN",
+                () => UNKNOWN,
+            };
+            tag.to_owned()
+        }));
+    }
+    all
+}
+
+fn is_polite(word: &str) -> bool {
+    matches!(
+        word,
+        "Sie" | "Ihnen" | "Ihr" | "Ihre" | "Ihrem" | "Ihren" | "Ihrer" | "Ihres"
+    )
+}
+
+/// Where the nouns of a text stand, from and to in characters; `None` where its language has
+/// no tagger. By the spelling of German, the first word of a sentence may be one too.
+pub fn nouns(
+    tagger: Option<&Tagger>,
+    language: &str,
+    tokens: &[Token<'_>],
+) -> Option<Vec<(u32, u32)>> {
+    let by_spelling = tagger.is_none();
+    let tags = match tagger {
+        Some(tagger) => tags(tagger, tokens),
+        None if language == "de" => german_tags(tokens),
+        None => return None,
+    };
+    let mut first = true;
+    let nouns = tokens.iter().zip(tags).filter_map(|(token, tag)| {
+        first |= token.begins;
+        let may_be = by_spelling && first && tag == UNKNOWN;
+        first &= !token.is_word();
+        let is_one = is_noun(&tag) || may_be || (by_spelling && tag == "NUM");
+        is_one.then_some((token.from, token.to))
+    });
+    Some(nouns.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens;
+    use super::*;
+
+    fn english(text: &str) -> Vec<String> {
+        let tagger = Tagger::built_in("en").unwrap();
+        let tokens = tokens(text);
+        let tags = tags(&tagger, &tokens);
+        tokens
+            .iter()
+            .zip(tags)
+            .map(|(token, tag)| format!("{}/{tag}", token.text))
+            .collect()
+    }
+
+    /// The tags that the study of the semantic search engine prints for a sentence on Apollo 1,
+    /// in the universal tags. The sentence is made to its pattern, as its words are not known.
+    #[test]
+    fn a_sentence_has_the_tags_of_the_study() {
+        let printed =
+            "JJ NNS IN DT NN VBD NNP NNP , DT JJ NN VBD IN DT NNP CD NN CC DT JJ NN NN IN DT NNP";
+        let text = "Early reports about the fire named Gus Grissom, the whole crew died in the \
+            Apollo 1 capsule and the new launch pad at the Cape";
+        let universal = printed.split(' ').map(|tag| match tag {
+            "JJ" => "ADJ",
+            "NN" | "NNS" => "NOUN",
+            "NNP" => "PROPN",
+            "IN" => "ADP",
+            "DT" => "DET",
+            "VBD" => "VERB",
+            "CD" => "NUM",
+            "CC" => "CCONJ",
+            _ => SIGN,
+        });
+        let universal: Vec<&str> = universal.collect();
+        let found = english(text);
+        let tags: Vec<&str> = found
+            .iter()
+            .map(|t| t.rsplit('/').next().unwrap())
+            .collect();
+        let (last, rest) = tags.split_last().unwrap();
+        assert_eq!(rest, &universal[..25], "{found:?}");
+        // "Cape" alone is a common noun for it.
+        assert_eq!(*last, "NOUN");
+        let nouns = |tags: &[&str]| tags.iter().map(|tag| is_noun(tag)).collect::<Vec<_>>();
+        assert_eq!(nouns(&tags), nouns(&universal));
+    }
+
+    #[test]
+    fn signs_and_genitives_are_no_riddles() {
+        let found = english("London's \"old\" bridge burned!");
+        let expected = [
+            "London's/PROPN",
+            "\"/PUNCT",
+            "old/ADJ",
+            "\"/PUNCT",
+            "bridge/NOUN",
+            "burned/VERB",
+            "!/PUNCT",
+        ];
+        assert_eq!(found, expected);
+        assert!(english("").is_empty());
+        assert!(Tagger::built_in("de").is_none());
+    }
+
+    #[test]
+    fn german_nouns_have_capitals() {
+        let text = "Gestern fuhr der alte Mann für Sie 3 km nach Berlin. Haus";
+        let tokens = tokens(text);
+        let tags = german_tags(&tokens);
+        let nouns: Vec<&str> = tokens
+            .iter()
+            .zip(&tags)
+            .filter(|(_, tag)| *tag == "NOUN")
+            .map(|(t, _)| t.text)
+            .collect();
+        assert_eq!(nouns, ["Mann", "Berlin"]);
+        let places = super::nouns(None, "de", &tokens).unwrap();
+        let chars: Vec<char> = text.chars().collect();
+        let words: Vec<String> = places
+            .iter()
+            .map(|(from, to)| chars[*from as usize..*to as usize].iter().collect())
+            .collect();
+        assert_eq!(words, ["Gestern", "Mann", "3", "Berlin", "Haus"]);
+        assert!(super::nouns(None, "sv", &tokens).is_none());
+    }
+}

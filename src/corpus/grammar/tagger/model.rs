@@ -1,0 +1,80 @@
+//! The file of a tagger: its name and version, then compressed by zstd a record of postcard.
+
+use std::io::Read;
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Tagger;
+use crate::corpus::grammar::GrammarError;
+use crate::fs::{IoError, atomic};
+
+const MAGIC: &[u8] = b"spoor tagger 1\n";
+/// The most bytes of a model.
+const MOST: u64 = 1 << 30;
+/// Weights are whole numbers of this part.
+pub(super) const PART: f64 = 256.0;
+
+/// A model as the file has it.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Model {
+    pub(super) tags: Vec<String>,
+    pub(super) fixed: Vec<(String, u8)>,
+    /// Features with their weights, in order.
+    pub(super) features: Vec<(String, Vec<(u8, i32)>)>,
+}
+
+impl Model {
+    /// Writes a model to a file, whole or not at all; returns its size.
+    pub(super) fn write(&self, path: &Path) -> Result<u64, GrammarError> {
+        let failed = |error| IoError::at(path, "writing")(error);
+        let record = postcard::to_stdvec(self).map_err(|e| failed(std::io::Error::other(e)))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(zstd::encode_all(record.as_slice(), 19).map_err(failed)?);
+        let written = atomic::write(path, |file| std::io::Write::write_all(file, &bytes));
+        written.map_err(IoError::at(path, "writing"))?;
+        Ok(bytes.len() as u64)
+    }
+
+    pub(super) fn tagger(self) -> Option<Tagger> {
+        let tags = self.tags.len();
+        let is_tag = |tag: &u8| usize::from(*tag) < tags;
+        let mut weights = Vec::new();
+        let mut features = FxHashMap::default();
+        for (name, of) in self.features {
+            let from = u32::try_from(weights.len()).ok()?;
+            weights.extend(of);
+            let to = u32::try_from(weights.len()).ok()?;
+            features.insert(xxh3_64(name.as_bytes()), (from, to));
+        }
+        let is_right = tags > 0
+            && weights.iter().all(|(tag, _)| is_tag(tag))
+            && self.fixed.iter().all(|(_, tag)| is_tag(tag));
+        is_right.then(|| Tagger {
+            tags: self.tags,
+            fixed: self.fixed.into_iter().collect(),
+            features,
+            weights,
+        })
+    }
+}
+
+impl Tagger {
+    /// The tagger of the bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`GrammarError::NoTagger`].
+    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, GrammarError> {
+        let read = || {
+            let packed = bytes.strip_prefix(MAGIC)?;
+            let mut record = Vec::new();
+            let decoder = zstd::Decoder::with_buffer(packed).ok()?;
+            decoder.take(MOST).read_to_end(&mut record).ok()?;
+            postcard::from_bytes::<Model>(&record).ok()?.tagger()
+        };
+        read().ok_or_else(|| GrammarError::NoTagger(path.to_owned()))
+    }
+}

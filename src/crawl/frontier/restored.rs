@@ -1,0 +1,42 @@
+//! What is noted beside a store that was restored from a checkpoint elsewhere.
+//!
+//! The machine that was lost may have asked hosts after the checkpoint, and their delays may
+//! have grown since. So no host is asked before its delay, or the longest that a slow host
+//! gets if that is more, has passed since the store was restored. The time stays noted, so
+//! that this holds across restarts, and means nothing once it has passed.
+
+use std::path::Path;
+
+use super::clock_skew;
+use super::store::StoreError;
+use crate::fs::atomic::{self, Durability};
+use crate::fs::beneath;
+
+const NAME: &str = "restored";
+
+/// Notes that the store in `folder` was restored at `now` as it was at `saved`.
+///
+/// # Errors
+/// [`StoreError::Io`].
+pub fn note_restored(folder: &Path, saved: u64, now: u64) -> Result<(), StoreError> {
+    // The clock of the other machine may have been ahead of this one's.
+    clock_skew::write(folder, saved)?;
+    let text = now.to_string();
+    let written = atomic::write_through(
+        folder,
+        "restored.part",
+        NAME,
+        text.as_bytes(),
+        Durability::Synced,
+    );
+    written.map_err(|error| StoreError::Io {
+        path: folder.to_owned(),
+        why: format!("the file `{NAME}`: {error}"),
+    })
+}
+
+/// When the store in `folder` was restored, if it was.
+pub(super) fn when(folder: &Path) -> Option<u64> {
+    let text = beneath::read_to_string(folder, NAME).ok()?;
+    text.parse().ok()
+}

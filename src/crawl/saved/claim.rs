@@ -1,0 +1,230 @@
+//! Whose the checkpoint is: taking it over, and going on from it where the job's folder has
+//! nothing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::SaveError;
+use super::manifest::{self, Manifest, Owner};
+use super::restore;
+use super::session::Session;
+use crate::clock::{millis, now};
+use crate::config::Config;
+use crate::crawl::checkpoint;
+use crate::crawl::frontier::store;
+use crate::fs::{IoError, atomic, beneath};
+use crate::objects::{self, Objects, Version};
+
+/// The file with the number of the job's folder.
+const FOLDER_ID: &str = "checkpoint.id";
+/// The file that is there while a checkpoint is being restored.
+pub(super) const RESTORING: &str = "restoring";
+/// How many times as long as an owner promised it may do nothing before it counts as dead.
+const PATIENCE: u64 = 3;
+/// Between two looks whether an owner lives.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Whether to wait for signs of life of another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeOver {
+    /// Take over only what nobody uses.
+    IfDead,
+    /// Take over at once: the operator says that the other process is gone.
+    AtOnce,
+}
+
+/// Prepares a job with `checkpoint.store` for a crawl, before anything else is read of it:
+/// takes its checkpoint over, and restores it where the job's folder has no frontier. `None`
+/// where the job has no such store. `say` is told of long steps.
+///
+/// # Errors
+/// [`SaveError`]; the checkpoint is then left to its owner, and the folder as it was.
+pub fn prepare(
+    config: &Config,
+    take_over: TakeOver,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<Session>, SaveError> {
+    let Some(store) = &config.checkpoint.store else {
+        return Ok(None);
+    };
+    let objects = objects::open(store.as_str())?;
+    let folder = config.job_folder();
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+    let _lock = checkpoint::lock(&folder)?;
+    let own = own(&folder)?;
+    let has_frontier = store::backend_in(&folder.join("frontier")).is_some()
+        && !beneath::is_file(&folder, RESTORING);
+    let found = match manifest::read(&*objects) {
+        Err(SaveError::Objects(error)) if has_frontier => {
+            tracing::warn!(%error, "the checkpoint cannot be reached; the crawl begins without, and tries again");
+            return Ok(Some(Session::unclaimed(config, objects.into(), own)));
+        }
+        found => found?,
+    };
+    let (manifest, version) = claim(config, &*objects, &own, found, has_frontier, take_over, say)?;
+    if !has_frontier && manifest.has_state() {
+        restore::restore(config, &*objects, &manifest, say)?;
+    }
+    let session = Session::new(config, objects.into(), own, Some((manifest, version)));
+    Ok(Some(session))
+}
+
+/// Makes a checkpoint this process's own, or the place for one.
+pub(super) fn claim(
+    config: &Config,
+    objects: &dyn Objects,
+    own: &Owner,
+    found: Option<(Manifest, Version)>,
+    has_frontier: bool,
+    take_over: TakeOver,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Manifest, Version), SaveError> {
+    let is_first = found.is_none();
+    let (mut manifest, version) = match found {
+        Some((manifest, version)) => (manifest, Some(version)),
+        None => (Manifest::default(), None),
+    };
+    if !is_first && manifest.job != config.job.name.as_str() {
+        return Err(SaveError::OtherJob {
+            store: objects.address().to_owned(),
+            other: manifest.job,
+        });
+    }
+    let version = match version {
+        Some(version) if !is_same(&manifest.owner, own) => {
+            // The same folder under another name of the machine is that of a new container, or
+            // a copy.
+            let is_other = manifest.owner.folder != own.folder;
+            if is_other && has_frontier && manifest.has_state() {
+                return Err(SaveError::OtherFolder {
+                    store: objects.address().to_owned(),
+                    owner: manifest.owner,
+                    folder: config.job_folder(),
+                });
+            }
+            Some(wait(objects, &manifest, version, take_over, say)?)
+        }
+        version => version,
+    };
+    manifest.job = config.job.name.as_str().to_owned();
+    manifest.term += 1;
+    manifest.owner = own.clone();
+    manifest.ended = false;
+    manifest.every = millis(config.checkpoint.every);
+    let claimed = manifest::swap(objects, &mut manifest, version.as_ref())?;
+    let Some(version) = claimed else {
+        let other = manifest::read(objects)?.map(|(other, _)| other);
+        return Err(alive(objects, other.unwrap_or(manifest)));
+    };
+    if is_first && objects.swap(manifest::NAME, b"{}", None)? {
+        objects.delete(manifest::NAME)?;
+        return Err(SaveError::Unconditional(objects.address().to_owned()));
+    }
+    Ok((manifest, version))
+}
+
+/// Waits until the owner of a checkpoint is known not to use it any more; returns the version
+/// of its manifest then.
+fn wait(
+    objects: &dyn Objects,
+    manifest: &Manifest,
+    version: Version,
+    take_over: TakeOver,
+    say: &mut dyn FnMut(&str),
+) -> Result<Version, SaveError> {
+    if manifest.ended || take_over == TakeOver::AtOnce || is_dead(&manifest.owner) {
+        return Ok(version);
+    }
+    let patience = Duration::from_millis(manifest.every.saturating_mul(PATIENCE));
+    say(&format!(
+        "{}: the checkpoint is that of {}; waiting {} s for a sign of it (`spoor checkpoint \
+         restore JOB.toml --take-over` does not wait)",
+        objects.address(),
+        manifest.owner,
+        patience.as_secs()
+    ));
+    let begun = Instant::now();
+    while begun.elapsed() < patience {
+        std::thread::sleep(LOOK.min(patience));
+        match manifest::read(objects)? {
+            Some((_, now)) if now == version => {}
+            Some((now, version)) if now.ended => return Ok(version),
+            other => {
+                let manifest = other.map_or_else(|| manifest.clone(), |(m, _)| m);
+                return Err(alive(objects, manifest));
+            }
+        }
+    }
+    Ok(version)
+}
+
+fn alive(objects: &dyn Objects, manifest: Manifest) -> SaveError {
+    let ago = now().saturating_sub(manifest.saved) / 1_000;
+    SaveError::Alive {
+        store: objects.address().to_owned(),
+        owner: manifest.owner,
+        ago: if manifest.saved == 0 {
+            "moments".to_owned()
+        } else {
+            format!("{ago} s")
+        },
+    }
+}
+
+/// This process, as the owner of a checkpoint.
+pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
+    let path = folder.join(FOLDER_ID);
+    let id = match beneath::read_to_string(folder, FOLDER_ID) {
+        Ok(id) if !id.trim().is_empty() => id.trim().to_owned(),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(IoError::at(&path, "reading")(error).into());
+        }
+        _ => {
+            let mut id = [0; 16];
+            let drawn = getrandom::fill(&mut id).map_err(std::io::Error::other);
+            drawn.map_err(IoError::at(&path, "drawing a number for"))?;
+            let id = base16ct::lower::encode_string(&id);
+            let written = atomic::write_bytes(folder, FOLDER_ID, format!("{id}\n").as_bytes());
+            written.map_err(IoError::at(&path, "writing"))?;
+            id
+        }
+    };
+    Ok(Owner {
+        folder: id,
+        host: host(),
+        system: system(),
+        process: std::process::id(),
+    })
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    let name = name.map(|name| name.trim().to_owned());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "an unnamed machine".to_owned())
+}
+
+/// The running system and its numbers of processes; empty where it does not say.
+fn system() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    match boot.trim() {
+        "" => String::new(),
+        boot => format!("{boot} {}", numbers.display()),
+    }
+}
+
+/// Whether a process is this one or an earlier one of the same folder, which is locked. One
+/// that lives on this system has a copy of the folder.
+fn is_same(owner: &Owner, own: &Owner) -> bool {
+    let lives = owner.system == own.system && owner.process != own.process && !is_dead(owner);
+    owner.folder == own.folder && owner.host == own.host && (owner.system.is_empty() || !lives)
+}
+
+/// Whether a process is certainly gone: it ran on this system, and has no number here.
+fn is_dead(owner: &Owner) -> bool {
+    !owner.system.is_empty()
+        && owner.system == system()
+        && !Path::new(&format!("/proc/{}", owner.process)).exists()
+}

@@ -1,0 +1,327 @@
+//! The thread that keeps the checkpoint of a running crawl up to date.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::SaveError;
+use super::session::{Saved, Session};
+use crate::clock::now;
+use crate::config::Config;
+use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::store::Readable;
+use crate::crawl::frontier::store::changes::Changes;
+
+/// A promise to a host is sent earlier than the next checkpoint, by this part of the time
+/// between two.
+const SOON: u32 = 12;
+/// Between two looks at what the thread needs.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How far the checkpoint of a running crawl is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The store.
+    pub store: String,
+    /// When the last checkpoint of this run was made, in milliseconds since 1970.
+    pub saved: Option<u64>,
+    /// When this run began.
+    pub begun: u64,
+    /// Checkpoints of this run.
+    pub count: u64,
+    /// Bytes that this run has sent.
+    pub bytes: u64,
+    /// Why the last attempt failed, if it did.
+    pub error: Option<String>,
+}
+
+impl Standing {
+    /// The age of the last checkpoint; where there is none, the time since this run began.
+    pub fn age(&self, now: u64) -> Duration {
+        let since = self.saved.unwrap_or(self.begun);
+        Duration::from_millis(now.saturating_sub(since))
+    }
+}
+
+#[derive(Default)]
+struct State {
+    standing: Standing,
+    /// The thread needs the whole frontier, and has it once it was asked for.
+    wants_view: bool,
+    view: Option<Box<dyn Readable>>,
+    is_ending: bool,
+    has_ended: bool,
+    /// Why the crawl has to stop.
+    overtaken: Option<SaveError>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Values are replaced as a whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The checkpoint of a running crawl. Dropping it abandons what is being sent.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    changes: Arc<Changes>,
+    thread: Option<JoinHandle<()>>,
+    /// How long the last checkpoint may take.
+    patience: Duration,
+}
+
+impl Keeper {
+    /// Starts the thread. `stop` is called, once, where another process has taken the job
+    /// over.
+    ///
+    /// # Errors
+    /// [`SaveError::Ahead`] where the checkpoint is ahead of the frontier.
+    pub fn begin(
+        session: Session,
+        changes: Arc<Changes>,
+        config: &Config,
+        stop: impl Fn() + Send + 'static,
+    ) -> Result<Self, SaveError> {
+        session.check(changes.last())?;
+        let shared = Arc::new(Shared::default());
+        let saved = session.claimed.as_ref().map(|(manifest, _)| manifest.saved);
+        shared.state().standing = Standing {
+            store: session.objects.address().to_owned(),
+            saved: saved.filter(|saved| *saved > 0),
+            begun: now(),
+            ..Standing::default()
+        };
+        let keeping = Keeping {
+            session,
+            changes: Arc::clone(&changes),
+            shared: Arc::clone(&shared),
+            every: config.checkpoint.every,
+            interval: config.checkpoint.interval,
+            stop: Box::new(stop),
+        };
+        let thread = std::thread::Builder::new().name("checkpoint".to_owned());
+        let thread = match thread.spawn(move || keeping.run()) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                tracing::warn!(%error, "no thread could be started for checkpoints; there are none");
+                None
+            }
+        };
+        Ok(Self {
+            shared,
+            changes,
+            thread,
+            patience: config.checkpoint.drain,
+        })
+    }
+
+    /// To be called between two rounds of the crawl: gives the thread the whole frontier if it
+    /// needs that.
+    pub fn round(&self, frontier: &Frontier) {
+        let mut state = self.shared.state();
+        if !state.wants_view {
+            return;
+        }
+        state.wants_view = false;
+        if let Err(error) = self.changes.begin() {
+            tracing::warn!(%error, "the changes since the last checkpoint cannot be kept");
+        }
+        state.view = Some(frontier.snapshot());
+        self.shared.changed.notify_all();
+    }
+
+    /// How far it is.
+    pub fn standing(&self) -> Standing {
+        self.shared.state().standing.clone()
+    }
+
+    /// Reads how far it is, also from other threads.
+    pub fn reader(&self) -> impl Fn() -> Standing + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.state().standing.clone()
+    }
+
+    /// Makes the last checkpoint, and waits for it, but not for ever.
+    ///
+    /// # Errors
+    /// [`SaveError::Overtaken`] where another process has taken the job over.
+    pub fn end(mut self, frontier: &Frontier) -> Result<(), SaveError> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        self.shared.state().is_ending = true;
+        self.changes.wake();
+        let begun = Instant::now();
+        loop {
+            self.round(frontier);
+            let state = self.shared.state();
+            if state.has_ended || begun.elapsed() >= self.patience {
+                break;
+            }
+            drop(self.shared.changed.wait_timeout(state, LOOK));
+        }
+        let mut state = self.shared.state();
+        if let Some(error) = state.overtaken.take() {
+            return Err(error);
+        }
+        if !state.has_ended || state.standing.error.is_some() {
+            let error = state.standing.error.clone();
+            tracing::warn!(
+                "{}: the last checkpoint could not be made ({}); it is made when the job is run \
+                 again, or by `spoor checkpoint save JOB.toml`",
+                state.standing.store,
+                error.as_deref().unwrap_or("it takes too long")
+            );
+        }
+        let has_ended = state.has_ended;
+        state.view = None;
+        drop(state);
+        if has_ended {
+            // A panic in it was printed.
+            thread.join().ok();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        // The view keeps the store's folder locked.
+        state.view = None;
+        state.is_ending = true;
+        state.has_ended = true;
+        drop(state);
+        self.changes.wake();
+    }
+}
+
+/// What the thread has.
+struct Keeping {
+    session: Session,
+    changes: Arc<Changes>,
+    shared: Arc<Shared>,
+    every: Duration,
+    interval: Duration,
+    stop: Box<dyn Fn() + Send>,
+}
+
+impl Keeping {
+    fn run(mut self) {
+        let mut last = Instant::now();
+        // The first one soon, so that a new store is not without for a minute.
+        let mut due = self.every / SOON;
+        loop {
+            let left = due.saturating_sub(last.elapsed());
+            if !left.is_zero() {
+                let urgent = self.changes.wait_for_promise(left);
+                let soon = (self.every / SOON).saturating_sub(last.elapsed());
+                if urgent && !self.is_ending() && !soon.is_zero() {
+                    self.pause(soon);
+                }
+            }
+            let is_ending = self.is_ending();
+            last = Instant::now();
+            due = self.every;
+            let done = self.attempt(is_ending);
+            if is_ending || matches!(done, Err(SaveError::Overtaken { .. })) {
+                return self.finish(done);
+            }
+            if let Err(error) = done {
+                self.failed(&error);
+            }
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.shared.state().is_ending
+    }
+
+    /// Waits, but not when the crawl ends.
+    fn pause(&self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time && !self.is_ending() {
+            std::thread::sleep(LOOK.min(time.saturating_sub(begun.elapsed())));
+        }
+    }
+
+    fn attempt(&mut self, is_ending: bool) -> Result<(), SaveError> {
+        self.session.claim()?;
+        self.session.check(self.changes.last())?;
+        let until = self.changes.flushed();
+        if self.session.save(&self.changes, until)? == Saved::NeedsBase {
+            let Some(view) = self.view() else {
+                return Ok(());
+            };
+            let (changes, longest) = (Arc::clone(&self.changes), self.interval * 2);
+            let shared = Arc::clone(&self.shared);
+            self.session.base(view, |commit| {
+                let begun = Instant::now();
+                let is_waiting = || !shared.state().is_ending && begun.elapsed() < longest;
+                while changes.flushed() < commit && is_waiting() {
+                    std::thread::sleep(LOOK);
+                }
+            })?;
+        }
+        if is_ending {
+            self.session.beat(true)?;
+        }
+        let manifest = self.session.manifest()?;
+        self.changes.forget(manifest.commits)?;
+        let mut state = self.shared.state();
+        let standing = &mut state.standing;
+        if standing.error.take().is_some() {
+            tracing::info!("{}: checkpoints are made again", standing.store);
+        }
+        // The age is that of the last time that nothing was missing.
+        standing.saved = Some(now());
+        standing.count += 1;
+        standing.bytes = self.session.sent;
+        Ok(())
+    }
+
+    /// The whole frontier, as soon as the crawl gives it; `None` where it ends instead.
+    fn view(&self) -> Option<Box<dyn Readable>> {
+        let mut state = self.shared.state();
+        state.wants_view = true;
+        while state.view.is_none() {
+            if state.has_ended {
+                return None;
+            }
+            let waited = self.shared.changed.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.view.take()
+    }
+
+    fn failed(&self, error: &SaveError) {
+        let text = error.to_string();
+        let mut state = self.shared.state();
+        if state.standing.error.as_ref() != Some(&text) {
+            tracing::warn!("no checkpoint: {text}; the crawl goes on, and tries again");
+        }
+        state.standing.error = Some(text);
+    }
+
+    fn finish(self, done: Result<(), SaveError>) {
+        let mut state = self.shared.state();
+        match done {
+            Err(error @ SaveError::Overtaken { .. }) => {
+                tracing::error!("{error}");
+                state.overtaken = Some(error);
+                (self.stop)();
+            }
+            Err(error) => state.standing.error = Some(error.to_string()),
+            Ok(()) => {}
+        }
+        state.has_ended = true;
+        self.shared.changed.notify_all();
+    }
+}

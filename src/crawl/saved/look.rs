@@ -1,0 +1,102 @@
+//! What is in a checkpoint, and whether all of it is there.
+
+use serde::Serialize;
+
+use super::SaveError;
+use super::manifest::{self, Manifest, Owner, Piece};
+use super::pairs;
+use crate::clock::timestamp;
+use crate::config::Config;
+use crate::objects::{self, Objects};
+use crate::progress::Step;
+
+/// What is in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The store.
+    pub store: String,
+    /// When it was made, RFC 3339 in UTC; `None` where only its place was taken.
+    pub saved: Option<String>,
+    /// The process that made it.
+    pub owner: Owner,
+    /// Whether that process has ended in good order.
+    pub ended: bool,
+    /// How many owners there were.
+    pub term: u64,
+    /// The commit of the frontier that it shows.
+    pub commits: u64,
+    /// Pages done.
+    pub documents: u64,
+    /// Images kept.
+    pub images: u64,
+    /// Whether it has the outputs.
+    pub outputs: bool,
+    /// Bytes of the base, of the changes since, and of the outputs without images.
+    pub bytes: [u64; 3],
+    /// Objects of each.
+    pub objects: [usize; 3],
+}
+
+fn open(config: &Config) -> Result<(Box<dyn Objects>, Manifest), SaveError> {
+    let store = config.checkpoint.store.as_ref().ok_or(SaveError::NoStore)?;
+    let objects = objects::open(store.as_str())?;
+    let nothing = || SaveError::Nothing(store.as_str().to_owned());
+    let (manifest, _) = manifest::read(&*objects)?.ok_or_else(nothing)?;
+    Ok((objects, manifest))
+}
+
+/// What is in the checkpoint of a job.
+///
+/// # Errors
+/// [`SaveError`], also where there is none.
+pub fn look(config: &Config) -> Result<Found, SaveError> {
+    let (objects, manifest) = open(config)?;
+    found(&*objects, &manifest)
+}
+
+fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError> {
+    let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum();
+    let (mut grown, mut count) = (0, 0);
+    manifest.each_grown(objects, &mut |part| {
+        grown += part.piece.bytes;
+        count += 1;
+        Ok(())
+    })?;
+    Ok(Found {
+        store: objects.address().to_owned(),
+        saved: manifest.has_state().then(|| timestamp(manifest.saved)),
+        owner: manifest.owner.clone(),
+        ended: manifest.ended,
+        term: manifest.term,
+        commits: manifest.commits,
+        documents: manifest.documents,
+        images: manifest.images,
+        outputs: manifest.outputs,
+        bytes: [bytes(&manifest.base), bytes(&manifest.changes), grown],
+        objects: [manifest.base.len(), manifest.changes.len(), count],
+    })
+}
+
+/// Reads all objects of the checkpoint of a job but its images, and checks each.
+///
+/// # Errors
+/// [`SaveError::Damaged`] names the first object that is not what was written.
+pub fn check(config: &Config) -> Result<Found, SaveError> {
+    let (objects, manifest) = open(config)?;
+    let found = found(&*objects, &manifest)?;
+    let mut step = Step::begin("bytes checked", Some(found.bytes.iter().sum()));
+    for piece in manifest.base.iter().chain(&manifest.changes) {
+        let bytes = piece.read(&*objects)?;
+        pairs::each(&piece.name, &bytes, &mut |_| Ok(()))?;
+        step.advance(piece.bytes);
+    }
+    manifest.each_grown(&*objects, &mut |grown| {
+        let bytes = grown.piece.read(&*objects)?;
+        if grown.packed {
+            pairs::unpack(&grown.piece.name, &bytes)?;
+        }
+        step.advance(grown.piece.bytes);
+        Ok(())
+    })?;
+    Ok(found)
+}

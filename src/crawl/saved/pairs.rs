@@ -1,0 +1,156 @@
+//! The pairs of a checkpoint: those of the frontier's store, and small files of the job.
+//!
+//! A piece is a zstd frame with records as in [`crate::crawl::frontier::store::changes`]: a
+//! key, and a value or none where the key was removed. The key of a file is its path behind a
+//! byte that begins no key of the frontier.
+
+use std::io::{Read, Write as _};
+
+use super::SaveError;
+use crate::crawl::frontier::store::changes::{WriteRef, push_write, take_write};
+
+/// Before the path of a file.
+const FILE: u8 = 0xff;
+/// The first part of the paths of files below the job's folder, and below the model's.
+pub(super) const JOB: &str = "job/";
+pub(super) const MODEL: &str = "model/";
+/// How much a piece has in bytes before it is compressed, if its last record is small.
+const PIECE: usize = if cfg!(test) { 4_000 } else { 16 << 20 };
+/// The most bytes that are read of a piece: the largest record is half a megabyte in practice.
+const MOST: u64 = 256 << 20;
+/// The level of compression.
+const LEVEL: i32 = 1;
+
+/// The key of a file.
+pub(super) fn key_of_file(place: &str, name: &str) -> Vec<u8> {
+    let mut key = vec![FILE];
+    key.extend_from_slice(place.as_bytes());
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The path of a file by its key; `None` for a key of the frontier.
+pub(super) fn file_of_key(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&[FILE])
+}
+
+/// Makes pieces of records, and passes each to `put`.
+pub(super) struct Pieces<'p> {
+    raw: Vec<u8>,
+    put: &'p mut dyn FnMut(Vec<u8>) -> Result<(), SaveError>,
+}
+
+impl<'p> Pieces<'p> {
+    pub fn new(put: &'p mut dyn FnMut(Vec<u8>) -> Result<(), SaveError>) -> Self {
+        Self {
+            raw: Vec::new(),
+            put,
+        }
+    }
+
+    pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), SaveError> {
+        push_write(&mut self.raw, key, value);
+        if self.raw.len() >= PIECE {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<(), SaveError> {
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), SaveError> {
+        if self.raw.is_empty() {
+            return Ok(());
+        }
+        let piece = pack(&self.raw)?;
+        self.raw.clear();
+        (self.put)(piece)
+    }
+}
+
+/// Compresses bytes.
+pub(super) fn pack(bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
+    let defect = |error: std::io::Error| SaveError::Damaged {
+        name: "a piece".to_owned(),
+        why: error.to_string(),
+    };
+    let mut out = zstd::Encoder::new(Vec::new(), LEVEL).map_err(defect)?;
+    out.write_all(bytes).map_err(defect)?;
+    out.finish().map_err(defect)
+}
+
+/// The bytes that were compressed; `name` is that of the object.
+pub(super) fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, SaveError> {
+    let damaged = |why: String| SaveError::Damaged {
+        name: name.to_owned(),
+        why,
+    };
+    let mut raw = Vec::new();
+    let decoder = zstd::Decoder::new(bytes).map_err(|error| damaged(error.to_string()))?;
+    let read = decoder.take(MOST + 1).read_to_end(&mut raw);
+    read.map_err(|error| damaged(error.to_string()))?;
+    if raw.len() as u64 > MOST {
+        return Err(damaged(format!("it has more than {MOST} bytes")));
+    }
+    Ok(raw)
+}
+
+/// Passes the records of a piece in their order; `name` is that of the object.
+pub(super) fn each(
+    name: &str,
+    piece: &[u8],
+    visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
+    let raw = unpack(name, piece)?;
+    let mut rest = raw.as_slice();
+    while !rest.is_empty() {
+        let (write, left) = take_write(rest).ok_or_else(|| SaveError::Damaged {
+            name: name.to_owned(),
+            why: "a record is cut off".to_owned(),
+        })?;
+        visit(write)?;
+        rest = left;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_damage_is_told() {
+        let records: Vec<(Vec<u8>, Option<Vec<u8>>)> = (0..200_u8)
+            .map(|n| (vec![n, 7], (n % 3 > 0).then(|| vec![n; 90])))
+            .collect();
+        let mut pieces = Vec::new();
+        let mut put = |piece| {
+            pieces.push(piece);
+            Ok(())
+        };
+        let mut out = Pieces::new(&mut put);
+        for (key, value) in &records {
+            out.add(key, value.as_deref()).unwrap();
+        }
+        out.finish().unwrap();
+        assert!(pieces.len() > 2);
+        let mut found = Vec::new();
+        for piece in &pieces {
+            each("x", piece, &mut |(key, value)| {
+                found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(found, records);
+        let cut = &pieces[0][..pieces[0].len() / 2];
+        let error = each("x", cut, &mut |_| Ok(())).unwrap_err().to_string();
+        assert!(error.starts_with("x: "), "{error}");
+        let wild = pack(&[0xff; 40]).unwrap();
+        assert!(each("x", &wild, &mut |_| Ok(())).is_err());
+        assert_eq!(file_of_key(&key_of_file(JOB, "a/b")), Some(&b"job/a/b"[..]));
+        assert_eq!(file_of_key(b"Uhost"), None);
+    }
+}

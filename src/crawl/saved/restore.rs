@@ -1,0 +1,307 @@
+//! From a checkpoint to a job's folder.
+//!
+//! The frontier comes last: it is built beside its place, and renamed. Until then a file says
+//! that the folder is being restored, so that what was interrupted is begun anew.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use super::SaveError;
+use super::claim::RESTORING;
+use super::manifest::Manifest;
+use super::pairs::{self, JOB, MODEL, file_of_key};
+use super::send::image_name;
+use crate::clock::now;
+use crate::config::Config;
+use crate::crawl::checkpoint;
+use crate::crawl::frontier::store::{self, Batch, Store};
+use crate::crawl::frontier::{Mark, note_restored};
+use crate::fs::atomic::{self, Durability};
+use crate::fs::beneath::{self, JobPath};
+use crate::fs::{IoError, sync_file_system};
+use crate::objects::Objects;
+use crate::outputs::{self, growth};
+
+/// The most pairs, and bytes, of a batch.
+const PAIRS: usize = 2_000;
+const BYTES: usize = 8 << 20;
+/// Images that are read at once.
+const AT_ONCE: usize = 8;
+
+/// Restores a checkpoint into the job's folder, which is locked.
+pub(super) fn restore(
+    config: &Config,
+    objects: &dyn Objects,
+    manifest: &Manifest,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), SaveError> {
+    let folder = config.job_folder();
+    say(&format!(
+        "restoring the checkpoint of {} in {}: {} pages, {} images",
+        crate::clock::timestamp(manifest.saved),
+        objects.address(),
+        manifest.documents,
+        manifest.images
+    ));
+    let marker = folder.join(RESTORING);
+    atomic::write_bytes(&folder, RESTORING, b"").map_err(IoError::at(&marker, "writing"))?;
+    let work = Restoring {
+        config,
+        objects,
+        manifest,
+        folder: &folder,
+    };
+    let new = folder.join("frontier.new");
+    remove_folder(&new)?;
+    work.pairs(&new)?;
+    work.outputs()?;
+    work.images()?;
+    note_restored(&new, manifest.saved, now())?;
+    sync_file_system(&folder).map_err(IoError::at(&folder, "syncing"))?;
+    let place = folder.join("frontier");
+    remove_folder(&place)?;
+    atomic::rename_durably(&new, &place)?;
+    Ok(beneath::remove_file(&folder, RESTORING).map_err(IoError::at(&marker, "removing"))?)
+}
+
+/// Moves a job's folder aside, so that a checkpoint can be restored in its place. Returns the
+/// new path; `None` where there was nothing to keep.
+///
+/// # Errors
+/// [`SaveError`], also where a crawl uses the job.
+pub fn set_aside(config: &Config) -> Result<Option<PathBuf>, SaveError> {
+    let folder = config.job_folder();
+    if !folder.join("frontier").exists() && !folder.join("logs/crawl.jsonl").exists() {
+        return Ok(None);
+    }
+    let _lock = checkpoint::lock(&folder)?;
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".before-{}", now()));
+    let aside = folder.with_file_name(name);
+    atomic::rename_durably(&folder, &aside)?;
+    Ok(Some(aside))
+}
+
+/// Moves a folder back that was set aside, where nothing could be restored in its place.
+///
+/// # Errors
+/// [`SaveError::Io`].
+pub fn put_back(config: &Config, aside: &Path) -> Result<(), SaveError> {
+    let folder = config.job_folder();
+    if folder.join("frontier").exists() {
+        return Ok(());
+    }
+    remove_folder(&folder)?;
+    Ok(atomic::rename_durably(aside, &folder)?)
+}
+
+struct Restoring<'r> {
+    config: &'r Config,
+    objects: &'r dyn Objects,
+    manifest: &'r Manifest,
+    folder: &'r Path,
+}
+
+impl Restoring<'_> {
+    fn damaged(&self, why: String) -> SaveError {
+        SaveError::Damaged {
+            name: self.objects.address().to_owned(),
+            why,
+        }
+    }
+
+    /// Builds the frontier's store in `new`, and writes the small files.
+    fn pairs(&self, new: &Path) -> Result<(), SaveError> {
+        let mut store = store::open(self.config.frontier.store, new)?;
+        let mut batch = Batch::default();
+        let (mut pairs, mut bytes) = (0, 0);
+        for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
+            let packed = piece.read(self.objects)?;
+            pairs::each(&piece.name, &packed, &mut |(key, value)| {
+                if let Some(file) = file_of_key(key) {
+                    return self.file(file, value);
+                }
+                pairs += 1;
+                bytes += key.len() + value.map_or(0, <[u8]>::len);
+                match value {
+                    Some(value) => batch.put(key.to_vec(), value.to_vec()),
+                    None => batch.delete(key.to_vec()),
+                }
+                if pairs >= PAIRS || bytes >= BYTES {
+                    (pairs, bytes) = (0, 0);
+                    store.apply(std::mem::take(&mut batch))?;
+                }
+                Ok(())
+            })?;
+        }
+        store.apply(batch)?;
+        self.check(&*store)?;
+        if !self.manifest.outputs {
+            Mark::forget_outputs(&mut *store)?;
+        }
+        Ok(store.flush()?)
+    }
+
+    fn check(&self, store: &dyn Store) -> Result<(), SaveError> {
+        let found = Mark::of(store)?.map(|mark| mark.commits);
+        if found == Some(self.manifest.commits) {
+            return Ok(());
+        }
+        Err(self.damaged(format!(
+            "its frontier is at commit {found:?}, and the manifest says {}",
+            self.manifest.commits
+        )))
+    }
+
+    /// Writes a part of a small file, or removes the file.
+    fn file(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), SaveError> {
+        let no_file = || self.damaged(format!("{} is no file of a job", key.escape_ascii()));
+        let (rest, number) = key.split_last_chunk::<4>().ok_or_else(no_file)?;
+        let name = rest.strip_suffix(&[0]).ok_or_else(no_file)?;
+        let name = std::str::from_utf8(name).map_err(|_| no_file())?;
+        let model = self.config.model_folder();
+        let (root, name) = match (name.strip_prefix(JOB), name.strip_prefix(MODEL)) {
+            (Some(name), _) => (self.folder, name),
+            (_, Some(name)) => (model.as_path(), name),
+            _ => return Err(no_file()),
+        };
+        // What a store says must not lead out of the folder.
+        let name = JobPath::parse(name).map_err(|_| no_file())?;
+        let path = root.join(name.as_str());
+        let Some(value) = value else {
+            return match beneath::remove_file(root, name.as_str()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(IoError::at(&path, "removing")(error).into())
+                }
+                _ => Ok(()),
+            };
+        };
+        let mut file = create(root, name.as_str(), *number == [0; 4])?;
+        Ok(file
+            .write_all(value)
+            .map_err(IoError::at(&path, "writing"))?)
+    }
+
+    /// Writes the files of the outputs.
+    fn outputs(&self) -> Result<(), SaveError> {
+        let stamp = self.manifest.stamp();
+        let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+        self.manifest.each_grown(self.objects, &mut |grown| {
+            let place =
+                growth::place_of(&stamp, &grown.output, grown.number, grown.file.as_deref())?;
+            let place = place
+                .and_then(|place| JobPath::parse(&place).ok())
+                .ok_or_else(|| {
+                    self.damaged(format!(
+                        "file {} of `{}` has no place",
+                        grown.number, grown.output
+                    ))
+                })?;
+            let name = place.as_str().to_owned();
+            let mut bytes = grown.piece.read(self.objects)?;
+            if grown.packed {
+                bytes = pairs::unpack(&grown.piece.name, &bytes)?;
+            }
+            let length = lengths.entry(name.clone()).or_default();
+            if grown.from == 0 {
+                *length = 0;
+            }
+            if *length != grown.from {
+                return Err(self.damaged(format!(
+                    "{name} goes on at byte {}, and not at {length}",
+                    grown.from
+                )));
+            }
+            *length += bytes.len() as u64;
+            let mut file = create(self.folder, &name, grown.from == 0)?;
+            Ok(file
+                .write_all(&bytes)
+                .map_err(IoError::at(&self.folder.join(&name), "writing"))?)
+        })
+    }
+
+    /// Reads the images of all sidecars that were written.
+    fn images(&self) -> Result<(), SaveError> {
+        if !self.folder.join("images").is_dir() {
+            return Ok(());
+        }
+        let listed = outputs::image_files(self.folder);
+        let files = listed.map_err(IoError::at(&self.folder.join("images"), "listing"))?;
+        let next = AtomicUsize::new(0);
+        let failed = Mutex::new(None);
+        let work = || {
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.image(file) {
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE.min(files.len()) {
+                scope.spawn(work);
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        // After all of them are there: which is a link to which.
+        Ok(growth::link_copies(self.folder, &files)?)
+    }
+
+    fn image(&self, file: &str) -> Result<(), SaveError> {
+        let Some(image) = growth::saved_image(self.folder, file)? else {
+            return Ok(());
+        };
+        if image.same_as.is_some() {
+            return Ok(());
+        }
+        self.fetch_image(file, &image.sha256)
+    }
+
+    fn fetch_image(&self, file: &str, sha256: &str) -> Result<(), SaveError> {
+        let name = image_name(sha256);
+        let Some((bytes, _)) = self.objects.get(&name)? else {
+            // Its bytes had changed before they were sent; it is fetched again.
+            tracing::warn!("{file}: the image is not in the checkpoint; its sidecar stays");
+            return Ok(());
+        };
+        if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
+            return Err(self.damaged(format!("{name} has other bytes than were written")));
+        }
+        let part = format!("{file}.part");
+        let written = atomic::write_through(self.folder, &part, file, &bytes, Durability::Later);
+        Ok(written.map_err(IoError::at(&self.folder.join(file), "writing"))?)
+    }
+}
+
+/// Opens a file below a folder for writing: anew, or at its end.
+fn create(root: &Path, name: &str, anew: bool) -> Result<File, SaveError> {
+    let path = root.join(name);
+    std::fs::create_dir_all(root).map_err(IoError::at(root, "making the folder"))?;
+    if let Some((parent, _)) = name.rsplit_once('/') {
+        let made = beneath::create_dir_all(root, parent);
+        made.map_err(IoError::at(&path, "making the folder of"))?;
+    }
+    let opened = if anew {
+        beneath::create(root, name)
+    } else {
+        beneath::append(root, name)
+    };
+    Ok(opened.map_err(IoError::at(&path, "opening"))?)
+}
+
+fn remove_folder(folder: &Path) -> Result<(), SaveError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(IoError::at(folder, "removing")(error).into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,304 @@
+//! What a checkpoint has besides the frontier: parts of outputs, images, small files.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::SaveError;
+use super::manifest::{Grown, Manifest, Piece};
+use super::pairs::{JOB, MODEL, key_of_file, pack};
+use super::session::Session;
+use crate::crawl::checkpoint::{RECEIPTS, TAKEDOWNS};
+use crate::fs::{IoError, beneath, files_beneath};
+use crate::objects::Objects;
+use crate::outputs::growth::{self, Growth};
+use crate::outputs::{self, OutputError};
+
+/// The bytes of an object with a part of an output, before it is compressed.
+const PART: u64 = if cfg!(test) { 3_000 } else { 8 << 20 };
+/// The bytes of a small file in one record.
+const CHUNK: usize = if cfg!(test) { 1_000 } else { 4 << 20 };
+/// Images that are sent at once.
+const AT_ONCE: usize = 8;
+/// The most images that are remembered as sent.
+const REMEMBERED: usize = 1 << 20;
+
+impl Session {
+    /// Sends what the outputs grew by, and adds the images that were kept or met again.
+    pub(super) fn grow(
+        &mut self,
+        next: &mut Manifest,
+        before: &[u8],
+        after: &[u8],
+        images: &mut BTreeSet<String>,
+    ) -> Result<(), SaveError> {
+        if !self.outputs {
+            return Ok(());
+        }
+        let folder = self.folder.clone();
+        for grown in growth::growth(&folder, before, after)? {
+            let mut bytes = growth::bytes_of(&folder, &grown)?;
+            let mut from = grown.from;
+            let mut rest = Vec::new();
+            loop {
+                let part = read_part(&folder, &grown, &mut *bytes)?;
+                let length = part.len() as u64;
+                if length > 0 || from == 0 {
+                    if grown.is_of_images() {
+                        rest.extend_from_slice(&part);
+                        let whole = rest
+                            .iter()
+                            .rposition(|b| *b == b'\n')
+                            .map_or(0, |at| at + 1);
+                        let rows: Vec<u8> = rest.drain(..whole).collect();
+                        growth::images_in(&rows, images);
+                    }
+                    let packed = !grown.is_packed();
+                    let part = if packed { pack(&part)? } else { part };
+                    let piece = self.put("grown", part)?;
+                    next.grown.push(Grown {
+                        output: grown.output.to_owned(),
+                        number: grown.number,
+                        file: grown.file.clone(),
+                        from,
+                        piece,
+                        packed,
+                    });
+                }
+                from += length;
+                if length < PART {
+                    break;
+                }
+            }
+            if grown.to.is_some_and(|to| from < to) {
+                let why = format!(
+                    "{}: file {} of the output `{}` ends at byte {from}, and the frontier knows of {:?}",
+                    folder.display(),
+                    grown.number,
+                    grown.output,
+                    grown.to
+                );
+                return Err(OutputError::Stamp { why }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends images that are not there yet, and returns the sidecars.
+    pub(super) fn images(
+        &mut self,
+        files: Vec<String>,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, SaveError> {
+        let mut pairs = Vec::new();
+        let mut unsent = Vec::new();
+        for file in files {
+            let Some(image) = growth::saved_image(&self.folder, &file)? else {
+                continue;
+            };
+            pairs.push((chunk_key(JOB, &image.name, 0), image.text.into_bytes()));
+            if !self.known.contains(&image.sha256) {
+                unsent.push((file, image.sha256));
+            }
+        }
+        let next = AtomicUsize::new(0);
+        let failed = Mutex::new(None);
+        let sent = Mutex::new((0, Vec::new()));
+        let work = || {
+            while let Some((file, sha256)) = unsent.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match send_image(&*self.objects, &self.folder, file, sha256) {
+                    Ok(bytes) => {
+                        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+                        sent.0 += bytes.unwrap_or(0);
+                        sent.1.extend(bytes.map(|_| sha256.clone()));
+                    }
+                    Err(error) => {
+                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        return;
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE.min(unsent.len()) {
+                scope.spawn(work);
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let (bytes, sent) = sent.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.sent += bytes;
+        if self.known.len() + sent.len() > REMEMBERED {
+            self.known.clear();
+        }
+        self.known.extend(sent);
+        Ok(pairs)
+    }
+
+    /// Sends the small files that have changed, or all of them.
+    pub(super) fn put_files(
+        &mut self,
+        kind: &str,
+        next: &mut Manifest,
+        all: bool,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), SaveError> {
+        let mut there = BTreeSet::new();
+        for (name, path) in small_files(&self.folder, &self.model)? {
+            there.insert(name.clone());
+            let about = match path.metadata() {
+                // It was removed in between.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                about => about.map_err(IoError::at(&path, "measuring"))?,
+            };
+            let now = (about.len(), about.modified().ok());
+            if !all && self.looked.get(&name) == Some(&now) {
+                continue;
+            }
+            let bytes = std::fs::read(&path).map_err(IoError::at(&path, "reading"))?;
+            let mut hash = Xxh3::new();
+            hash.update(&bytes);
+            let digest = format!("{:032x}", hash.digest128());
+            self.looked.insert(name.clone(), now);
+            if all || next.files.get(&name) != Some(&digest) {
+                let mut pairs = BTreeMap::new();
+                let chunks = bytes.chunks(CHUNK).map(<[u8]>::to_vec);
+                let chunks = chunks.chain(bytes.is_empty().then(Vec::new));
+                for (number, chunk) in (0..).zip(chunks) {
+                    pairs.insert(chunk_key("", &name, number), Some(chunk));
+                }
+                self.put_pairs(kind, pairs, pieces)?;
+                next.files.insert(name, digest);
+            }
+        }
+        let gone: Vec<String> = next.files.keys().cloned().collect();
+        for name in gone.into_iter().filter(|name| !there.contains(name)) {
+            let removed = [(chunk_key("", &name, 0), None)];
+            self.put_pairs(kind, removed.into(), pieces)?;
+            next.files.remove(&name);
+            self.looked.remove(&name);
+        }
+        Ok(())
+    }
+
+    /// Removes what the manifest does not name any more, and with `images` also these.
+    pub(super) fn sweep(&mut self, images: bool) -> Result<(), SaveError> {
+        let manifest = self.manifest()?;
+        let term = manifest.term;
+        let named: HashSet<String> = manifest.names(&*self.objects)?.into_iter().collect();
+        for kind in ["base", "changes", "grown", "lists"] {
+            for name in self.objects.list(kind)? {
+                let own = name
+                    .rsplit('/')
+                    .next()
+                    .and_then(|name| name.split('-').next());
+                let written: Option<u64> = own.and_then(|term| term.parse().ok());
+                // A later owner's are none of this process's business.
+                if written.is_some_and(|written| written <= term) && !named.contains(&name) {
+                    self.objects.delete(&name)?;
+                }
+            }
+        }
+        if images {
+            let mut kept = HashSet::new();
+            let listed = outputs::image_files(&self.folder);
+            let folder = self.folder.join("images");
+            for file in listed.map_err(IoError::at(&folder, "listing"))? {
+                let image = growth::saved_image(&self.folder, &file)?;
+                kept.extend(image.map(|image| image_name(&image.sha256)));
+            }
+            for name in self.objects.list("images")? {
+                if !self.outputs || !kept.contains(&name) {
+                    self.objects.delete(&name)?;
+                }
+            }
+            self.known.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The key of a part of a small file. The first one begins the file anew.
+fn chunk_key(place: &str, name: &str, number: u32) -> Vec<u8> {
+    let mut key = key_of_file(place, name);
+    key.push(0);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+fn read_part(
+    folder: &Path,
+    grown: &Growth,
+    bytes: &mut (dyn Read + Send),
+) -> Result<Vec<u8>, SaveError> {
+    let mut part = Vec::new();
+    let read = bytes.take(PART).read_to_end(&mut part);
+    read.map_err(IoError::at(&folder.join(grown.output), "reading"))?;
+    Ok(part)
+}
+
+/// The name of the object of an image.
+pub(super) fn image_name(sha256: &str) -> String {
+    format!("images/{}/{sha256}", sha256.get(..2).unwrap_or_default())
+}
+
+/// Sends an image unless it is there. Returns the bytes that were sent; `None` where the file
+/// has other bytes by now, or is gone.
+fn send_image(
+    objects: &dyn Objects,
+    folder: &Path,
+    file: &str,
+    sha256: &str,
+) -> Result<Option<u64>, SaveError> {
+    let name = image_name(sha256);
+    if objects.has(&name)? {
+        return Ok(Some(0));
+    }
+    let bytes = match beneath::read(folder, file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(IoError::at(&folder.join(file), "reading"))?,
+    };
+    if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
+        return Ok(None);
+    }
+    let length = bytes.len() as u64;
+    objects.put(&name, bytes)?;
+    Ok(Some(length))
+}
+
+/// The files of a job that are small or rarely change, by their names in a checkpoint.
+fn small_files(folder: &Path, model: &Path) -> Result<Vec<(String, PathBuf)>, SaveError> {
+    let mut found = Vec::new();
+    for name in [TAKEDOWNS, "generation", "paused"] {
+        if beneath::is_file(folder, name) {
+            found.push((format!("{JOB}{name}"), folder.join(name)));
+        }
+    }
+    for (place, root, below) in [
+        (JOB, folder, RECEIPTS),
+        (JOB, folder, "annotations"),
+        (MODEL, model, ""),
+    ] {
+        let inner = root.join(below);
+        if !inner.is_dir() {
+            continue;
+        }
+        // The binary form of a model is made of the other one.
+        let wanted = |path: &Path| {
+            let name = path.to_string_lossy();
+            !name.ends_with(".partial") && !name.ends_with("lm.binary") && path.is_file()
+        };
+        for path in files_beneath(&inner, wanted)? {
+            let name = path.strip_prefix(root).ok().and_then(Path::to_str);
+            if let Some(name) = name {
+                found.push((format!("{place}{name}"), path.clone()));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,162 @@
+//! Objects as the files of a folder, which may be on a disk that machines share.
+//!
+//! A file is written under another name, and renamed. The compare-and-set holds the lock of a
+//! file beside the object while it compares and renames; the system releases it with the
+//! process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{Done, Objects, ObjectsError, Version};
+use crate::fs::{files_beneath, sync_file_system};
+
+/// What follows the name of an object that is being written, and that of its lock.
+const PART: &str = ".part";
+const LOCK: &str = ".lock";
+
+pub(super) struct Folder {
+    address: String,
+    root: PathBuf,
+    /// Tells the files that this writes from each other.
+    next: AtomicU64,
+}
+
+impl Folder {
+    pub(super) fn new(address: &str, root: &Path) -> Self {
+        Self {
+            address: address.to_owned(),
+            root: root.to_owned(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    fn failed(&self, name: &str, what: &'static str) -> impl FnOnce(io::Error) -> ObjectsError {
+        let to = self.root.join(name).display().to_string();
+        move |error| ObjectsError::Failed {
+            to,
+            what,
+            why: error.to_string(),
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8], is_synced: bool) -> io::Result<()> {
+        let path = self.root.join(name);
+        let parent = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(parent)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let part = self
+            .root
+            .join(format!("{name}.{}-{number}{PART}", std::process::id()));
+        let written = File::create(&part).and_then(|mut file| {
+            file.write_all(bytes)?;
+            // Elsewhere `settle` syncs all of them at once.
+            if is_synced || cfg!(not(target_os = "linux")) {
+                file.sync_all()?;
+            }
+            fs::rename(&part, &path)
+        });
+        if written.is_err() {
+            // The first error is the one to report.
+            fs::remove_file(&part).ok();
+        }
+        written?;
+        if is_synced {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn swap_locked(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> io::Result<bool> {
+        fs::create_dir_all(self.root.join(name).parent().unwrap_or(&self.root))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.root.join(format!("{name}{LOCK}")))?;
+        lock.lock()?;
+        let is = read(&self.root.join(name))?.map(|bytes| version(&bytes));
+        if is.as_ref() != was {
+            return Ok(false);
+        }
+        self.write(name, bytes, true)?;
+        Ok(true)
+    }
+}
+
+fn version(bytes: &[u8]) -> Version {
+    Version(format!("{:032x}", xxh3_128(bytes)))
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+impl Objects for Folder {
+    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>> {
+        let found = read(&self.root.join(name)).map_err(self.failed(name, "reading"))?;
+        Ok(found.map(|bytes| {
+            let version = version(&bytes);
+            (bytes, version)
+        }))
+    }
+
+    fn has(&self, name: &str) -> Done<bool> {
+        let there = self.root.join(name).try_exists();
+        there.map_err(self.failed(name, "looking"))
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()> {
+        let written = self.write(name, &bytes, false);
+        written.map_err(self.failed(name, "writing"))
+    }
+
+    fn settle(&self) -> Done<()> {
+        if !self.root.is_dir() {
+            return Ok(());
+        }
+        sync_file_system(&self.root).map_err(self.failed("", "syncing"))
+    }
+
+    fn swap(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> Done<bool> {
+        let swapped = self.swap_locked(name, bytes, was);
+        swapped.map_err(self.failed(name, "writing"))
+    }
+
+    fn list(&self, folder: &str) -> Done<Vec<String>> {
+        let below = self.root.join(folder);
+        if !below.is_dir() {
+            return Ok(Vec::new());
+        }
+        let is_object = |path: &Path| !path.to_string_lossy().ends_with(LOCK);
+        let found = files_beneath(&below, is_object).map_err(|error| ObjectsError::Failed {
+            to: error.path.display().to_string(),
+            what: "listing",
+            why: error.source.to_string(),
+        })?;
+        let name = |path: PathBuf| {
+            let name = path.strip_prefix(&self.root).ok()?.to_str()?;
+            Some(name.to_owned())
+        };
+        Ok(found.into_iter().filter_map(name).collect())
+    }
+
+    fn delete(&self, name: &str) -> Done<()> {
+        match fs::remove_file(self.root.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(self.failed(name, "removing")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn address(&self) -> &str {
+        &self.address
+    }
+}

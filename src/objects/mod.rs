@@ -1,0 +1,190 @@
+//! Whole objects by name, in a folder (`file://`) or in an S3-compatible bucket (`s3://`),
+//! with one compare-and-set: for what must outlive this machine.
+//!
+//! Names have parts of letters, digits, `-`, `_` and `.`, separated by `/`. An object is
+//! there whole or not at all.
+
+#[cfg(feature = "s3")]
+pub(crate) mod bucket;
+mod folder;
+#[cfg(test)]
+pub(crate) mod simulated;
+
+use std::path::Path;
+
+/// Why objects cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectsError {
+    /// The address is not one of a store.
+    #[error("{0:?} is no store; write \"s3://BUCKET/PATH\", or \"file:///PATH\" for a folder")]
+    Address(String),
+    /// This build has no S3.
+    #[error("{0}: this spoor was built without the feature `s3`; use a folder, as file:///PATH")]
+    NoBucket(String),
+    /// A request failed.
+    #[error("{to}: {what} failed: {why}")]
+    Failed {
+        /// The store, and the object where it is about one.
+        to: String,
+        /// What was attempted.
+        what: &'static str,
+        /// The problem.
+        why: String,
+    },
+}
+
+/// Tells two contents of an object from each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version(pub String);
+
+/// The result of a request.
+type Done<T> = Result<T, ObjectsError>;
+
+/// Objects by name.
+pub trait Objects: Send + Sync {
+    /// The contents of an object, and which they are; `None` where there is no such object.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>>;
+
+    /// Whether there is an object.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn has(&self, name: &str) -> Done<bool>;
+
+    /// Writes an object, in place of another one with its name.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()>;
+
+    /// Returns when all that was written survives a loss of power.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn settle(&self) -> Done<()>;
+
+    /// Writes an object if its contents are still `was`: for `None`, if there is none. False
+    /// where they are others.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`]; whether it was written is then unknown.
+    fn swap(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> Done<bool>;
+
+    /// The names of all objects that begin with `folder/`.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn list(&self, folder: &str) -> Done<Vec<String>>;
+
+    /// Removes an object if there is one.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn delete(&self, name: &str) -> Done<()>;
+
+    /// Where they are, for messages.
+    fn address(&self) -> &str;
+}
+
+/// The objects at an address, `s3://BUCKET/PATH` or `file:///PATH`. Nothing is requested yet.
+///
+/// # Errors
+/// [`ObjectsError::Address`] where it is neither; [`ObjectsError::Failed`] where the
+/// environment's `AWS_` variables cannot be used.
+pub fn open(address: &str) -> Done<Box<dyn Objects>> {
+    if let Some(path) = address.strip_prefix("file://") {
+        if !path.starts_with('/') || path.len() < 2 {
+            return Err(ObjectsError::Address(address.to_owned()));
+        }
+        return Ok(Box::new(folder::Folder::new(address, Path::new(path))));
+    }
+    match address.strip_prefix("s3://") {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => bucket_at(address),
+        _ => Err(ObjectsError::Address(address.to_owned())),
+    }
+}
+
+#[cfg(feature = "s3")]
+fn bucket_at(address: &str) -> Done<Box<dyn Objects>> {
+    Ok(Box::new(bucket::Bucket::new(address)?))
+}
+
+#[cfg(not(feature = "s3"))]
+fn bucket_at(address: &str) -> Done<Box<dyn Objects>> {
+    Err(ObjectsError::NoBucket(address.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What any store must do.
+    fn keeps_promises(objects: &dyn Objects) {
+        assert_eq!(objects.get("a/b").unwrap(), None);
+        assert!(!objects.has("a/b").unwrap());
+        objects.delete("a/b").unwrap();
+        assert!(objects.list("a").unwrap().is_empty());
+        objects.put("a/b", b"one".to_vec()).unwrap();
+        objects.put("a/c.d", b"two".to_vec()).unwrap();
+        objects.put("ab/c", b"three".to_vec()).unwrap();
+        objects.settle().unwrap();
+        let mut names = objects.list("a").unwrap();
+        names.sort();
+        assert_eq!(names, ["a/b", "a/c.d"]);
+        let (bytes, first) = objects.get("a/b").unwrap().unwrap();
+        assert_eq!(bytes, b"one");
+        assert!(!objects.swap("a/b", b"other", None).unwrap());
+        assert!(objects.swap("a/b", b"next", Some(&first)).unwrap());
+        assert!(!objects.swap("a/b", b"late", Some(&first)).unwrap());
+        assert_eq!(objects.get("a/b").unwrap().unwrap().0, b"next");
+        assert!(objects.swap("m", b"new", None).unwrap());
+        assert!(!objects.swap("m", b"again", None).unwrap());
+        objects.delete("a/b").unwrap();
+        assert!(!objects.swap("a/b", b"gone", Some(&first)).unwrap());
+        assert!(objects.has("a/c.d").unwrap() && !objects.has("a/b").unwrap());
+    }
+
+    #[test]
+    fn a_folder_and_a_simulated_store_keep_the_same_promises() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("file://{}/deep/er", folder.path().display());
+        keeps_promises(&*open(&address).unwrap());
+        keeps_promises(&simulated::Simulated::default());
+    }
+
+    #[test]
+    fn one_of_many_swaps_succeeds() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("file://{}", folder.path().display());
+        let swap = |n: u8| {
+            let address = &address;
+            move || open(address).unwrap().swap("m", &[n], None).unwrap()
+        };
+        let won = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|n| scope.spawn(swap(n))).collect();
+            let won = all.into_iter().map(|thread| thread.join().unwrap());
+            won.filter(|won| *won).count()
+        });
+        assert_eq!(won, 1);
+    }
+
+    #[test]
+    fn other_addresses_are_refused() {
+        for wrong in [
+            "",
+            "/tmp",
+            "file://",
+            "file:///",
+            "file://host",
+            "s3://",
+            "s3:///x",
+            "gs://x",
+        ] {
+            let refused = open(wrong).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(refused.contains("is no store"), "{wrong}: {refused}");
+        }
+    }
+}
