@@ -47,14 +47,24 @@ pub(super) struct Glyph {
     pub(super) turn: Turn,
     /// Where it is on the page itself.
     pub(super) place: (f32, f32),
+    /// Whether its characters are guessed, as the font does not tell them.
+    pub(super) guessed: bool,
 }
 
+/// How many of the characters that are guessed must be letters, so that the guess is kept.
+/// Of a text in English or German nine in ten are.
+const LETTERS: f32 = 0.7;
+
 impl Glyph {
-    /// Whether a mark stands over or under it, and it belongs to a script from right to left.
-    pub(super) fn is_under(&self, mark: &Self) -> bool {
+    /// Whether a mark that was painted before it belongs to it, and not to what ends at
+    /// `before`: in scripts from right to left a letter is painted after its mark.
+    pub(super) fn is_under(&self, mark: &Self, before: Option<(f32, f32)>) -> bool {
         let middle = (mark.x0 + mark.x1) / 2.0;
-        let slack = 0.1 * self.size;
-        (self.x0 - slack..=self.x1 + slack).contains(&middle)
+        let off = |x0: f32, x1: f32| (x0 - middle).max(middle - x1).max(0.0);
+        let own = off(self.x0, self.x1);
+        let is_free = before.is_none_or(|(x0, x1)| off(x0, x1) > 0.0);
+        is_free
+            && own < 0.4 * self.size
             && (self.y - mark.y).abs() < self.size
             && mark
                 .text
@@ -81,7 +91,20 @@ pub(super) fn of_page<'a>(page: &Page<'a>, cache: &InterpreterCache<'a>) -> Vec<
         InterpreterSettings::default(),
     );
     interpret_page(page, &mut context, &mut notes);
-    notes.glyphs
+    without_bad_guesses(notes.glyphs)
+}
+
+/// The glyphs, and U+FFFD for those whose guessed characters make no text.
+fn without_bad_guesses(mut glyphs: Vec<Glyph>) -> Vec<Glyph> {
+    let guessed = || glyphs.iter().filter(|glyph| glyph.guessed);
+    let is_word = |glyph: &&Glyph| glyph.text.chars().all(char::is_alphabetic);
+    let (letters, all) = (guessed().filter(is_word).count(), guessed().count());
+    if (letters as f32) < LETTERS * all as f32 {
+        for glyph in glyphs.iter_mut().filter(|glyph| glyph.guessed) {
+            glyph.text = char::REPLACEMENT_CHARACTER.to_string();
+        }
+    }
+    glyphs
 }
 
 /// From the coordinates of a page to those of its picture, whose `y` grows downwards.
@@ -157,7 +180,7 @@ impl Notes {
         if !(x0.is_finite() && x1.is_finite()) {
             return;
         }
-        let Some(text) = self.text(glyph, x1) else {
+        let Some(text) = self.text(glyph, x1).filter(|text| !text.is_empty()) else {
             return;
         };
         self.glyphs.push(Glyph {
@@ -168,6 +191,7 @@ impl Notes {
             size,
             turn,
             place,
+            guessed: glyph.as_unicode().is_none(),
         });
     }
 
@@ -219,6 +243,8 @@ fn of_tex(code: u32) -> String {
         0x12 => "\u{201e}",
         0x13 => "\u{ab}",
         0x14 => "\u{bb}",
+        // It only parts letters that would be a ligature.
+        0x17 => "",
         0x15 | 0x7b => "\u{2013}",
         0x16 | 0x7c => "\u{2014}",
         0x22 => "\u{201d}",

@@ -47,9 +47,11 @@ pub fn languages() -> impl Iterator<Item = Language> {
         .filter_map(|(code, _)| Language::of_code(code).ok())
 }
 
+/// Tables by the codes of their languages; `None` for languages without one.
+type Tables = HashMap<&'static str, Option<Arc<Words>>>;
+
 /// The tables that were asked for a single word. Reading one takes some milliseconds.
-static READ: LazyLock<Mutex<HashMap<&'static str, Option<Arc<Words>>>>> =
-    LazyLock::new(Mutex::default);
+static READ: LazyLock<Mutex<Tables>> = LazyLock::new(Mutex::default);
 
 /// Whether a word (in lower case) is one of the frequent ones of a language.
 pub fn knows(language: Option<Language>, word: &str) -> bool {

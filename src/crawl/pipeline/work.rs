@@ -89,7 +89,10 @@ impl Reader {
         let url = &task.url;
         let mut extracted = match self.metrics.extract(|| self.extracted(url, fetched)) {
             Ok(extracted) => extracted,
-            Err(dropped) => return dropped,
+            Err(NoPage { reason, why }) => {
+                let product = why.map(|why| Product::Refused { why });
+                return (Outcome::Drop { reason }, product);
+            }
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
@@ -173,7 +176,7 @@ impl Reader {
 
     /// The contents of a page. A PDF file that cannot be read is no page, for a reason that
     /// the log has.
-    fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, Dropped> {
+    fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, NoPage> {
         if let Some(reader) = self.pdf.as_ref().filter(|_| self.reads_pdf(fetched)) {
             return match reader.read(&fetched.body) {
                 Ok(original) => {
@@ -188,15 +191,19 @@ impl Reader {
                 }
                 Err(failure) => {
                     let cut = if fetched.truncated { " (cut)" } else { "" };
-                    let why = format!("{}{cut}: {failure}", failure.name());
-                    Err(refused(Reason::BadPdf, why))
+                    Err(NoPage {
+                        reason: Reason::BadPdf,
+                        why: Some(format!("{}{cut}: {failure}", failure.name())),
+                    })
                 }
             };
         }
         extract::extract(url, fetched, &self.extract).map_err(|error| {
             tracing::debug!(%error, "no page");
-            let reason = Reason::ContentType;
-            (Outcome::Drop { reason }, None)
+            NoPage {
+                reason: Reason::ContentType,
+                why: None,
+            }
         })
     }
 
@@ -351,8 +358,12 @@ fn as_item(link: &mut NewTask) {
     link.clues = None;
 }
 
-/// What becomes of a body that is no page.
-type Dropped = (Outcome, Option<Product>);
+/// Why a body is no page.
+struct NoPage {
+    reason: Reason,
+    /// The reason in words, for the log.
+    why: Option<String>,
+}
 
 /// The wanted part of a page.
 struct Wanted {

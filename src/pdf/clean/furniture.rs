@@ -241,3 +241,97 @@ fn written(number: i64) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines that are left of pages.
+    fn left<'t>(pages: &[&[&'t str]]) -> Vec<&'t str> {
+        let lines: Vec<&str> = pages.iter().flat_map(|page| page.iter().copied()).collect();
+        let mut from = 0;
+        let ranges: Vec<Range<usize>> = pages
+            .iter()
+            .map(|page| {
+                from += page.len();
+                from - page.len()..from
+            })
+            .collect();
+        let marked = marked(&lines, &ranges);
+        let kept = lines.into_iter().zip(marked);
+        kept.filter(|(_, marked)| !marked)
+            .map(|(line, _)| line)
+            .collect()
+    }
+
+    #[test]
+    fn left_and_right_pages_have_heads_of_their_own() {
+        let pages: [&[&str]; 4] = [
+            &["2 The tower", "a one", "a two"],
+            &["Lamps and oil 3", "b one", "b two"],
+            &["4 The tower", "c one", "c two"],
+            &["Lamps and oil 5", "d one", "d two"],
+        ];
+        let expected = [
+            "a one", "a two", "b one", "b two", "c one", "c two", "d one", "d two",
+        ];
+        assert_eq!(left(&pages), expected);
+    }
+
+    #[test]
+    fn numbers_must_count() {
+        // Rows of a table at the ends of pages, whose numbers do not.
+        let pages: [&[&str]; 3] = [
+            &["rain 31", "a", "sum 7"],
+            &["rain 4", "b", "sum 9"],
+            &["rain 16", "c", "sum 2"],
+        ];
+        assert_eq!(left(&pages).len(), 9);
+        let pages: [&[&str]; 3] = [
+            &["a", "x", "- 8 -"],
+            &["b", "y", "- 9 -"],
+            &["c", "z", "- 10 -"],
+        ];
+        assert_eq!(left(&pages), ["a", "x", "b", "y", "c", "z"]);
+    }
+
+    #[test]
+    fn roman_numerals_count_too() {
+        let pages: [&[&str]; 3] = [&["a", "x", "iii"], &["b", "y", "iv"], &["c", "z", "v"]];
+        assert_eq!(left(&pages), ["a", "x", "b", "y", "c", "z"]);
+        assert_eq!(roman("xlix"), Some(49));
+        assert_eq!(roman("CCC"), Some(300));
+        for word in ["", "iiii", "ic", "Mix", "mix", "iV"] {
+            assert_eq!(roman(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn heads_of_single_pages_are_known_by_their_numbers() {
+        let words = ["Oil", "Wicks", "Glass", "Rope", "Paint", "Brass"];
+        let heads: Vec<String> = (11..)
+            .zip(words)
+            .map(|(n, word)| format!("{word} {n}"))
+            .collect();
+        let heads = heads.iter().zip(["a", "b", "c", "d", "e", "f"]);
+        let pages: Vec<Vec<&str>> = heads
+            .map(|(head, text)| vec![head.as_str(), text])
+            .collect();
+        let pages: Vec<&[&str]> = pages.iter().map(Vec::as_slice).collect();
+        assert_eq!(left(&pages), ["a", "b", "c", "d", "e", "f"]);
+    }
+
+    #[test]
+    fn lines_that_are_alike_far_apart_stay() {
+        let number = |n: usize| format!("line {}", "x".repeat(n));
+        let own: Vec<String> = (0..20).map(number).collect();
+        let mut pages: Vec<Vec<&str>> = own.iter().map(|line| vec![line.as_str()]).collect();
+        for page in [2, 15] {
+            pages[page].push("For example:");
+        }
+        let pages: Vec<&[&str]> = pages.iter().map(Vec::as_slice).collect();
+        assert_eq!(left(&pages).len(), 22);
+        assert_eq!(left(&[&["}"], &["}"]]), ["}", "}"]);
+        assert!(left(&[]).is_empty());
+    }
+}

@@ -75,7 +75,10 @@ pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
 /// The same for two halves of letters.
 fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
     let is_capital = |c: char| c.is_uppercase();
-    let begins_anew = right.starts_with(is_capital) && !left.ends_with(is_capital);
+    // Headings may be in capitals as a whole.
+    let all_capitals =
+        left.ends_with(is_capital) && !right.chars().nth(1).is_some_and(char::is_lowercase);
+    let begins_anew = right.starts_with(is_capital) && !all_capitals;
     let (left, right) = (folded(left), folded(right));
     let (own, listed) = (known.own, known.listed);
     let joined = format!("{left}{right}");
@@ -121,4 +124,74 @@ fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
         return Ending::Compound;
     }
     Ending::Divided
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, line: &str, next: &str, list: Option<&[&str]>) -> Ending {
+        let lines = [text];
+        let own = Vocabulary::of(&lines, &[0]);
+        let listed = |word: &str| list.is_some_and(|list| list.contains(&word));
+        let known = Known {
+            own: &own,
+            listed: &listed,
+            has_list: list.is_some(),
+        };
+        ending(line, next, &known)
+    }
+
+    #[test]
+    fn the_text_itself_tells_compounds_from_divided_words() {
+        let text = "A lighthouse has a well-known keeper.";
+        let ending = |line: &str, next: &str| of(text, line, next, None);
+        assert_eq!(ending("the light-", "house on"), Ending::Divided);
+        assert_eq!(ending("a well-", "known one"), Ending::Compound);
+        assert_eq!(ending("a Well-", "known,"), Ending::Compound);
+        // Neither is known.
+        assert_eq!(ending("remem-", "ber"), Ending::Divided);
+        assert_eq!(ending("soft\u{ad}", "ware"), Ending::Divided);
+    }
+
+    #[test]
+    fn lists_and_other_compounds_decide_what_the_text_does_not() {
+        let list: &[&str] = &[
+            "two",
+            "digit",
+            "con",
+            "currency",
+            "under",
+            "stand",
+            "understand",
+        ];
+        let ending = |text: &str, line: &str, next: &str| of(text, line, next, Some(list));
+        assert_eq!(ending("two-way", "a two-", "digit year"), Ending::Compound);
+        assert_eq!(ending("two-way", "con-", "currency"), Ending::Divided);
+        assert_eq!(ending("under-age", "under-", "stand"), Ending::Divided);
+        let art = of("of the", "state-of-", "the-art", Some(&["of", "the"]));
+        assert_eq!(art, Ending::Compound);
+    }
+
+    #[test]
+    fn what_no_language_divides_keeps_its_hyphen() {
+        let ending = |line: &str, next: &str| of("", line, next, None);
+        assert_eq!(ending("Frau Meier-", "Schultze-Friese"), Ending::Compound);
+        assert_eq!(ending("das GNU-", "Manifest"), Ending::Compound);
+        assert_eq!(ending("CON-", "TENTS"), Ending::Divided);
+        assert_eq!(ending("an e-", "mail"), Ending::Compound);
+        assert_eq!(ending("from 2019-", "2020"), Ending::Compound);
+        assert_eq!(ending("see http://a.test/a-", "page"), Ending::Compound);
+        assert_eq!(ending("the option --no-", "wait"), Ending::Compound);
+        assert_eq!(ending("Ein-", "und Ausgabe"), Ending::Suspended);
+        for (line, next) in [
+            ("a -", "dash"),
+            ("the end", "next"),
+            ("a-", "(b"),
+            ("-", "x"),
+            ("", ""),
+        ] {
+            assert_eq!(ending(line, next), Ending::None, "{line:?} {next:?}");
+        }
+    }
 }

@@ -73,3 +73,73 @@ fn is_unspaced(c: char) -> bool {
         | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}'
         | '\u{20000}'..='\u{3ffff}')
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn glyph(text: &str, x: f32, y: f32, turn: Turn) -> Glyph {
+        Glyph {
+            text: text.to_owned(),
+            x0: x,
+            x1: x + 5.0,
+            y,
+            size: 10.0,
+            turn,
+            place: (x, y),
+            guessed: false,
+        }
+    }
+
+    #[test]
+    fn a_mark_is_put_on_its_letter_from_either_side() {
+        let text = |glyphs| lines(glyphs).remove(0).text;
+        // Latin: the mark after its letter.
+        let latin = vec![
+            glyph("a", 0.0, 0.0, Turn::Upright),
+            glyph("\u{308}", 2.0, 0.0, Turn::Upright),
+            glyph("b", 5.0, 0.0, Turn::Upright),
+        ];
+        assert_eq!(text(latin), "äb");
+        // Arabic, painted from left to right: before it.
+        let arabic = vec![
+            glyph("م", 0.0, 0.0, Turn::Upright),
+            glyph("\u{64b}", 5.5, 0.0, Turn::Upright),
+            glyph("ا", 8.0, 0.0, Turn::Upright),
+        ];
+        assert_eq!(text(arabic), "اً م");
+        // TeX: the accent alone, then the letter under it.
+        let tex = vec![
+            glyph("\u{a8}", 0.0, 0.0, Turn::Upright),
+            glyph("u", 0.2, 0.0, Turn::Upright),
+            glyph("b", 5.0, 0.0, Turn::Upright),
+        ];
+        assert_eq!(text(tex), "üb");
+    }
+
+    proptest! {
+        #![proptest_config(crate::tests::usual())]
+
+        /// Wherever glyphs are, each of them is in one line once.
+        #[test]
+        fn no_glyph_is_lost_or_doubled(
+            places in prop::collection::hash_map((0..60_i16, 0..80_i16), ("[a-zא-ת0-9.]", 0..3_u8), 0..300)
+        ) {
+            let glyphs = places.iter().map(|((x, y), (text, turn))| {
+                let turn = [Turn::Upright, Turn::Up, Turn::Upright][usize::from(*turn)];
+                glyph(text, f32::from(*x) * 5.5, f32::from(*y) * 3.0, turn)
+            });
+            let mut found: Vec<char> = lines(glyphs.collect())
+                .iter()
+                .flat_map(|line| line.text.chars().collect::<Vec<_>>())
+                .filter(|c| *c != ' ')
+                .collect();
+            let mut given: Vec<char> = places.values().flat_map(|(text, _)| text.chars()).collect();
+            found.sort_unstable();
+            given.sort_unstable();
+            prop_assert_eq!(found, given);
+        }
+    }
+}

@@ -120,7 +120,8 @@ pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<Segment> {
         }
         if let Some(mark) = mark.take() {
             // From right to left the letter is painted after its mark.
-            if glyph.is_under(&mark) {
+            let last = segments.last().and_then(|open| open.items.last());
+            if glyph.is_under(&mark, last.map(|last| (last.x0, last.x1))) {
                 glyph.text.push_str(&mark.text);
             } else {
                 put_on_last(&mut segments, Some(mark));

@@ -65,6 +65,7 @@ impl Made {
     }
 
     /// Content of the page in PDF's own operators.
+    #[allow(dead_code, reason = "for the unit tests, which share this file")]
     pub fn raw(&mut self, content: &str) -> &mut Self {
         self.pages.last_mut().unwrap().content.push_str(content);
         self
