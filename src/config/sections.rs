@@ -326,7 +326,7 @@ section! {
         /// MIME types of pages, by the Content-Type of the response; a page of another
         /// type is dropped. A response without one is judged by its first bytes. Besides
         /// HTML, XHTML and text only application/pdf can be read: with it PDF files are
-        /// pages, within the limits of [pdf]. Adding other types has no effect.
+        /// pages, within the limits of `[pdf]`. Adding other types has no effect.
         accept_types: Vec<MediaType> = MediaType::list(PAGES);
         /// The most segments of a path; a deeper one counts as a trap.
         max_depth: usize = 20, within 1..=100;

@@ -5,7 +5,7 @@
 //! commits, one after the other, and appends each to the newest file before the store gets
 //! it. So the files tell, also after a restart, what has changed since any batch in them, and
 //! a reader on another thread needs neither the store nor the crawl. A frame is as in
-//! [`super::journal`].
+//! `journal`.
 //!
 //! Files that cannot be written, or have become too long, are given up: the crawl goes on
 //! without them, and whoever reads them needs the whole store once. The same is true where
