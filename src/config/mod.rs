@@ -181,8 +181,12 @@ impl Config {
             let message = "not UTF-8, as TOML must be; save the file as UTF-8".to_owned();
             ConfigErrors::of_file(&name, Some(place), message)
         })?;
-        let config = Self::parse(text, &name)?;
-        Ok(config.within(path.parent().unwrap_or(Path::new(""))))
+        let (config, has_rules) = Self::read(text, &name)?;
+        let mut config = config.within(path.parent().unwrap_or(Path::new("")));
+        if has_rules {
+            config.rules.files.push(path.to_owned());
+        }
+        Ok(config)
     }
 
     /// The same configuration with its relative paths resolved against `folder`.
@@ -223,6 +227,15 @@ impl Config {
     /// # Errors
     /// All problems in the text.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        let (mut config, has_rules) = Self::read(text, name)?;
+        if has_rules {
+            config.rules.files.push(PathBuf::from(name));
+        }
+        Ok(config)
+    }
+
+    /// Also says whether the text has `[[rule]]` blocks, so that it is a rule file too.
+    fn read(text: &str, name: &str) -> Result<(Self, bool), ConfigErrors> {
         let mut findings = errors::Findings::default();
         // Error recovery allows checking the values of a file with a syntax error too.
         let (tree, syntax) = DeTable::parse_recoverable(text);
@@ -240,7 +253,7 @@ impl Config {
         config.origin = Origin::new(name, findings.places(text));
         match findings.into_errors(text, name) {
             Some(errors) => Err(errors),
-            None => Ok(config),
+            None => Ok((config, tree.contains_key(reading::RULES))),
         }
     }
 

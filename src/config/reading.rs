@@ -10,6 +10,9 @@ use super::errors::{Findings, MOST_LINES, nearest, shown};
 use super::section::{Key, Section, Walker, plain};
 use super::values::{Value, found};
 
+/// The blocks of rules in a job file. What is in them is checked where rules are read.
+pub(super) const RULES: &str = "rule";
+
 /// Reads the visited keys of `tree`. Keys that are not visited are unknown, which
 /// [`Reading::finish`] reports.
 pub(super) struct Reading<'a, 'i> {
@@ -36,6 +39,9 @@ impl<'a, 'i> Reading<'a, 'i> {
     /// Reports unknown sections and keys.
     pub fn finish(self) {
         for (name, value) in self.tree {
+            if name.get_ref() == RULES {
+                continue;
+            }
             let Some(keys) = self.known.get(name.get_ref().as_ref()) else {
                 if self.findings.is_full() {
                     self.findings.pass_over();

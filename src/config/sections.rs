@@ -430,7 +430,8 @@ section! {
     /// CSS, XPath or regular expressions (`spoor help fields`). What they find is in the log
     /// and in the documents.
     pub struct Rules = "rules" {
-        /// Rule files, and folders whose `*.toml` are rule files.
+        /// Rule files, and folders whose `*.toml` are rule files. `[[rule]]` blocks may also
+        /// stand in the job file itself.
         files: Vec<PathBuf> = Vec::new();
     }
 }

@@ -77,6 +77,13 @@ impl RuleSet {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
+    /// The names of the rules that another set lacks, or has with other contents.
+    pub fn missing_in(&self, other: &Self) -> Vec<&str> {
+        let own = self.rules.iter();
+        let own = own.filter(|rule| other.get(&rule.name).is_none_or(|it| !rule.is_as(it)));
+        own.map(|rule| rule.name.as_str()).collect()
+    }
+
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()

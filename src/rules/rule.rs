@@ -186,6 +186,18 @@ pub struct Page<'a> {
 }
 
 impl Rule {
+    /// Whether another rule does the same, wherever both stand.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let contents = |rule: &Self| {
+            let rule = Self {
+                origin: Origin::default(),
+                ..rule.clone()
+            };
+            format!("{rule:?}")
+        };
+        contents(self) == contents(other)
+    }
+
     /// Whether the rule is for an address.
     pub fn covers(&self, url: &PageUrl) -> bool {
         self.urls.iter().any(|pattern| pattern.covers(url))

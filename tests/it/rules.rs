@@ -2,13 +2,14 @@
 //! is told by name; an index page leads to its items.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde_json::Value;
-use spoor::lab::Lab;
+use spoor::lab::{Behaviour, Lab};
 use spoor::outputs::{self, Table};
 
 use crate::support::texts::{some, topical, tree};
-use crate::support::{Job, JobText, Ran, Wire, spoor};
+use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 /// Pages of the site, of which the second half has other markup.
 const PAGES: usize = 44;
@@ -315,6 +316,52 @@ fn a_bad_rule_stops_a_crawl_with_file_line_and_key() {
         job.file().to_str().unwrap(),
     ]));
     assert!(checked.refused().contains("rule.news.field.title.css"));
+}
+
+#[test]
+fn rules_may_stand_in_the_job_file() {
+    let wire = Wire::serve(site());
+    let job = job(&wire, "[limits]\nfetches = 5\n");
+    let text = std::fs::read_to_string(job.file()).unwrap();
+    let own = text.replace("[rules]\nfiles = [\"rules.toml\"]\n", "") + RULES;
+    assert!(!own.contains("rules.toml"));
+    let bad = own.replace("css = \"article.news h1\"", "css = \"h1[\"");
+    let line = 1 + bad.lines().position(|line| line.contains("h1[")).unwrap();
+    std::fs::write(job.file(), bad).unwrap();
+    let told = Ran::of(&mut job.crawl()).refused();
+    let place = format!(".toml:{line}:7: rule.news.field.title.css: ");
+    assert!(told.contains(&place), "{told}");
+
+    std::fs::write(job.file(), own).unwrap();
+    job.run();
+    let rows: Vec<Value> = job.log();
+    assert!(rows.iter().any(|row| row["rules"]["rule"] == "news"));
+}
+
+/// A rule file that is changed while the job runs is used from the next page on.
+#[test]
+fn changed_rules_are_taken_while_the_job_runs() {
+    // One page takes so long that the rules change in the middle of the crawl.
+    let slow = Behaviour::of("site.test").under("/item/7").times(1);
+    let wire = Wire::serve(site().with_behaviour(slow.latency(Duration::from_secs(3))));
+    let job = job(&wire, "");
+    let process = Live::start(&mut job.crawl());
+    wire.wait_for("site.test/item/7");
+    let rules = job.file().with_file_name("rules.toml");
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    std::fs::write(&rules, RULES.replace("\"title\"", "\"\"")).unwrap();
+    let refused = Ran::of(&mut spoor(&["reload", file])).refused();
+    assert!(refused.contains("rules.toml:7:"), "{refused}");
+    std::fs::write(&rules, RULES.replace("\"news\"", "\"items\"")).unwrap();
+    let told = shown(&["reload", file]);
+    assert!(told.contains("rules = items (was news)"), "{told}");
+    assert!(shown(&["reload", file]).contains("nothing has changed"));
+    process.ended().good();
+    let rows: Vec<Value> = job.log();
+    for name in ["news", "items"] {
+        assert!(rows.iter().any(|row| row["rules"]["rule"] == name));
+    }
 }
 
 /// An index page is visited on its schedule, and what it links to once, although no link is

@@ -1,6 +1,7 @@
 //! Changes the configuration of a running crawl, from a whole job file or key by key.
 //! Either way the result is checked like a job file, and nothing is changed if there is
-//! any error. With every change the keyword table is read from the model's folder again.
+//! any error. With every change the keyword table is read from the model's folder again, and
+//! so are the rule files.
 //!
 //! A change lasts until the crawl ends; `job.toml` in the job's folder, which records how
 //! the corpus was made, is updated. The next run uses the job file.
@@ -21,7 +22,7 @@ use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::web::scope::Scope;
 
 /// What may change, for error messages.
-const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
+const LIVE: &str = "while it runs [limits], [scope], [strategy], [buckets] and [rules] may change, [politeness] but for \
     address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
     file and restart the crawl for the rest";
 
@@ -45,7 +46,7 @@ pub struct InForce {
 }
 
 /// A key with a new value; `keywords` stands for the keyword table, with the words that
-/// differ.
+/// differ, and `rules` for the rules that take fields from pages, with the names of those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// The full key, such as `limits.documents`.
@@ -177,10 +178,10 @@ impl ControlHandle {
             Some(ratings) => ratings.by(&new)?,
             None => None,
         };
-        changed.extend(rerated.as_ref().and_then(|r| r.keywords.clone()));
+        changed.extend(rerated.iter().flat_map(|other| other.changed.clone()));
         let changed: Vec<Change> = changed.into_iter().map(Change::from).collect();
-        let rates = rerated.is_some();
-        if changed.is_empty() && !rates {
+        let rates = rerated.as_ref().is_some_and(|other| other.rates);
+        if changed.is_empty() && rerated.is_none() {
             return Ok((changed, rates));
         }
         let new = Arc::new(new);
@@ -257,6 +258,7 @@ fn merged(old: &Config, new: &Config) -> Config {
         scope: new.scope.clone(),
         strategy: new.strategy.clone(),
         buckets: new.buckets.clone(),
+        rules: new.rules.clone(),
         politeness: config::Politeness {
             address_delay: old.politeness.address_delay,
             domain_delay: old.politeness.domain_delay,

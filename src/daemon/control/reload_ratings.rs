@@ -1,8 +1,9 @@
 //! Updates the ratings of a running crawl from its configuration: another `[strategy]`,
-//! other `[buckets]`, and the present keyword table of the model's folder.
+//! other `[buckets]`, and the present keyword table of the model's folder. The rules that
+//! take fields from pages are read again with them.
 //!
-//! The new ratings are created off the thread that drives the crawl, because this reads a
-//! file and may fail; then nothing is changed. They are applied on that thread, at once
+//! The new ratings are created off the thread that drives the crawl, because this reads
+//! files and may fail; then nothing is changed. They are applied on that thread, at once
 //! for both the page processor and the frontier.
 
 use std::sync::Arc;
@@ -32,8 +33,11 @@ pub struct RatingReloader {
 pub struct Rerated {
     reading: Reading,
     reader: Arc<Reader>,
-    /// The differences of its keyword table: the words before, and the words now.
-    pub keywords: Option<Changed>,
+    /// What differs besides keys of the job: the keyword table with the words before and
+    /// now, the rules with their names.
+    pub changed: Vec<Changed>,
+    /// Whether it rates differently, and not only takes other fields.
+    pub rates: bool,
 }
 
 impl RatingReloader {
@@ -47,42 +51,60 @@ impl RatingReloader {
         self.reading.now().rules.clone()
     }
 
-    /// The ratings for `config`; `None` if they are in use already. Reads the keyword
-    /// table from disk.
+    /// The ratings and rules for `config`; `None` if they are in use already. Reads the
+    /// keyword table and the rule files from disk.
     ///
     /// # Errors
     ///
-    /// [`ControlError::Ratings`] if the table or the boundaries are wrong.
+    /// [`ControlError::Ratings`] if the table, the boundaries or a rule are wrong.
     pub fn by(&self, config: &Config) -> Result<Option<Rerated>, ControlError> {
         let old = self.reading.now();
         let new = (self.make)(config).map_err(ControlError::Ratings)?;
-        let same = old.digest() == new.digest() && Rating::keywords(&*old) == new.keywords();
-        if same {
+        let (before, after) = (old.scorer.keywords(), new.scorer.keywords());
+        let keywords = (before != after).then(|| Changed {
+            key: "keywords".to_owned(),
+            from: Some(named(before.ranked(), after.ranked())),
+            to: Some(named(after.ranked(), before.ranked())),
+        });
+        let rates = old.digest() != new.digest() || Rating::keywords(&*old) != new.keywords();
+        let rules = other_rules(old.rules.as_deref(), new.rules.as_deref());
+        if !rates && rules.is_none() {
             return Ok(None);
         }
-        let (before, after) = (old.scorer.keywords(), new.scorer.keywords());
         Ok(Some(Rerated {
-            keywords: (before != after).then(|| Changed {
-                key: "keywords".to_owned(),
-                from: Some(named(before.ranked(), after.ranked())),
-                to: Some(named(after.ranked(), before.ranked())),
-            }),
+            changed: keywords.into_iter().chain(rules).collect(),
+            rates,
             reading: self.reading.clone(),
             reader: Arc::new(new),
         }))
     }
 }
 
+/// The rules that differ, by their names.
+fn other_rules(old: Option<&RuleSet>, new: Option<&RuleSet>) -> Option<Changed> {
+    let none = RuleSet::default();
+    let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+    let names = |rules: Vec<&str>| (!rules.is_empty()).then(|| rules.join(", "));
+    let (from, to) = (names(old.missing_in(new)), names(new.missing_in(old)));
+    (from.is_some() || to.is_some()).then(|| Changed {
+        key: "rules".to_owned(),
+        from,
+        to,
+    })
+}
+
 impl Rerated {
-    /// Applies the ratings: pages and links are rated by them from now on, and stored
-    /// links are re-rated in the background. To be called on the thread that owns the
+    /// Applies the ratings and rules: pages and links are rated by them from now on, and
+    /// stored links are re-rated in the background where the ratings differ. To be called on the thread that owns the
     /// frontier.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if the store fails; then nothing is changed.
     pub fn put(self, frontier: &mut Frontier) -> Result<(), StoreError> {
-        frontier.set_rating(self.reader.clone())?;
+        if self.rates {
+            frontier.set_rating(self.reader.clone())?;
+        }
         self.reading.replace(self.reader);
         Ok(())
     }

@@ -165,8 +165,10 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, RuleErrors> {
         problems.add(span, "", format!("not valid TOML: {}", first.message()));
         return Err(RuleErrors(problems.into_errors()));
     }
+    // In a job file they stand beside its sections.
+    let is_job = tree.get_ref().contains_key("job");
     for key in tree.get_ref().keys() {
-        if key.get_ref() != "rule" {
+        if key.get_ref() != "rule" && !is_job {
             let message = "unknown key; a rule file has `[[rule]]` blocks".to_owned();
             problems.add(key.span(), key.get_ref(), message);
         }

@@ -169,3 +169,14 @@ values = { y = 1 }
         "{syntax:?}"
     );
 }
+
+#[test]
+fn beside_rules_only_a_job_has_other_keys() {
+    let rule = "[[rule]]\nname = \"a\"\nurls = [\"a.test/*\"]\n[[rule.field]]\nname = \"t\"\ncss = \"h1\"\n";
+    let job = format!("[job]\nname = \"cats\"\n[limits]\ntime = \"1h\"\n{rule}");
+    assert_eq!(parse(&job, Path::new("cats.toml")).unwrap().len(), 1);
+    assert_eq!(
+        errors(&format!("[limits]\ntime = \"1h\"\n{rule}")),
+        ["rules/news.toml:1:2: limits: unknown key; a rule file has `[[rule]]` blocks"]
+    );
+}
