@@ -35,7 +35,7 @@ use crate::page::{Extracted, Fallback};
 use super::Options;
 use super::attributes::Attributes;
 use super::html::{Collector, base_of};
-use super::limits::MAX_COMPARISONS;
+use super::limits::{MAX_COMPARISONS, comparisons_of};
 use super::text::Layout;
 use super::walk::Walk;
 
@@ -311,7 +311,7 @@ impl<'h, 'a> Stream<'h, 'a> {
         }
         let id = self.push(tag, kind)?;
         self.formatting.push(tag.name.clone(), id, tag.at);
-        self.comparisons += self.walk.depth() * (1 + tag.attributes.len());
+        self.comparisons += self.walk.depth() * comparisons_of(tag.attributes.len());
         if self.comparisons > MAX_COMPARISONS {
             return Err(Fallback::Formatting.into());
         }

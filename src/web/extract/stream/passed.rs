@@ -8,6 +8,7 @@ use super::elements::{Kind, kind};
 use super::tokenizer::{Tag, Token};
 use super::{Fallback, Step, Stop, Stream};
 use crate::web::extract::attributes::Attributes;
+use crate::web::extract::limits::comparisons_of;
 
 impl<'h> Stream<'h, '_> {
     /// Passes over an `svg` or `math` element.
@@ -63,7 +64,7 @@ impl<'h> Stream<'h, '_> {
                     if matches!(&*tag.name, "figure" | "figcaption") {
                         return Err(Fallback::Foreign.into());
                     }
-                    self.comparisons += depth * (1 + tag.attributes.len());
+                    self.comparisons += depth * comparisons_of(tag.attributes.len());
                     if !tag.self_closing {
                         open.push(tag.name.clone());
                     }
@@ -108,7 +109,7 @@ impl<'h> Stream<'h, '_> {
                     if depth >= self.options.max_nesting {
                         return Err(Fallback::Template.into());
                     }
-                    self.comparisons += depth * (1 + tag.attributes.len());
+                    self.comparisons += depth * comparisons_of(tag.attributes.len());
                     match kind(&tag.name) {
                         Kind::Template => {
                             self.nodes += 1;

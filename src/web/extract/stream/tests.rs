@@ -197,8 +197,10 @@ fn hostile_pages_are_read_as_from_trees() {
             }
         }
         let html = String::from_utf8_lossy(&body);
-        let [tree, stream] = both(limits::cap(&html, max), &options());
-        if stream.is_ok() {
+        let html = limits::cap(&html, max);
+        // Trees of hostile pages take seconds: none is made where there is nothing to compare.
+        if walk(&page(), html, &options()).is_ok() {
+            let [tree, stream] = both(html, &options());
             assert!(stream == tree, "{}", case.name);
             streamed += 1;
         }
