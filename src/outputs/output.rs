@@ -15,6 +15,7 @@ use super::append::Appender;
 use super::pieces::{Rewritten, Taken, copy_without};
 use super::segments::{Label, Naming, Segment};
 use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
+use crate::archive::index::is_unfinished;
 use crate::fs::IoError;
 use crate::fs::beneath;
 
@@ -496,13 +497,15 @@ pub(super) fn unpacked(output: &dyn Output, folder: &Path) -> Result<Vec<String>
     }
 }
 
-/// The complete files of an output that lack the index beside them, if it has indexes, as
+/// The complete files of an output without a finished index beside them, if it has indexes, as
 /// paths below the job's folder.
 pub(super) fn unindexed(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     let mut names = files(output, folder)?;
     names.retain(|name| {
-        let index = output.index_of(name);
-        index.is_some_and(|index| !beneath::is_file(folder, index))
+        output.index_of(name).is_some_and(|index| {
+            let path = folder.join(&index);
+            !beneath::is_file(folder, index) || is_unfinished(&path)
+        })
     });
     Ok(names)
 }

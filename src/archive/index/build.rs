@@ -65,6 +65,12 @@ fn parts_of(output: &Path) -> PathBuf {
     with_ending(output, ".parts")
 }
 
+/// Whether a run that was killed has left something beside an index. The next run of
+/// [`beside`] removes it.
+pub fn is_unfinished(output: &Path) -> bool {
+    parts_of(output).is_dir()
+}
+
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
