@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
@@ -15,6 +14,7 @@ use super::steps::grammar::Taggers;
 use super::{BuildError, output};
 use crate::corpus::entities::{Field, Finder, Index, Mention, Text};
 use crate::corpus::export::columns::{Kind, Value, some, text, whole};
+use crate::corpus::export::files::{Packed, Packing};
 use crate::corpus::export::table::Table;
 use crate::fs::{IoError, atomic};
 use crate::sanitize;
@@ -123,13 +123,8 @@ pub fn annotate(
     to: Option<&Path>,
 ) -> Result<Annotated, BuildError> {
     let Some(path) = to else {
-        let out = std::io::stdout().lock();
-        return write(
-            finder,
-            documents,
-            Path::new("standard output"),
-            &mut Out::Plain(Box::new(out)),
-        );
+        let mut out = Packed::Plain(std::io::stdout().lock());
+        return write(finder, documents, Path::new("standard output"), &mut out);
     };
     let name = path.to_string_lossy().to_lowercase();
     if name.ends_with(".parquet") {
@@ -147,14 +142,14 @@ pub fn annotate(
     }
     let mut done = Err(BuildError::Defect);
     let written = atomic::write(path, |file| {
-        let file: Box<dyn Write> = Box::new(file);
-        let mut out = if name.ends_with(".gz") {
-            Out::Gzip(GzEncoder::new(file, flate2::Compression::default()))
+        let packing = if name.ends_with(".gz") {
+            Packing::Gzip
         } else if name.ends_with(".zst") {
-            Out::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)
+            Packing::Zstd
         } else {
-            Out::Plain(file)
+            Packing::Plain
         };
+        let mut out = Packed::over(file, packing)?;
         done = write(finder, documents, path, &mut out);
         match done {
             Ok(_) => out.finish(),
@@ -165,30 +160,6 @@ pub fn annotate(
     let done = done?;
     written.map_err(IoError::at(path, "writing"))?;
     Ok(done)
-}
-
-enum Out<'f> {
-    Plain(Box<dyn Write + 'f>),
-    Gzip(GzEncoder<Box<dyn Write + 'f>>),
-    Zstd(zstd::Encoder<'static, Box<dyn Write + 'f>>),
-}
-
-impl Out<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Plain(out) => out.write_all(bytes),
-            Self::Gzip(out) => out.write_all(bytes),
-            Self::Zstd(out) => out.write_all(bytes),
-        }
-    }
-
-    fn finish(self) -> std::io::Result<()> {
-        match self {
-            Self::Plain(mut out) => out.flush(),
-            Self::Gzip(out) => out.finish().map(drop),
-            Self::Zstd(out) => out.finish().map(drop),
-        }
-    }
 }
 
 /// The lines of a document, and how many there are.
@@ -213,7 +184,7 @@ fn write(
     finder: &DocumentFinder,
     documents: &[PathBuf],
     path: &Path,
-    out: &mut Out<'_>,
+    out: &mut Packed<impl Write>,
 ) -> Result<Annotated, BuildError> {
     let mut annotated = Annotated::default();
     let work = |document: &Document| lines(finder, document);

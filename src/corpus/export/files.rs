@@ -34,36 +34,32 @@ pub(in crate::corpus) struct Files {
     packing: Packing,
     /// The size in bytes, before compression, at which a file is closed.
     limit: u64,
-    open: Option<(PathBuf, Out)>,
+    open: Option<(PathBuf, Packed<BufWriter<File>>)>,
     begun: u32,
     /// Bytes of the open file, before compression.
     bytes: u64,
 }
 
-enum Out {
-    Plain(BufWriter<File>),
-    Gzip(Box<GzEncoder<BufWriter<File>>>),
-    Zstd(zstd::Encoder<'static, BufWriter<File>>),
+/// A writer whose bytes are compressed.
+pub(in crate::corpus) enum Packed<W: Write> {
+    Plain(W),
+    Gzip(Box<GzEncoder<W>>),
+    Zstd(zstd::Encoder<'static, W>),
 }
 
-impl Out {
-    fn create(path: &Path, packing: Packing) -> Result<Self, IoError> {
-        let file = File::create(path).map_err(IoError::at(path, "creating"))?;
-        let file = BufWriter::new(file);
+impl<W: Write> Packed<W> {
+    pub(in crate::corpus) fn over(out: W, packing: Packing) -> std::io::Result<Self> {
         Ok(match packing {
-            Packing::Plain => Self::Plain(file),
+            Packing::Plain => Self::Plain(out),
             Packing::Gzip => {
                 let level = flate2::Compression::default();
-                Self::Gzip(Box::new(GzEncoder::new(file, level)))
+                Self::Gzip(Box::new(GzEncoder::new(out, level)))
             }
-            Packing::Zstd => {
-                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL);
-                Self::Zstd(encoder.map_err(IoError::at(path, "compressing"))?)
-            }
+            Packing::Zstd => Self::Zstd(zstd::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?),
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(in crate::corpus) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Plain(out) => out.write_all(bytes),
             Self::Gzip(out) => out.write_all(bytes),
@@ -71,13 +67,19 @@ impl Out {
         }
     }
 
-    fn finish(self) -> std::io::Result<()> {
+    /// Ends the compression, and flushes the writer.
+    pub(in crate::corpus) fn finish(self) -> std::io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),
             Self::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
             Self::Zstd(out) => out.finish().and_then(|mut out| out.flush()),
         }
     }
+}
+
+fn create(path: &Path, packing: Packing) -> Result<Packed<BufWriter<File>>, IoError> {
+    let file = File::create(path).map_err(IoError::at(path, "creating"))?;
+    Packed::over(BufWriter::new(file), packing).map_err(IoError::at(path, "compressing"))
 }
 
 impl Files {
@@ -111,7 +113,7 @@ impl Files {
         let name = format!("{number:05}.{}{}", self.ending, self.packing.ending());
         if !is_open {
             let path = self.folder.join(&name);
-            let out = Out::create(&path, self.packing)?;
+            let out = create(&path, self.packing)?;
             self.open = Some((path, out));
             self.begun = self.begun.saturating_add(1);
             self.bytes = 0;
