@@ -1,11 +1,13 @@
 //! The files of a job: opened relative to its folder, so that no path or link leads out
-//! of it ([`beneath`]), and replaced atomically (`atomic`). `tracked` reads them with places.
+//! of it ([`beneath`]), and replaced atomically (`atomic`). `tracked` reads them with places;
+//! `packed` compresses short texts, each by itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) mod atomic;
 pub mod beneath;
+pub(crate) mod packed;
 pub(crate) mod tracked;
 
 /// An operation on a file or a folder that failed.

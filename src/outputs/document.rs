@@ -16,9 +16,8 @@ use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken};
 use super::segments::Naming;
 use super::{OutputError, TextPlace};
-use crate::fs::IoError;
-use crate::fs::beneath;
 use crate::fs::tracked::Tracked;
+use crate::fs::{IoError, beneath, packed};
 use crate::page::Terms;
 use crate::rules::FieldResult;
 use crate::sanitize;
@@ -306,7 +305,7 @@ pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputE
         .map_err(IoError::at(&path, "reading"))?;
     let wrong = |why: String| damaged(&path, place.from, why);
     let frame = BufReader::new(file.take(place.bytes));
-    let text = decoded(frame).map_err(|e| wrong(e.to_string()))?;
+    let text = packed::of_frame(frame, MAX_LINE).map_err(|e| wrong(e.to_string()))?;
     serde_json::from_slice(&text).map_err(|e| wrong(format!("not a document: {e}")))
 }
 
@@ -392,7 +391,7 @@ impl Segment {
         if is_end.map_err(IoError::at(&self.path, "reading"))? {
             return Ok(None);
         }
-        let why = match decoded(&mut self.from) {
+        let why = match packed::of_frame(&mut self.from, MAX_LINE) {
             Ok(text) => return Ok(Some((began, text))),
             Err(error) => error,
         };
@@ -403,21 +402,6 @@ impl Segment {
             return Ok(None);
         }
         Err(damaged(&self.path, began, why.to_string()))
-    }
-}
-
-/// One frame, decoded.
-fn decoded(from: impl BufRead) -> std::io::Result<Vec<u8>> {
-    let mut decoder = zstd::Decoder::with_buffer(from)?.single_frame();
-    let mut text = Vec::new();
-    (&mut decoder).take(MAX_LINE + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_LINE {
-        Err(std::io::Error::new(
-            ErrorKind::InvalidData,
-            format!("a line of more than {MAX_LINE} bytes"),
-        ))
-    } else {
-        Ok(text)
     }
 }
 

@@ -7,33 +7,23 @@ use std::path::{Path, PathBuf};
 
 use super::BuildError;
 use super::document::Document;
-use crate::fs::{IoError, atomic};
+use crate::fs::{IoError, atomic, packed};
 
 /// The longest document in bytes, as JSON.
 const MAX_LINE: u64 = 256 << 20;
+/// What is soon read again is packed quickly.
+const LEVEL: i32 = 1;
 
 /// The frame of a document, with its length.
 pub(super) fn frame(document: &Document) -> std::io::Result<Vec<u8>> {
-    let line = serde_json::to_vec(document)?;
-    let mut frame = vec![0; 4];
-    let mut encoder = zstd::Encoder::new(&mut frame, 1)?;
-    encoder.set_pledged_src_size(Some(line.len() as u64))?;
-    encoder.write_all(&line)?;
-    encoder.finish()?;
-    let length = u32::try_from(frame.len().saturating_sub(4)).map_err(std::io::Error::other)?;
-    for (to, from) in frame.iter_mut().zip(length.to_le_bytes()) {
-        *to = from;
-    }
-    Ok(frame)
+    let packed = packed::frame(&serde_json::to_vec(document)?, LEVEL)?;
+    let length = u32::try_from(packed.len()).map_err(std::io::Error::other)?;
+    Ok([&length.to_le_bytes(), packed.as_slice()].concat())
 }
 
 /// A document from the bytes of its frame.
 fn document(frame: &[u8]) -> std::io::Result<Document> {
-    let mut line = Vec::new();
-    zstd::Decoder::with_buffer(frame)?
-        .take(MAX_LINE)
-        .read_to_end(&mut line)?;
-    Ok(serde_json::from_slice(&line)?)
+    Ok(serde_json::from_slice(&packed::of_frame(frame, MAX_LINE)?)?)
 }
 
 /// The files of a phase in a folder.
