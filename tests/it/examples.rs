@@ -175,39 +175,40 @@ struct Helps(BTreeMap<Vec<String>, Option<String>>);
 impl Helps {
     fn get(&mut self, path: &[&str]) -> Option<String> {
         let key: Vec<String> = path.iter().map(|p| (*p).to_owned()).collect();
-        self.0.entry(key).or_insert_with(|| ask(path)).clone()
+        if let Some(known) = self.0.get(&key) {
+            return known.clone();
+        }
+        let help = self.ask(path);
+        self.0.insert(key, help.clone());
+        help
     }
-}
 
-fn ask(path: &[&str]) -> Option<String> {
-    let parent = &path[..path.len() - 1];
-    // A free argument before `--help` would be taken as one, so a subcommand
-    // must stand in the list of its parent first.
-    let listed = |list: &str| {
-        let lines = list.lines().map(str::trim_start);
-        path.last().is_some_and(|name| {
-            lines
-                .filter_map(|l| l.split([' ', ',']).next())
-                .any(|l| l == *name)
-        })
-    };
-    match (path.first(), parent.len()) {
-        (Some(&"spoor"), 0) => Some(Ran::of(&mut spoor(&["--help"])).good()),
-        (Some(&"spoor"), _) => {
-            let above = ask(parent)?;
-            let (_, commands) = above.split_once("\nCommands:\n")?;
-            let (commands, _) = commands.split_once("\n\n")?;
-            let mut arguments = path[1..].to_vec();
-            arguments.push("--help");
-            listed(commands).then(|| Ran::of(&mut spoor(&arguments)).good())
+    fn ask(&mut self, path: &[&str]) -> Option<String> {
+        let (last, parent) = path.split_last()?;
+        // A free argument before `--help` would be taken as one, so a subcommand
+        // must stand in the list of its parent first.
+        let listed = |list: &str| {
+            let mut lines = list.lines().map(str::trim_start);
+            lines.any(|l| l.split([' ', ',']).next() == Some(*last))
+        };
+        match (path[0], parent.len()) {
+            ("spoor", 0) => Some(Ran::of(&mut spoor(&["--help"])).good()),
+            ("spoor", _) => {
+                let above = self.get(parent)?;
+                let (_, commands) = above.split_once("\nCommands:\n")?;
+                let (commands, _) = commands.split_once("\n\n")?;
+                let mut arguments = path[1..].to_vec();
+                arguments.push("--help");
+                listed(commands).then(|| Ran::of(&mut spoor(&arguments)).good())
+            }
+            ("cargo", 0) => Some(Ran::of(Command::new(env!("CARGO")).arg("--help")).good()),
+            ("cargo", 1) => {
+                let all = Ran::of(Command::new(env!("CARGO")).arg("--list")).good();
+                let arguments = [*last, "--help"];
+                listed(&all).then(|| Ran::of(Command::new(env!("CARGO")).args(arguments)).good())
+            }
+            _ => None,
         }
-        (Some(&"cargo"), 0) => Some(Ran::of(Command::new(env!("CARGO")).arg("--help")).good()),
-        (Some(&"cargo"), 1) => {
-            let all = Ran::of(Command::new(env!("CARGO")).arg("--list")).good();
-            let arguments = [path[1], "--help"];
-            listed(&all).then(|| Ran::of(Command::new(env!("CARGO")).args(arguments)).good())
-        }
-        _ => None,
     }
 }
 
