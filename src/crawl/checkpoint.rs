@@ -293,7 +293,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
 /// Adds to the error of a damaged frontier what it can be restored from, if there is
 /// something.
 fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
-    use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
+    use StoreError::{Abroad, Corrupt, Damaged, Divided, Io, Older, Open, Version};
     let export = backups::newest(job);
     if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
         (&error, &config.checkpoint.store)
@@ -311,7 +311,7 @@ fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
             }
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
-        | (Io { .. } | Version { .. }, _) => error.into(),
+        | (Io { .. } | Version { .. } | Divided { .. } | Abroad { .. }, _) => error.into(),
     }
 }
 

@@ -123,6 +123,30 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     }
 }
 
+/// Machines that share a crawl find about what one finds, and the same every time.
+#[test]
+fn a_crawl_is_divided_among_machines() {
+    let folder = tempfile::tempdir().unwrap();
+    let divided = "[[variant]]\nname = \"one\"\nmachines = 1\ncells = 8\n\
+         job.frontier.store = \"fjall\"\n\
+         [[variant]]\nname = \"four\"\nmachines = 4\ncells = 8\n\
+         job.frontier.store = \"fjall\"\n";
+    let plan = [plan(folder.path()).as_str(), divided].concat();
+    let first = run(folder.path(), &plan);
+    assert!(first.status.success(), "{first:?}");
+    let once = found(folder.path(), &Value::Null);
+    let of = |variant: &str| &once[&(variant.to_owned(), 1)];
+    for variant in ["one", "four"] {
+        let (pages, curve) = of(variant);
+        let curve = curve.as_array().unwrap();
+        assert_eq!(curve.len(), of("learn").1.as_array().unwrap().len());
+        assert!(*pages > of("breadth").0, "{variant}: {pages}");
+    }
+    let second = run(folder.path(), &plan);
+    assert!(second.status.success(), "{second:?}");
+    assert_eq!(found(folder.path(), &Value::Null), once);
+}
+
 /// All that a lab answers, as a crawler of archives would write it.
 fn warc(web: &Path) -> Vec<u8> {
     let lab = Lab::open(web).unwrap();
@@ -191,6 +215,16 @@ fn a_wrong_plan_says_what_to_write() {
             "is not a strategy",
         ),
         ("begin.mixed = ", "begin.mixed.file = ", "plan.toml"),
+        (
+            "name = \"learn\"",
+            "name = \"learn\"\nmachines = 5\ncells = 4",
+            "the variant `learn` has 5 machines and 4 cells; `cells` is from 1 to 1024",
+        ),
+        (
+            "name = \"learn\"",
+            "name = \"learn\"\nmachines = 2\njob.frontier.store = \"sled\"",
+            "set frontier.store = \"fjall\"",
+        ),
         (
             "name = \"lighthouses\"",
             "name = \"bees\"",

@@ -1,5 +1,7 @@
 //! The input of the frontier: pages, and images with the words around them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::address::PageUrl;
 use crate::page::{Bucket, Clues, ImageContext, LinkParts};
 
@@ -7,7 +9,7 @@ use crate::page::{Bucket, Clues, ImageContext, LinkParts};
 pub const MAX_ANCHOR: usize = 200;
 
 /// A page to be added.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewTask {
     /// Its address.
     pub url: PageUrl,
@@ -70,7 +72,7 @@ pub struct NewImage {
 }
 
 /// Where an added address was found.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
     /// Number of the finished page that names it; `None` for addresses that the operator
     /// named.

@@ -39,16 +39,20 @@ pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
 
 /// The time of the last flush; `None` where it is unknown. Hosts then wait as long as the
 /// clock was set back, at worst.
-fn last(folder: &Path) -> Option<u64> {
+pub(super) fn last(folder: &Path) -> Option<u64> {
     let text = beneath::read_to_string(folder, NAME).ok()?;
     text.parse().ok()
 }
 
 /// Moves due times later than `now` back by as much as the clock was set back since the
-/// last flush. False where the clock was not set back.
-pub(super) fn follow(tx: &mut Transaction<'_>, now: u64) -> Result<bool, StoreError> {
+/// `last` flush. False where the clock was not set back.
+pub(super) fn follow(
+    tx: &mut Transaction<'_>,
+    last: Option<u64>,
+    now: u64,
+) -> Result<bool, StoreError> {
     let store = tx.store();
-    let back = last(store.path()).map_or(0, |last| last.saturating_sub(now));
+    let back = last.map_or(0, |last| last.saturating_sub(now));
     if back < SLIGHT {
         return Ok(false);
     }

@@ -95,7 +95,7 @@ impl Frontier {
 
         // Memory.
         if let Some(scores) = rerates {
-            self.ratings.set_scores(scores);
+            self.ratings.begin(scores);
         }
         if let Settled::Retrying { due, .. } = finished.settled
             && !backs_off

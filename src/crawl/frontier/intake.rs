@@ -2,9 +2,11 @@
 //! URL is only improved.
 
 use super::added::{NewTask, Origin};
+use super::cell::{CellId, Home};
 use super::keys::{self, Rank};
 use super::ratings::{self, InForce};
 use super::record::{State, UrlRecord, depends_on_path};
+use super::referral::Referral;
 use super::requeue::requeue;
 use super::schedule::Schedule;
 use super::store::StoreError;
@@ -24,6 +26,8 @@ pub(super) struct Intake<'a> {
     /// Knows the open leases, whose queue entries must not change.
     pub schedule: &'a Schedule,
     pub rating: InForce<'a>,
+    /// Which cell this is, where the store has several.
+    pub home: Option<Home>,
 }
 
 /// The verdict of the scope on an address of any kind.
@@ -107,7 +111,8 @@ impl Intake<'_> {
         self.add(tx, &key, TaskKind::Sitemap, &new, origin)
     }
 
-    /// Adds a task of any kind, or improves its record.
+    /// Adds a task of any kind, or improves its record. Where its host belongs to another
+    /// cell, it is referred there.
     pub fn add(
         &self,
         tx: &mut Transaction<'_>,
@@ -116,9 +121,12 @@ impl Intake<'_> {
         new: &NewTask,
         origin: Origin,
     ) -> Result<(), StoreError> {
+        let host = new.url.host_key();
+        if let Some(to) = self.home.and_then(|home| home.elsewhere(&host)) {
+            return self.refer(tx, to, kind, new, origin);
+        }
         let known = tx.record(key)?;
         let rated = self.rating.rate(tx, key, kind, known.as_ref(), new)?;
-        let host = new.url.host_key();
         let met = Met {
             key,
             kind,
@@ -134,6 +142,30 @@ impl Intake<'_> {
                 Err(reason) => self.improve_dropped(tx, &met, known, reason),
             },
         }
+    }
+
+    fn refer(
+        &self,
+        tx: &mut Transaction<'_>,
+        to: CellId,
+        kind: TaskKind,
+        new: &NewTask,
+        origin: Origin,
+    ) -> Result<(), StoreError> {
+        if kind == TaskKind::Image {
+            return Err(StoreError::Abroad {
+                path: tx.store().path().to_owned(),
+                url: new.url.as_str().to_owned(),
+            });
+        }
+        let referral = Referral {
+            kind,
+            new: new.clone(),
+            origin,
+            keywords: self.rating.keywords(),
+        };
+        tx.refer(to, referral);
+        Ok(())
     }
 
     /// The bucket for a URL, or the reason to drop it.

@@ -30,6 +30,8 @@
 //! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
+//! | `o cell commit` | [`Referral`](super::referral::Referral)s of that commit to another cell |
+//! | `t` | the time of a cell's last flush |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -39,7 +41,12 @@
 //! (0 to 3). Hosts contain no NUL byte, so none is a prefix of another's keys.
 //! Everything about a host lies under that host's name; what hosts have in common
 //! (`A`, `G`) adds up, and of what was kept twice (`I`) either is the first.
+//!
+//! Where a store has several cells ([`cell`](super::cell)), each has these keys in a space of
+//! its own, but for what all of them share (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in
+//! the cell that gave its number.
 
+use super::cell::CellId;
 use super::record::GroupKey;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, TaskKind};
@@ -126,6 +133,12 @@ pub(super) const INSTEAD: &[u8] = b"O";
 /// Before the `U` key of their address.
 pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
+/// What is to be added to other cells; only a cell has such keys, and the next one.
+pub(super) const REFERRALS: &[u8] = b"o";
+/// When the pauses of a cell were last true.
+pub(super) const FLUSHED_AT: &[u8] = b"t";
+/// Before a key of another space, behind its own space: see [`elsewhere`].
+pub(super) const ELSEWHERE: u8 = 0xfe;
 
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
 /// queues these are only the errands. All other classes are derived. Add each new class
@@ -356,6 +369,26 @@ pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
     let nul = key.iter().rposition(|b| *b == 0)?;
     let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
     Some((key.get(1..nul)?, PageUrl::from_stored(page).ok()?))
+}
+
+/// The key of what one commit refers to another cell.
+pub(super) fn referrals(to: CellId, commit: u64) -> Vec<u8> {
+    let mut key = join(b'o', &to.number().to_be_bytes());
+    key.extend_from_slice(&commit.to_be_bytes());
+    key
+}
+
+/// The cell and the commit of such a key.
+pub(super) fn parts_of_referrals_key(key: &[u8]) -> Option<(u16, u64)> {
+    let (to, commit) = key.strip_prefix(REFERRALS)?.split_first_chunk()?;
+    let commit = commit.try_into().ok()?;
+    Some((u16::from_be_bytes(*to), u64::from_be_bytes(commit)))
+}
+
+/// A key of another cell over the same store, to be written in the same batch.
+pub(super) fn elsewhere(cell: CellId, key: &[u8]) -> Vec<u8> {
+    let space = cell.space();
+    join(ELSEWHERE, &[space.as_slice(), key].concat())
 }
 
 pub(super) fn document(id: u64) -> Vec<u8> {

@@ -69,12 +69,8 @@ impl Frontier {
     }
 
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
-        self.process.latest = self.process.latest.max(now);
-        self.ledger.warm()?;
-        self.wake(now)?;
-        self.schedule.wake(now, self.policy.connections);
+        self.awake(now)?;
         self.gate.is_patient = false;
-        self.leases.newcomers.look(now);
         for _ in 0..MAX_DROPS {
             let one = self.leases.newcomers.room() > 0;
             self.schedule.let_in(one, now, self.policy.connections);
@@ -86,6 +82,16 @@ impl Frontier {
             }
         }
         Ok(None)
+    }
+
+    /// Brings everything up to `now` that decides what may be leased.
+    pub(super) fn awake(&mut self, now: u64) -> Result<(), StoreError> {
+        self.process.latest = self.process.latest.max(now);
+        self.ledger.warm()?;
+        self.wake(now)?;
+        self.schedule.wake(now, self.policy.connections);
+        self.leases.newcomers.look(now);
+        Ok(())
     }
 
     fn lease_from(

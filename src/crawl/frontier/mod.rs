@@ -44,8 +44,8 @@
 //!
 //! | parts | what they are |
 //! |---|---|
-//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `keys` | what is stored, and under which keys |
-//! | `added`, `outcome` | what is added, and what becomes of a finished task |
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `cell`, `keys` | what is stored, and under which keys |
+//! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
 //! | `transaction`, `clock_skew`, `restored`, `ledger` | one atomic change, and what alone commits it |
@@ -55,6 +55,7 @@
 //! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `turns`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
+//! | `cells` | several frontiers over one store |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -62,6 +63,8 @@
 mod added;
 mod background;
 mod block_filter;
+mod cell;
+mod cells;
 mod claim;
 mod clock_skew;
 mod codec;
@@ -90,6 +93,7 @@ mod politeness;
 mod ratings;
 mod record;
 mod recrawl;
+mod referral;
 mod rejudge;
 mod requeue;
 mod restored;
@@ -107,6 +111,8 @@ mod turns;
 pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
+pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
+pub use cells::{Cells, CellsError};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use super::added::{NewTask, Origin};
+use super::cell::{CellCount, Home};
 use super::draws;
 use super::host_files::HostFiles;
 use super::intake::Intake;
-use super::keys::{self, class};
+use super::keys::{self, Rank, class};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::policy::Policy;
@@ -16,6 +17,7 @@ use super::recrawl::Visits;
 use super::rejudge::{self, Rescoped};
 use super::retries::Retries;
 use super::schedule::{Head, Host, Schedule, Slot};
+use super::seen::Memory;
 use super::store::{Store, StoreError};
 use super::transaction::Prepared;
 use super::{clock_skew, codec, restored};
@@ -39,6 +41,15 @@ pub struct Frontier {
     pub(super) process: Process,
 }
 
+/// What a frontier has of a store that several cells share.
+#[derive(Default)]
+pub(super) struct Share {
+    /// Which cell it is.
+    pub home: Option<Home>,
+    /// Its share of the memory.
+    pub memory: Memory,
+}
+
 /// Whether pages are leased.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
@@ -49,6 +60,17 @@ pub(super) struct Gate {
     pub pages_held: bool,
     /// When a task was last to be leased, the pages that might be asked for were not worth it.
     pub is_patient: bool,
+    /// What a choice depends on beyond this frontier.
+    pub elsewhere: Elsewhere,
+}
+
+/// What the other cells over the same store have; nothing where there are none.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// The best page whose host is in a short delay.
+    pub resting: Option<Rank>,
+    /// How many pages were asked for.
+    pub asked: u64,
 }
 
 /// The times of this process, in milliseconds since 1970.
@@ -76,11 +98,24 @@ impl Frontier {
         scope: Scope,
         now: u64,
     ) -> Result<Self, StoreError> {
-        let first = Meta {
+        Self::open_as(store, policy, scope, now, None)
+    }
+
+    /// The same for one cell of a store that has several.
+    pub(super) fn open_as(
+        store: Box<dyn Store>,
+        policy: Policy,
+        scope: Scope,
+        now: u64,
+        share: Option<Share>,
+    ) -> Result<Self, StoreError> {
+        let mut first = Meta {
             scope: scope.digest(),
             ..Meta::default()
         };
-        let mut ledger = Ledger::open(store, first)?;
+        let Share { home, memory } = share.unwrap_or_default();
+        first.next_id += home.map_or(0, |home| home.cell.pages_from());
+        let mut ledger = Ledger::open(store, first, home, memory)?;
         let meta = ledger.meta_mut();
         rejudge::begin_where_changed(meta, &scope);
         let clean = meta.clean;
@@ -93,7 +128,7 @@ impl Frontier {
             scope,
             schedule: Schedule::default(),
             leases: Leases::default(),
-            files: HostFiles::default(),
+            files: HostFiles::shared_by(home.map_or(CellCount::ONE, |home| home.cells)),
             ratings: Ratings::default(),
             retries: Retries::default(),
             rescoped: Rescoped::default(),
@@ -160,13 +195,13 @@ impl Frontier {
     /// Moves the pauses of hosts where the system's clock was set back since the last run.
     fn follow_clock(&mut self, now: u64) -> Result<(), StoreError> {
         let mut tx = self.ledger.begin();
-        if !clock_skew::follow(&mut tx, now)? {
+        if !clock_skew::follow(&mut tx, self.ledger.last_flush()?, now)? {
             return Ok(());
         }
         // All at once, so that nothing is moved twice.
         let prepared = tx.prepare();
         self.ledger.commit_alone(prepared)?;
-        clock_skew::write(self.ledger.store().path(), now)
+        self.ledger.note_time(now)
     }
 
     fn mark_clean(&mut self, clean: bool) -> Result<(), StoreError> {
@@ -188,6 +223,7 @@ impl Frontier {
             scope: &self.scope,
             schedule: &self.schedule,
             rating,
+            home: self.ledger.home(),
         }
     }
 

@@ -311,6 +311,24 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds those of another frontier.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.fetches += other.fetches;
+        self.images += other.images;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        for (own, other) in self.queued.iter_mut().zip(other.queued) {
+            *own += other;
+        }
+        self.queued_images += other.queued_images;
+        self.waiting += other.waiting;
+        for (reason, count) in &other.dropped {
+            *self.dropped.entry(*reason).or_default() += count;
+        }
+        self.sitemaps += other.sitemaps;
+        self.watched += other.watched;
+    }
+
     /// Pages and sitemaps in all queues.
     pub fn queued_pages(&self) -> u64 {
         self.queued.iter().sum()

@@ -12,7 +12,11 @@
 //!
 //! This is a [`Store`] over a store. It knows two prefixes of keys and nothing of their
 //! meaning.
+//!
+//! Where several cells have a frontier each, every one has a filter, which begins small, and
+//! all share the caches ([`Memory`]). So their number costs next to no memory.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,11 +27,15 @@ use fastbloom::BloomFilter;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::cell::{CellCount, CellId, Space};
 use super::store::{Batch, Readable, Store, StoreError, Visitor};
 
 /// Keys in the first layer of the filter; each further layer holds four times as many as
 /// the previous one, so ten million keys need five layers.
 const FIRST_LAYER: usize = 100_000;
+
+/// The least that the first layer of a cell's filter holds: 1.6 kB.
+const LEAST_LAYER: usize = 1_000;
 
 /// Greatest share of absent keys that a full layer reports as present.
 const FALSE_POSITIVES: f64 = 0.002;
@@ -57,6 +65,63 @@ impl Questions {
     }
 }
 
+/// What the filters and the caches of one store may take of memory.
+#[derive(Clone)]
+pub(super) struct Memory {
+    recent: Arc<Recent>,
+    recent_owned: Arc<Recent>,
+    /// Keys in the first layer of the filter.
+    first_layer: usize,
+    /// Before the keys of a cell in the caches.
+    space: Option<Space>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            recent: Arc::new(recent(RECENT_BYTES)),
+            recent_owned: Arc::new(recent(OWNED_BYTES)),
+            first_layer: FIRST_LAYER,
+            space: None,
+        }
+    }
+}
+
+impl Memory {
+    /// The share of a cell: the same caches, and a filter that begins smaller.
+    pub fn of_cell(&self, cell: CellId, cells: CellCount) -> Self {
+        let first_layer = FIRST_LAYER / usize::from(cells.number());
+        Self {
+            first_layer: first_layer.max(LEAST_LAYER),
+            space: Some(cell.space()),
+            ..self.clone()
+        }
+    }
+
+    /// Whether both use the same caches.
+    #[cfg(test)]
+    pub fn shares_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.recent, &other.recent)
+            && Arc::ptr_eq(&self.recent_owned, &other.recent_owned)
+    }
+
+    /// Forgets the records of a cell that leaves.
+    pub fn forget(&self, cell: CellId) {
+        let space = cell.space();
+        for cache in [&self.recent, &self.recent_owned] {
+            cache.retain(|key, _| !key.starts_with(&space));
+        }
+    }
+
+    /// The key in the caches.
+    fn cached<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        match &self.space {
+            None => Cow::Borrowed(key),
+            Some(space) => Cow::Owned([space, key].concat()),
+        }
+    }
+}
+
 /// A store with a cache for the keys with one prefix.
 pub(super) struct Seen {
     store: Box<dyn Store>,
@@ -64,10 +129,9 @@ pub(super) struct Seen {
     filter: Filter,
     /// Where the reading of earlier keys continues; `None` when all are read.
     unread: Option<Vec<u8>>,
-    recent: Recent,
-    /// The first byte of the keys of what belongs to keys of the set, and the recent ones.
+    /// The first byte of the keys of what belongs to keys of the set.
     owned: u8,
-    recent_owned: Recent,
+    memory: Memory,
     questions: Arc<Questions>,
 }
 
@@ -80,15 +144,14 @@ fn recent(bytes: u64) -> Recent {
 }
 
 impl Seen {
-    pub fn over(store: Box<dyn Store>, prefix: &'static [u8], owned: u8) -> Self {
+    pub fn over(store: Box<dyn Store>, prefix: &'static [u8], owned: u8, memory: Memory) -> Self {
         Self {
             store,
             prefix,
             owned,
-            filter: Filter::default(),
+            filter: Filter::beginning_with(memory.first_layer),
             unread: Some(prefix.to_vec()),
-            recent: recent(RECENT_BYTES),
-            recent_owned: recent(OWNED_BYTES),
+            memory,
             questions: Arc::default(),
         }
     }
@@ -104,7 +167,8 @@ impl Seen {
 
     /// What belongs to a key of the set.
     fn get_owned(&self, key: &[u8], owner: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        if let Some(value) = self.recent_owned.get(key) {
+        let cached = self.memory.cached(key);
+        if let Some(value) = self.memory.recent_owned.get(&*cached) {
             return Ok(Some(value.into_vec()));
         }
         if self.is_absent(owner) {
@@ -112,19 +176,20 @@ impl Seen {
         }
         let value = self.store.get(key)?;
         if let Some(value) = &value {
-            self.recent_owned
-                .insert(key.into(), value.as_slice().into());
+            let recent = &self.memory.recent_owned;
+            recent.insert((&*cached).into(), value.as_slice().into());
         }
         Ok(value)
     }
 
     /// Puts the writes to keys with a prefix into a cache of recent ones.
-    fn follow(recent: &Recent, batch: &Batch, prefix: &[u8]) {
+    fn follow(&self, recent: &Recent, batch: &Batch, prefix: &[u8]) {
         for (key, value) in batch.writes_of(prefix) {
+            let key = self.memory.cached(key);
             match value {
-                Some(value) => recent.insert(key.into(), value.into()),
+                Some(value) => recent.insert((&*key).into(), value.into()),
                 None => {
-                    recent.remove(key);
+                    recent.remove(&*key);
                 }
             }
         }
@@ -140,7 +205,8 @@ impl Readable for Seen {
             };
         }
         self.questions.asked.fetch_add(1, Ordering::Relaxed);
-        if let Some(value) = self.recent.get(key) {
+        let cached = self.memory.cached(key);
+        if let Some(value) = self.memory.recent.get(&*cached) {
             return Ok(Some(value.into_vec()));
         }
         if self.is_absent(key) {
@@ -149,7 +215,8 @@ impl Readable for Seen {
         self.questions.stored.fetch_add(1, Ordering::Relaxed);
         let value = self.store.get(key)?;
         if let Some(value) = &value {
-            self.recent.insert(key.into(), value.as_slice().into());
+            let recent = &self.memory.recent;
+            recent.insert((&*cached).into(), value.as_slice().into());
         }
         Ok(value)
     }
@@ -170,12 +237,12 @@ impl Store for Seen {
             // that is missing there would be overlooked.
             self.filter.insert(key);
         }
-        Self::follow(&self.recent, &batch, self.prefix);
-        Self::follow(&self.recent_owned, &batch, &[self.owned]);
+        self.follow(&self.memory.recent, &batch, self.prefix);
+        self.follow(&self.memory.recent_owned, &batch, &[self.owned]);
         // After a failed batch the caches may be wrong.
         self.store.apply(batch).inspect_err(|_| {
-            self.recent.clear();
-            self.recent_owned.clear();
+            self.memory.recent.clear();
+            self.memory.recent_owned.clear();
         })
     }
 
@@ -222,15 +289,25 @@ impl Store for Seen {
 
 /// A Bloom filter that grows by layers (Almeida et al. 2007, *Scalable Bloom Filters*):
 /// about two bytes per key.
-#[derive(Default)]
 struct Filter {
     layers: Vec<BloomFilter>,
+    /// What the first layer holds.
+    first: usize,
     /// Number of keys that the last layer can still take, and could take at first.
     room: usize,
     capacity: usize,
 }
 
 impl Filter {
+    fn beginning_with(first: usize) -> Self {
+        Self {
+            layers: Vec::new(),
+            first,
+            room: 0,
+            capacity: 0,
+        }
+    }
+
     fn may_contain(&self, key: &[u8]) -> bool {
         let hash = hash(key);
         self.layers.iter().any(|layer| layer.contains_hash(hash))
@@ -243,7 +320,7 @@ impl Filter {
         }
         if self.room == 0 {
             self.capacity = match self.capacity {
-                0 => FIRST_LAYER,
+                0 => self.first,
                 last => last.saturating_mul(4),
             };
             self.room = self.capacity;
@@ -341,6 +418,10 @@ mod tests {
         }
     }
 
+    fn over(store: Counting) -> Seen {
+        Seen::over(Box::new(store), b"U", b'E', Memory::default())
+    }
+
     fn key(n: usize) -> Vec<u8> {
         format!("Uhost-{n}.example\0phs/page").into_bytes()
     }
@@ -357,7 +438,7 @@ mod tests {
         for n in 0..1_000 {
             before.pairs.insert(key(n), vec![1]);
         }
-        let mut seen = Seen::over(Box::new(before), b"U", b'E');
+        let mut seen = over(before);
         for n in 1_000..1_500 {
             write(&mut seen, n, &[2]);
         }
@@ -383,7 +464,7 @@ mod tests {
     fn new_and_recent_keys_do_not_touch_the_store() {
         let store = Counting::default();
         let asked = Arc::clone(&store.asked);
-        let mut seen = Seen::over(Box::new(store), b"U", b'E');
+        let mut seen = over(store);
         seen.warm(1).unwrap();
         for n in 0..20_000 {
             assert_eq!(seen.get(&key(n)).unwrap(), None);
@@ -412,7 +493,7 @@ mod tests {
         before.pairs.insert(key(1), vec![1]);
         before.pairs.insert(owned(1), vec![2]);
         let asked = Arc::clone(&before.asked);
-        let mut seen = Seen::over(Box::new(before), b"U", b'E');
+        let mut seen = over(before);
         let asked = || std::mem::take(&mut *asked.lock().unwrap());
         // Before the earlier keys are read, nothing is absent for certain.
         assert_eq!(seen.get(&owned(2)).unwrap(), None);
@@ -440,7 +521,7 @@ mod tests {
             batch.put(owned(n), n.to_be_bytes().to_vec());
             seen.apply(batch).unwrap();
         }
-        assert!(seen.recent_owned.weight() <= OWNED_BYTES);
+        assert!(seen.memory.recent_owned.weight() <= OWNED_BYTES);
         for n in 0..10_000_usize {
             let expected = Some(n.to_be_bytes().to_vec());
             assert_eq!(seen.get(&owned(n)).unwrap(), expected);
@@ -453,7 +534,7 @@ mod tests {
         let mut store = Counting::default();
         store.pairs.insert(key(1), vec![1]);
         store.full = true;
-        let mut seen = Seen::over(Box::new(store), b"U", b'E');
+        let mut seen = over(store);
         seen.warm(10).unwrap();
         let mut batch = Batch::default();
         batch.put(key(1), vec![2]);
@@ -467,7 +548,7 @@ mod tests {
 
     #[test]
     fn the_filter_grows_and_stays_sharp() {
-        let mut filter = Filter::default();
+        let mut filter = Filter::beginning_with(FIRST_LAYER);
         for n in 0..600_000 {
             filter.insert(&key(n));
         }
@@ -483,11 +564,11 @@ mod tests {
 
     #[test]
     fn the_recent_records_are_bounded_in_bytes() {
-        let mut seen = Seen::over(Box::new(Counting::default()), b"U", b'E');
+        let mut seen = over(Counting::default());
         for n in 0..1_000 {
             write(&mut seen, n, &vec![0; 100_000]);
         }
-        assert!(seen.recent.weight() <= RECENT_BYTES);
+        assert!(seen.memory.recent.weight() <= RECENT_BYTES);
         assert_eq!(seen.get(&key(0)).unwrap(), Some(vec![0; 100_000]));
     }
 }

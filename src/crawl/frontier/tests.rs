@@ -59,7 +59,7 @@ mod control_sample;
 mod damage;
 mod heads;
 mod images;
-mod learning;
+pub(super) mod learning;
 mod promises;
 mod rescope;
 mod rescore;

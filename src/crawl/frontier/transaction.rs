@@ -7,16 +7,18 @@
 //! It keeps what must always agree: the state of a URL, its entry in a queue or an index, and
 //! the counters. So nothing else writes those keys.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::cell::CellId;
 use super::codec;
 use super::keys::{self, Rank, class};
 use super::outcome::OutputEdit;
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
+use super::referral::Referral;
 use super::store::{Batch, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, TaskKind};
@@ -31,7 +33,11 @@ pub(super) struct Transaction<'a> {
     visit: Option<BookedVisit>,
     /// What the outputs are to change in files that were written before.
     pub edits: Vec<OutputEdit>,
+    referrals: Referrals,
 }
+
+/// What is to be added to other cells.
+pub(super) type Referrals = BTreeMap<CellId, Vec<Referral>>;
 
 /// A visit that a transaction has booked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +56,8 @@ pub(super) struct Prepared {
     pub touched: BTreeSet<HostKey>,
     /// The last visit that was booked.
     pub visit: Option<BookedVisit>,
+    /// What is to be added to other cells.
+    pub referrals: Referrals,
 }
 
 impl<'a> Transaction<'a> {
@@ -62,6 +70,7 @@ impl<'a> Transaction<'a> {
             touched: BTreeSet::new(),
             visit: None,
             edits: Vec::new(),
+            referrals: Referrals::new(),
         }
     }
 
@@ -72,6 +81,7 @@ impl<'a> Transaction<'a> {
             meta: self.meta,
             touched: self.touched,
             visit: self.visit,
+            referrals: self.referrals,
         }
     }
 
@@ -122,6 +132,18 @@ impl<'a> Transaction<'a> {
     /// Writes the record of a host.
     pub fn put_host(&mut self, host: &HostKey, record: &HostRecord) -> Result<(), StoreError> {
         self.write(keys::host(host), record)
+    }
+
+    /// How many addresses were added, here and to other cells, since the store was made or the
+    /// transaction began: to be compared with an earlier result.
+    pub fn added(&self) -> u64 {
+        let referred = self.referrals.values().map(|all| all.len() as u64);
+        self.meta.next_seq + referred.sum::<u64>()
+    }
+
+    /// Has another cell add an address.
+    pub fn refer(&mut self, to: CellId, referral: Referral) {
+        self.referrals.entry(to).or_default().push(referral);
     }
 
     /// Has a host's place in the schedule looked at again after the commit.

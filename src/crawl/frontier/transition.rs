@@ -327,11 +327,11 @@ impl Transition<'_> {
         host: &mut HostRecord,
     ) -> Result<(), StoreError> {
         let url = &self.task.url;
-        let before = tx.meta.next_seq;
+        let before = tx.added();
         self.intake.add_page_as_it_is(tx, page, origin)?;
         if again {
             recrawl::visit_target(tx, &page.url, origin.redirects)
-        } else if tx.meta.next_seq == before && url.query().is_some() {
+        } else if tx.added() == before && url.query().is_some() {
             // Such as login pages that know the way back, one for every page. Without a
             // query the address is another name of the target, and those are few.
             budgets::charge(tx, url, Yield::Barren, host)

@@ -1,11 +1,22 @@
 //! The choice of the next host, between pages and images, and the time of the next check.
 
 use super::image_ledger;
-use super::keys::class;
+use super::keys::{Rank, class};
 use super::parts::Frontier;
 use super::schedule::Slot;
 use super::store::StoreError;
 use crate::page::Bucket;
+
+/// What a frontier could lease, as long as nothing in it changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// The place of the best task.
+    pub best: Option<Rank>,
+    /// The place of the best page whose host is in a short delay.
+    pub resting: Option<Rank>,
+    /// Until when, in milliseconds since 1970.
+    pub until: u64,
+}
 
 impl Frontier {
     /// Whether the last [`Frontier::lease`] returned nothing although a request was
@@ -61,6 +72,19 @@ impl Frontier {
         if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
             return Some(0);
         }
+        // The tasks that were waited for may be gone meanwhile.
+        let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
+        self.next_due().or(otherwise)
+    }
+
+    /// Whether what could be leased waits for a better page of another cell.
+    pub(super) fn waits_elsewhere(&self) -> bool {
+        let is_rejudging = self.is_rescoping() || self.is_rescoring();
+        self.gate.is_patient && self.gate.elsewhere.resting.is_some() && !is_rejudging
+    }
+
+    /// When time alone may change what can be leased.
+    pub(super) fn next_due(&self) -> Option<u64> {
         let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
         // Once the page budget is spent, no visit is made or waited for.
         if self.gate.pages_closed {
@@ -71,9 +95,42 @@ impl Frontier {
             parked = None;
         }
         let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
-        // The tasks that were waited for may be gone meanwhile.
-        let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
-        events.into_iter().flatten().min().or(otherwise)
+        events.into_iter().flatten().min()
+    }
+
+    /// What could be leased now, to be compared with other cells.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub(super) fn standing(&mut self, now: u64) -> Result<Standing, StoreError> {
+        self.awake(now)?;
+        let connections = self.policy.connections;
+        let one = self.leases.newcomers.room() > 0;
+        self.schedule.let_in(one, now, connections);
+        let page = if self.gate.pages_held {
+            None
+        } else {
+            self.schedule.best(now, connections)
+        };
+        let image = self.schedule.best_image(false, |_| true, now, connections);
+        let page = page.and_then(|slot| self.schedule.host(slot)?.head.as_ref());
+        let image = image.and_then(|slot| self.schedule.host(slot)?.image.as_ref());
+        let ranks = page.into_iter().chain(image).map(|head| head.rank);
+        let events = self
+            .next_due()
+            .into_iter()
+            .chain(self.schedule.next_parked());
+        // A newcomer may be let in at any time, and what was judged again may be leased.
+        let until = if self.schedule.keeps_back() || self.files.is_rechecking() {
+            now
+        } else {
+            events.min().unwrap_or(u64::MAX)
+        };
+        Ok(Standing {
+            best: ranks.min(),
+            resting: self.schedule.best_resting(now),
+            until,
+        })
     }
 
     /// True where nothing is leased and only parked hosts are left. A frontier whose
@@ -134,7 +191,8 @@ impl Frontier {
         if head.class != class::PAGE || head.rank.bucket == Bucket::Seed {
             return true;
         }
-        let Some(resting) = self.schedule.best_resting(now) else {
+        let own = self.schedule.best_resting(now);
+        let Some(resting) = own.into_iter().chain(self.gate.elsewhere.resting).min() else {
             return true;
         };
         let worth = learning.patience() * learning.chance(resting.score());
@@ -145,9 +203,13 @@ impl Frontier {
     /// otherwise.
     fn explores(&self) -> Option<u64> {
         let learning = self.ratings.learning()?;
+        learning.explores(self.asked().saturating_add(self.gate.elsewhere.asked))
+    }
+
+    /// How many pages were asked for, open requests included.
+    pub(super) fn asked(&self) -> u64 {
         let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);
-        let fetches = self.ledger.meta().counts.fetches;
-        learning.explores(fetches.saturating_add(open))
+        self.ledger.meta().counts.fetches.saturating_add(open)
     }
 
     /// Whether the next request should be for an image.

@@ -59,7 +59,7 @@ pub use options::{Limits, LoopOptions};
 pub use product::{PageProduct, Product, SitemapProduct};
 pub use reader::{ImageRules, Languages, Reader};
 pub use reading::Reading;
-pub use replay::{Reply, Stored, replay};
+pub use replay::{Reply, Stored, replay, replay_task};
 pub use rerun::{Tally, Told, rerun};
 pub use shelf::{Caps, Shelf};
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::completion::Completion;
-use super::handler::{Admission, Handler, complete};
+use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
@@ -76,21 +76,37 @@ pub fn replay<H: Handler>(
             }
             continue;
         };
-        if task.locate {
-            frontier.located(&task, None, now)?;
-            continue;
-        }
-        let reply = answer(&task)?;
-        let elapsed = Duration::from_millis(REQUEST);
-        let completion = completion(task, reply, elapsed, |task, body| processor(task, body));
-        now = now.saturating_add(REQUEST);
-        complete(frontier, handler, completion, now)?;
-        while let Some(completion) = handler.incomplete() {
-            handler.complete(frontier, completion, now)?;
-        }
-        handler.round(frontier);
+        now = replay_task(frontier, task, answer, handler, &processor, now)?;
     }
     handler.checkpoint(frontier)?;
+    Ok(now)
+}
+
+/// Finishes one leased task by its stored answer. Returns the clock then.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_task<H: Handler>(
+    frontier: &mut Frontier,
+    task: Task,
+    answer: &mut dyn FnMut(&Task) -> Result<Reply, H::Error>,
+    handler: &mut H,
+    processor: &Processor<H::Product>,
+    now: u64,
+) -> Result<u64, H::Error> {
+    if task.locate {
+        frontier.located(&task, None, now)?;
+        return Ok(now);
+    }
+    let reply = answer(&task)?;
+    let elapsed = Duration::from_millis(REQUEST);
+    let completion = completion(task, reply, elapsed, |task, body| processor(task, body));
+    let now = now.saturating_add(REQUEST);
+    complete(frontier, handler, completion, now)?;
+    while let Some(completion) = handler.incomplete() {
+        handler.complete(frontier, completion, now)?;
+    }
+    handler.round(frontier);
     Ok(now)
 }
 

@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{Config, ConfigErrors};
+use crate::crawl::frontier::CellsError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::train::{self, TrainError};
 use crate::daemon::DaemonError;
@@ -82,6 +83,9 @@ pub enum ExperimentError {
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A crawl cannot be divided among machines.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
 }
 
 /// One run: its crawl and its model.

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 
 use super::ExperimentError;
 use crate::config::Config;
+use crate::crawl::frontier::{CellCount, MOST_CELLS, USUAL_CELLS};
 use crate::fs::IoError;
 
 /// The name of the crawl that knows the labels.
@@ -94,6 +95,43 @@ pub struct Variant {
     /// Keys of a job file.
     #[serde(default)]
     pub job: Table,
+    /// How many machines share the crawl; by default it is not divided.
+    #[serde(default)]
+    pub machines: Option<u16>,
+    /// How many cells its hosts fall into where it is divided; by default 64.
+    #[serde(default)]
+    pub cells: Option<u16>,
+}
+
+/// Among how many machines a crawl is divided, and into how many cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Division {
+    pub machines: u16,
+    pub cells: CellCount,
+}
+
+impl Variant {
+    /// How its crawl is divided; `None` where it is not.
+    ///
+    /// # Errors
+    /// The problem with the numbers.
+    pub(super) fn division(&self) -> Result<Option<Division>, String> {
+        if self.machines.is_none() && self.cells.is_none() {
+            return Ok(None);
+        }
+        let machines = self.machines.unwrap_or(1);
+        let cells = self.cells.unwrap_or(USUAL_CELLS);
+        let valid = CellCount::new(cells).filter(|_| (1..=cells).contains(&machines));
+        let why = || {
+            format!(
+                "the variant `{}` has {machines} machines and {cells} cells; `cells` is from 1 to \
+                 {MOST_CELLS}, and `machines` from 1 to the number of cells",
+                self.name
+            )
+        };
+        let cells = valid.ok_or_else(why)?;
+        Ok(Some(Division { machines, cells }))
+    }
 }
 
 fn out() -> PathBuf {
@@ -158,6 +196,9 @@ impl Plan {
                     "two variants are called `{name}`; give each a name of its own"
                 )));
             }
+        }
+        for variant in &plan.variant {
+            variant.division().map_err(wrong)?;
         }
         plan.lines.sort_unstable();
         if plan.lines.first() == Some(&0) {

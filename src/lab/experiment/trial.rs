@@ -1,21 +1,25 @@
 //! One run: a crawl over a stored web, with its results.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::claims::Witness;
 use super::harvest::Harvest;
-use super::plan::ORACLE;
-use super::plan::Plan;
+use super::plan::{Division, ORACLE, Plan};
 use super::web::Web;
-use super::{ExperimentError, Run};
+use super::{ExperimentError, Run, Variant};
 use crate::address::PageUrl;
+use crate::config::StoreKind;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
-use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
+use crate::crawl::frontier::{
+    CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
+};
 use crate::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay,
+    replay_task,
 };
 use crate::daemon;
 use crate::fs::IoError;
@@ -44,13 +48,22 @@ pub(super) fn crawl(
     let reader = Arc::new(daemon::reader(config, &run.model, metrics, &learned)?);
     std::fs::create_dir_all(&plan.out).map_err(IoError::at(&plan.out, "making the folder"))?;
     let folder = Scratch::new(&plan.out)?;
-    let store = store::open(config.frontier.store, &folder.0.join("frontier"))?;
-    let scope = Scope::new(config.scope.clone());
-    let mut frontier = Frontier::open(store, checkpoint::policy(config), scope, BEGINNING)?;
-    if run.variant.is_some() {
-        frontier.set_rating(Arc::clone(&reader) as Arc<dyn crate::crawl::frontier::Rating>)?;
-    }
-    frontier.add_seeds(&config.seeds.read()?, BEGINNING)?;
+    let place = Place {
+        kind: config.frontier.store,
+        folder: folder.0.join("frontier"),
+        policy: checkpoint::policy(config),
+        scope: Scope::new(config.scope.clone()),
+        rating: run.variant.map(|_| Arc::clone(&reader) as Arc<dyn Rating>),
+        seeds: config.seeds.read()?,
+    };
+    let division = run.variant.map(Variant::division).transpose();
+    let division = division.map_err(|why| ExperimentError::Plan {
+        path: plan.path.clone(),
+        why,
+    })?;
+    let division = division.flatten();
+    // The oracle chooses by the labels and claims nothing.
+    let is_whole = run.variant.is_some() && division.is_none();
     let topic = run.topic.name.as_str();
     let mut trial = Trial {
         reader,
@@ -60,17 +73,12 @@ pub(super) fn crawl(
         oracle: run.variant.is_none().then_some(web),
         fetched: Vec::new(),
         images: HashSet::new(),
-        witness: Witness::new(&plan.marks_within()),
+        witness: is_whole.then(|| Witness::new(&plan.marks_within())),
     };
-    replay(
-        &mut frontier,
-        &mut |task| {
-            let (stored, dated) = (web.answer(task), None);
-            Ok(Reply { stored, dated })
-        },
-        &mut trial,
-        BEGINNING,
-    )?;
+    match division {
+        None => place.crawl_whole(web, &mut trial)?,
+        Some(division) => place.crawl_divided(division, web, &mut trial)?,
+    }
     Ok(Harvest {
         topic: topic.to_owned(),
         begin: run.begin.to_owned(),
@@ -79,13 +87,88 @@ pub(super) fn crawl(
         seed: run.seed,
         curve: labels.curve(topic, &trial.fetched),
         images: trial.images.len(),
-        claims: match run.variant {
-            Some(_) => trial.witness.claims(),
-            // It chooses by the labels and claims nothing.
-            None => Vec::new(),
-        },
+        claims: trial.witness.map_or_else(Vec::new, Witness::claims),
         seconds: begun.elapsed().as_secs_f64(),
     })
+}
+
+/// Where a run crawls, and by which rules.
+struct Place {
+    kind: StoreKind,
+    folder: PathBuf,
+    policy: Policy,
+    scope: Scope,
+    /// `None` for the oracle.
+    rating: Option<Arc<dyn Rating>>,
+    seeds: Vec<PageUrl>,
+}
+
+impl Place {
+    fn crawl_whole(self, web: &Web, trial: &mut Trial<'_>) -> Result<(), ExperimentError> {
+        let store = store::open(self.kind, &self.folder)?;
+        let mut frontier = Frontier::open(store, self.policy, self.scope, BEGINNING)?;
+        if let Some(rating) = self.rating {
+            frontier.set_rating(rating)?;
+        }
+        frontier.add_seeds(&self.seeds, BEGINNING)?;
+        replay(
+            &mut frontier,
+            &mut |task| reply(web, task),
+            trial,
+            BEGINNING,
+        )?;
+        Ok(())
+    }
+
+    /// Machines take turns, each with a task from its own cells; links to other cells are there
+    /// at once, and what one learns all know.
+    fn crawl_divided(
+        self,
+        Division { machines, cells }: Division,
+        web: &Web,
+        trial: &mut Trial<'_>,
+    ) -> Result<(), ExperimentError> {
+        let mut all = Cells::open(self.kind, &self.folder, cells, self.policy, self.scope)?;
+        all.open_all(BEGINNING)?;
+        if let Some(rating) = self.rating {
+            all.set_rating(&rating)?;
+        }
+        all.add_seeds(&self.seeds, BEGINNING)?;
+        let is_of = |machine: u16| move |cell: &CellId| cell.number() % machines == machine;
+        let owned: Vec<Vec<CellId>> = (0..machines)
+            .map(|machine| cells.all().filter(is_of(machine)).collect())
+            .collect();
+        let processor = trial.processor();
+        let mut now = BEGINNING;
+        loop {
+            let mut idle = true;
+            for own in &owned {
+                while all.rejudge(now)? {}
+                if all.counts().fetches >= trial.fetches {
+                    return Ok(());
+                }
+                let Some((cell, task)) = all.lease(own, now)? else {
+                    continue;
+                };
+                idle = false;
+                now = all.with(cell, now, |frontier| {
+                    let answer = &mut |task: &Task| reply(web, task);
+                    replay_task(frontier, task, answer, trial, &processor, now)
+                })?;
+            }
+            if idle {
+                match all.next_event() {
+                    Some(at) => now = now.max(at).saturating_add(1),
+                    None => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn reply(web: &Web, task: &Task) -> Result<Reply, StoreError> {
+    let (stored, dated) = (web.answer(task), None);
+    Ok(Reply { stored, dated })
 }
 
 /// A folder that is removed at the end.
@@ -122,7 +205,8 @@ struct Trial<'a> {
     fetched: Vec<String>,
     /// Images that pages of the topic embed.
     images: HashSet<PageUrl>,
-    witness: Witness,
+    /// `None` where each cell would claim its own share.
+    witness: Option<Witness>,
 }
 
 impl Trial<'_> {
@@ -212,7 +296,9 @@ impl Handler for Trial<'_> {
             Ok::<_, StoreError>(Written::default())
         })?;
         let fetches = frontier.counts().fetches;
-        self.witness.fetched(fetches, frontier.focus(), on_topic);
+        if let Some(witness) = &mut self.witness {
+            witness.fetched(fetches, frontier.focus(), on_topic);
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cell::CellCount;
 use super::keys;
 use super::record::{HostRecord, RobotsState};
 use super::store::{Store, StoreError};
@@ -29,16 +30,33 @@ const MAX_CACHED_RULES: usize = if cfg!(test) {
 };
 
 /// Robots rules in memory, and whether newer ones are still to be applied.
-#[derive(Default)]
 pub struct HostFiles {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// Size of `rules` in memory, in bytes.
     bytes: usize,
+    /// The most of it.
+    most: usize,
     /// Whether some host's addresses are to be compared with its new robots rules.
     rechecking: bool,
 }
 
+impl Default for HostFiles {
+    fn default() -> Self {
+        Self::shared_by(CellCount::ONE)
+    }
+}
+
 impl HostFiles {
+    /// The share of one of so many cells of what they may take of memory.
+    pub fn shared_by(cells: CellCount) -> Self {
+        Self {
+            rules: HashMap::new(),
+            bytes: 0,
+            most: MAX_CACHED_RULES / usize::from(cells.number()),
+            rechecking: false,
+        }
+    }
+
     /// Whether some host's addresses are to be compared with its new robots rules.
     pub fn is_rechecking(&self) -> bool {
         self.rechecking
@@ -93,7 +111,7 @@ impl HostFiles {
     #[cfg(test)]
     pub fn is_within_bound(&self) -> bool {
         let held: usize = self.rules.values().map(|rules| rules.size()).sum();
-        held == self.bytes && held <= MAX_CACHED_RULES
+        held == self.bytes && held <= self.most
     }
 
     /// Replaces or removes the cached rules of a host.
@@ -103,7 +121,7 @@ impl HostFiles {
             self.bytes = self.bytes.saturating_sub(old.size());
         }
         let Some(rules) = rules else { return };
-        if self.bytes.saturating_add(rules.size()) > MAX_CACHED_RULES {
+        if self.bytes.saturating_add(rules.size()) > self.most {
             self.rules.clear();
             self.bytes = 0;
         }

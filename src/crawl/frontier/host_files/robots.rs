@@ -165,6 +165,11 @@ impl RobotsTask<'_> {
                 tx.delete(keys::robots_body(self.owner, self.scheme));
                 Ok((Settled::Done, Some(Robots::allow_all())))
             }
+            // Its host is asked by another cell, which does not know whom the rules are for.
+            // To take them for missing would permit what they may forbid.
+            RobotsAnswer::Redirect(to) if self.is_abroad(&to) => {
+                Ok((self.fail(owner, Reason::BadRedirect, None), None))
+            }
             RobotsAnswer::Redirect(to) if self.redirects < MAX_REDIRECTS => {
                 *owner.robots_mut(self.scheme) = RobotsState::Awaiting;
                 self.redirect(tx, &to)?;
@@ -200,6 +205,12 @@ impl RobotsTask<'_> {
             }
         }
         Ok(rules)
+    }
+
+    /// Whether the host of an address belongs to another cell.
+    fn is_abroad(&self, url: &PageUrl) -> bool {
+        let home = self.intake.home;
+        home.is_some_and(|home| home.elsewhere(&url.host_key()).is_some())
     }
 
     /// Queues the redirect target of the rules, at its own host.

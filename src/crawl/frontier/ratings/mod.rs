@@ -116,6 +116,8 @@ pub struct Ratings {
     scores: Option<Scores>,
     /// Progress of the current re-rating.
     progress: Rescored,
+    /// How often learning has begun to re-rate all links.
+    begun: u64,
 }
 
 /// How added links are rated.
@@ -124,12 +126,19 @@ pub struct InForce<'a> {
     rating: Option<&'a dyn Rating>,
     /// Whether anchors may have been rated with another keyword table.
     other_keywords: bool,
+    /// Digest of the keyword table that they were rated with, if there was one.
+    keywords: Option<u64>,
 }
 
 impl<'a> InForce<'a> {
     /// The rating, if one was set.
     pub fn rating(&self) -> Option<&'a dyn Rating> {
         self.rating
+    }
+
+    /// Digest of the keyword table that what is added was rated with, if there was one.
+    pub fn keywords(&self) -> Option<u64> {
+        self.keywords
     }
 
     /// The rating of a found task. The features of its address in a learning crawl are
@@ -172,6 +181,7 @@ impl Ratings {
         InForce {
             rating,
             other_keywords: keywords.is_some_and(other) || self.rerates_anchors(),
+            keywords,
         }
     }
 
@@ -180,6 +190,7 @@ impl Ratings {
         InForce {
             rating: self.rating.as_deref(),
             other_keywords: false,
+            keywords: None,
         }
     }
 
@@ -250,6 +261,30 @@ impl Ratings {
     /// Restarts the re-rating of all links, once that is committed.
     pub fn set_scores(&mut self, scores: Scores) {
         self.came_to(scores, Rescored::default());
+    }
+
+    /// How often learning has begun to re-rate all links in this process.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Begins to re-rate all links, because learning in another cell does.
+    pub fn begin_again(&mut self, ledger: &mut Ledger) -> Result<(), StoreError> {
+        let Some(scores) = self.scores.as_ref().map(Scores::restarted) else {
+            return Ok(());
+        };
+        let mut tx = ledger.begin();
+        tx.write(keys::SCORES.to_vec(), &scores)?;
+        let prepared = tx.prepare();
+        ledger.commit_alone(prepared)?;
+        self.set_scores(scores);
+        Ok(())
+    }
+
+    /// Notes that learning has begun to re-rate all links, once that is committed.
+    pub fn begin(&mut self, scores: Scores) {
+        self.set_scores(scores);
+        self.begun += 1;
     }
 
     /// Learns from a finished task. Where all links are to be re-rated, returns the state

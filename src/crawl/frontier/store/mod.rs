@@ -106,6 +106,28 @@ pub enum StoreError {
         /// The format this code reads.
         expected: u32,
     },
+    /// The store is divided into cells, and the caller needs one that is not.
+    #[error(
+        "the frontier in {} is divided into cells, and only what made it can open it; name another \
+         folder, or move this one away to start again",
+        path.display()
+    )]
+    Divided {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// An image belongs to another cell of the store.
+    #[error(
+        "the frontier in {} is divided into cells, and {url} belongs to another one than the page \
+         that shows it, which is not possible yet; keep no images in such a crawl",
+        path.display()
+    )]
+    Abroad {
+        /// The store's folder.
+        path: PathBuf,
+        /// The image.
+        url: String,
+    },
 }
 
 /// Callback of a scan for each pair; `Break` ends the scan.
@@ -128,6 +150,20 @@ pub trait Readable: Send {
 
     /// The folder of the store, for messages.
     fn path(&self) -> &Path;
+}
+
+impl Readable for Box<dyn Readable> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
+        (**self).scan(prefix, from, visit)
+    }
+
+    fn path(&self) -> &Path {
+        (**self).path()
+    }
 }
 
 /// An ordered map of bytes to bytes that survives the process.

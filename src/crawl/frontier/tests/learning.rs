@@ -15,7 +15,7 @@ over_all! {
 /// Links are better the more on-topic pages link to them, minus the losses at links with
 /// the same features.
 #[derive(Default)]
-pub(super) struct Taught {
+pub(in crate::crawl::frontier) struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
@@ -24,12 +24,19 @@ pub(super) struct Taught {
 }
 
 /// Links with this feature are poor from the start.
-const POOR: u32 = 99;
+pub(in crate::crawl::frontier) const POOR: u32 = 99;
 
 impl Taught {
     pub(super) fn of_version(version: u64) -> Self {
         Self {
             version,
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::crawl::frontier) fn patient(patience: f64) -> Self {
+        Self {
+            patience,
             ..Self::default()
         }
     }

@@ -164,9 +164,9 @@ pub fn add(
             beyond += 1;
             continue;
         }
-        let before = tx.meta.next_seq;
+        let before = tx.added();
         intake.add_sitemap(tx, url, origin(depth.saturating_add(1)))?;
-        sitemaps += tx.meta.next_seq - before;
+        sitemaps += tx.added() - before;
     }
     own.record.balance = i64::try_from(sitemaps).unwrap_or(i64::MAX);
     for page in &listing.links {
@@ -174,9 +174,9 @@ pub fn add(
             beyond += 1;
             continue;
         }
-        let before = tx.meta.next_seq;
+        let before = tx.added();
         intake.add_page(tx, page, origin(HOPS_LISTED))?;
-        let new = tx.meta.next_seq - before;
+        let new = tx.added() - before;
         own.record.fetched += new;
         all.record.fetched += new;
     }

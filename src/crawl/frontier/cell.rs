@@ -1,0 +1,185 @@
+//! Cells: slices of all hosts, each with a frontier of its own over the same store.
+//!
+//! A host belongs to the cell that the hash of its registered domain names, so all that is
+//! counted or paced for a domain is in one cell. Their number is fixed when a store is made:
+//! with another number nearly every host would fall into another cell.
+//!
+//! # The keys of a store with several cells
+//!
+//! Every key stands behind two bytes. Those of a cell are `80 00` to `83 ff`; behind `c0 00`
+//! stands what all cells share. The first byte is none that an undivided store has: there a
+//! key begins with a letter, and the gathered writes have a key that begins with zero. So one
+//! kind of store is never taken for the other, and checkpoints can put their files behind
+//! `ff`.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::address::HostKey;
+
+/// The most cells of a store.
+pub const MOST_CELLS: u16 = 1_024;
+
+/// The cells of a store where nothing else is asked for.
+pub const USUAL_CELLS: u16 = 64;
+
+/// The bytes before every key of a cell.
+pub(super) type Space = [u8; 2];
+
+/// The space of what all cells share.
+pub(super) const SHARED: Space = [0xc0, 0];
+
+/// The key of the number of cells, in the space that they share.
+pub(super) const COUNT: &[u8] = b"\xc0\0cells";
+
+/// The bit from which on the number of a finished page names its cell.
+const CELL_OF_PAGE: u32 = 48;
+
+/// The number of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellId(u16);
+
+impl std::fmt::Display for CellId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cell {}", self.0)
+    }
+}
+
+impl CellId {
+    /// The number, from 0.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The bytes before its keys.
+    pub(super) fn space(self) -> Space {
+        (0x8000 | self.0).to_be_bytes()
+    }
+
+    /// The number before those of its first finished page: the numbers of different cells
+    /// are different, and those of the first cell are those of an undivided store.
+    pub(super) fn pages_from(self) -> u64 {
+        u64::from(self.0) << CELL_OF_PAGE
+    }
+}
+
+/// How many cells a store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellCount(u16);
+
+impl CellCount {
+    /// An undivided store.
+    pub const ONE: Self = Self(1);
+
+    /// So many cells; `None` where that is 0 or more than [`MOST_CELLS`].
+    pub fn new(cells: u16) -> Option<Self> {
+        (1..=MOST_CELLS).contains(&cells).then_some(Self(cells))
+    }
+
+    /// The number.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// All cells.
+    pub fn all(self) -> impl Iterator<Item = CellId> {
+        (0..self.0).map(CellId)
+    }
+
+    /// The cell with this number; `None` where there is none.
+    pub fn cell(self, number: u16) -> Option<CellId> {
+        (number < self.0).then_some(CellId(number))
+    }
+
+    /// The cell of a host.
+    pub fn cell_of(self, host: &HostKey) -> CellId {
+        if self == Self::ONE {
+            return CellId(0);
+        }
+        let hash = xxh3_64(host.registered_domain().as_bytes());
+        // The remainder is less than the number of cells.
+        CellId((hash % u64::from(self.0)) as u16)
+    }
+
+    /// The cell that gave a finished page its number.
+    pub(super) fn cell_of_page(self, id: u64) -> Option<CellId> {
+        let number = u16::try_from(id >> CELL_OF_PAGE).ok()?;
+        self.cell(number)
+    }
+}
+
+/// Which of how many cells a frontier is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Home {
+    pub cell: CellId,
+    pub cells: CellCount,
+}
+
+impl Home {
+    /// The cell of a host, where it is another one.
+    pub fn elsewhere(self, host: &HostKey) -> Option<CellId> {
+        let cell = self.cells.cell_of(host);
+        (cell != self.cell).then_some(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageUrl;
+
+    fn host(url: &str) -> HostKey {
+        PageUrl::parse(url).unwrap().host_key()
+    }
+
+    #[test]
+    fn a_domain_is_in_one_cell_and_always_in_the_same() {
+        let cells = CellCount::new(64).unwrap();
+        let of = |url| cells.cell_of(&host(url)).number();
+        for other in ["https://a.example.org:8080/x", "http://example.org/"] {
+            assert_eq!(of(other), of("http://www.example.org/"), "{other}");
+        }
+        // Stored: another function would give every host another cell.
+        let known = [
+            "http://example.org/",
+            "http://a.github.io/",
+            "http://192.0.2.1/",
+        ];
+        assert_eq!(known.map(of), KNOWN);
+        assert_eq!(
+            CellCount::ONE
+                .cell_of(&host("http://example.org/"))
+                .number(),
+            0
+        );
+    }
+
+    /// As another implementation of xxh3 computes them.
+    const KNOWN: [u16; 3] = [5, 18, 16];
+
+    #[test]
+    fn hosts_are_spread_evenly() {
+        let cells = CellCount::new(64).unwrap();
+        let mut hosts = [0_u32; 64];
+        for n in 0..64_000 {
+            let cell = cells.cell_of(&host(&format!("http://host-{n}.example-{n}.org/")));
+            hosts[usize::from(cell.number())] += 1;
+        }
+        assert!(hosts.iter().all(|n| (850..1_150).contains(n)), "{hosts:?}");
+    }
+
+    #[test]
+    fn numbers_are_checked_and_spaces_differ() {
+        assert_eq!(CellCount::new(0), None);
+        assert_eq!(CellCount::new(MOST_CELLS + 1), None);
+        let cells = CellCount::new(MOST_CELLS).unwrap();
+        let spaces: Vec<Space> = cells.all().map(CellId::space).collect();
+        assert!(spaces.is_sorted() && spaces.len() == usize::from(MOST_CELLS));
+        // The first byte of no key of an undivided store, and below what they share.
+        assert!(spaces.iter().all(|s| s[0] >= 0x80 && *s < SHARED));
+        for cell in cells.all() {
+            assert_eq!(cells.cell_of_page(cell.pages_from() + 7), Some(cell));
+        }
+        assert_eq!(cells.cell_of_page(u64::MAX), None);
+        assert_eq!(CellCount::ONE.cell_of_page(1 << CELL_OF_PAGE), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! The store under all cells, and the part of it that one cell sees.
+//!
+//! A frontier in a cell uses a store like any other. Here its keys get their space, and all
+//! of its batch stays one batch of the store below, also where some keys lie in the space of
+//! another cell or in that of all ([`crate::crawl::frontier::cell`]).
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::crawl::frontier::cell::{CellId, Home, SHARED, Space};
+use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
+use crate::crawl::frontier::{flush_marker, keys};
+
+/// How many pairs a scan reads at first, and at most, at a time: it holds no lock while they
+/// are looked at. Most scans want one pair.
+const FIRST: usize = 2;
+const PIECE: usize = if cfg!(test) { 8 } else { 512 };
+
+/// The classes of keys that all cells share.
+const SHARED_CLASSES: [&[u8]; 5] = [
+    b"I",
+    keys::BODIES,
+    keys::LEARNED,
+    keys::EXAMPLES,
+    keys::JUDGED,
+];
+
+/// The key of the number of batches, in the space that cells share.
+const BATCHES: &[u8] = b"\xc0\0batches";
+
+/// A store that several cells use.
+pub(super) struct SharedStore {
+    path: PathBuf,
+    below: Mutex<Below>,
+}
+
+struct Below {
+    store: Box<dyn Store>,
+    /// Batches over all runs.
+    batches: u64,
+    /// How many of them are flushed.
+    flushed: Option<u64>,
+    /// Whether flushes wait for [`SharedStore::release`].
+    is_held: bool,
+}
+
+impl SharedStore {
+    /// Opens it over a store.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails, or is older than its last flush.
+    pub fn over(store: Box<dyn Store>) -> Result<Self, StoreError> {
+        let path = store.path().to_owned();
+        let batches = store.get(BATCHES)?.and_then(|bytes| bytes.try_into().ok());
+        let batches = batches.map_or(0, u64::from_be_bytes);
+        flush_marker::check(&path, batches)?;
+        let below = Mutex::new(Below {
+            store,
+            batches,
+            flushed: None,
+            is_held: false,
+        });
+        Ok(Self { path, below })
+    }
+
+    fn below(&self) -> MutexGuard<'_, Below> {
+        // After a panic in a call of the store, its own guards decide.
+        self.below.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies writes to keys with their spaces.
+    pub fn apply(&self, mut batch: Batch) -> Result<(), StoreError> {
+        let mut below = self.below();
+        let batches = below.batches.saturating_add(1);
+        batch.put(BATCHES.to_vec(), batches.to_be_bytes().to_vec());
+        below.store.apply(batch)?;
+        below.batches = batches;
+        Ok(())
+    }
+
+    /// Keeps flushes back until [`SharedStore::release`], so that many cells need one.
+    pub fn hold(&self) {
+        self.below().is_held = true;
+    }
+
+    /// Flushes, and no longer keeps flushes back.
+    pub fn release(&self) -> Result<(), StoreError> {
+        self.below().is_held = false;
+        self.flush()
+    }
+
+    /// Returns when every batch applied so far is safe on disk, or at once while flushes are
+    /// kept back.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let mut below = self.below();
+        let batches = below.batches;
+        if below.is_held || below.flushed == Some(batches) {
+            return Ok(());
+        }
+        below.store.flush()?;
+        flush_marker::write(&self.path, batches)?;
+        below.flushed = Some(batches);
+        Ok(())
+    }
+
+    /// The current state, readable while later batches are applied.
+    pub fn snapshot(&self) -> Box<dyn Readable> {
+        self.below().store.snapshot()
+    }
+
+    /// Bytes on disk.
+    pub fn size(&self) -> Result<u64, StoreError> {
+        self.below().store.size()
+    }
+}
+
+impl Readable for Arc<SharedStore> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.below().store.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
+        let mut from = from.to_vec();
+        let mut most = FIRST;
+        loop {
+            let mut piece = Vec::new();
+            self.below().store.scan(prefix, &from, &mut |key, value| {
+                piece.push((key.to_vec(), value.to_vec()));
+                if piece.len() < most {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            for (key, value) in &piece {
+                if visit(key, value).is_break() {
+                    return Ok(());
+                }
+            }
+            match piece.pop() {
+                Some((last, _)) if piece.len() + 1 == most => from = [&last, &[0][..]].concat(),
+                _ => return Ok(()),
+            }
+            most = PIECE;
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// What a cell sees of a store: its own keys without their space, and what all share.
+pub(super) struct CellStore<R> {
+    home: Home,
+    below: R,
+}
+
+impl<R> CellStore<R> {
+    pub fn of(home: Home, below: R) -> Self {
+        Self { home, below }
+    }
+
+    /// The space of a key, or of all keys with such a beginning.
+    fn space(&self, key: &[u8]) -> Space {
+        if SHARED_CLASSES.iter().any(|class| key.starts_with(class)) {
+            return SHARED;
+        }
+        self.cell_of(key).space()
+    }
+
+    /// Finished pages are looked up in the cell that gave their number: a link that another
+    /// cell found names one.
+    fn cell_of(&self, key: &[u8]) -> CellId {
+        let id = key.strip_prefix(b"D").and_then(|id| id.try_into().ok());
+        let id = id.map(u64::from_be_bytes);
+        let cell = id.and_then(|id| self.home.cells.cell_of_page(id));
+        cell.unwrap_or(self.home.cell)
+    }
+
+    /// The key in the store below.
+    fn below<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        match key.split_first() {
+            Some((&keys::ELSEWHERE, rest)) => Cow::Borrowed(rest),
+            _ => Cow::Owned([self.space(key).as_slice(), key].concat()),
+        }
+    }
+}
+
+impl<R: Readable> Readable for CellStore<R> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.below.get(&self.below(key))
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
+        let space = self.space(prefix);
+        let below = |key: &[u8]| [space.as_slice(), key].concat();
+        let from = below(prefix.max(from));
+        self.below.scan(&below(prefix), &from, &mut |key, value| {
+            let own = key.get(space.len()..).unwrap_or_default();
+            visit(own, value)
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.below.path()
+    }
+}
+
+impl Store for CellStore<Arc<SharedStore>> {
+    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let mut all = Batch::default();
+        for (key, value) in batch.into_writes() {
+            let key = self.below(&key).into_owned();
+            match value {
+                Some(value) => all.put(key, value),
+                None => all.delete(key),
+            }
+        }
+        self.below.apply(all)
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.below.flush()
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        self.below.size()
+    }
+
+    /// False: the space of a cell is not free before the store below compacts all of them.
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn snapshot(&self) -> Box<dyn Readable> {
+        Box::new(CellStore::of(self.home, self.below.snapshot()))
+    }
+}

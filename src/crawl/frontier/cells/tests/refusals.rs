@@ -1,0 +1,205 @@
+//! What cells cannot do is refused by name, and a damaged file is never taken for a cell.
+
+use super::*;
+use crate::crawl::frontier::added::NewImage;
+use crate::crawl::frontier::host_files::RobotsAnswer;
+use crate::crawl::frontier::record::RobotsState;
+use crate::page::{ImageContext, ImageScores, ImageTexts};
+
+#[test]
+fn stores_that_cannot_be_divided_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frontier");
+    let open = |kind, cells, policy| Cells::open(kind, &path, count(cells), policy, scope()).err();
+    let sled = open(StoreKind::Sled, 2, policy()).unwrap();
+    assert!(
+        sled.to_string().contains("frontier.store = \"fjall\""),
+        "{sled}"
+    );
+    let paced = Policy {
+        address_delay: 1,
+        ..policy()
+    };
+    let error = open(StoreKind::Fjall, 2, paced.clone()).unwrap();
+    assert!(
+        error.to_string().contains("politeness.address_delay"),
+        "{error}"
+    );
+    assert!(!path.exists(), "nothing was made");
+    // One cell is a frontier, whatever it lies in.
+    assert!(open(StoreKind::Sled, 1, paced).is_none());
+}
+
+#[test]
+fn the_number_of_cells_never_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        MemoryStore::new(&path)
+    };
+    let (divided, whole) = (store("divided"), store("whole"));
+    let open = |store: &MemoryStore, cells| {
+        Cells::over(Box::new(store.reopened()), count(cells), policy(), scope())
+    };
+    opened(Box::new(divided.reopened()), 8, 0).close().unwrap();
+    opened(Box::new(whole.reopened()), 1, 0).close().unwrap();
+    for (store, cells, made) in [(&divided, 9, 8), (&divided, 1, 8), (&whole, 2, 1)] {
+        let error = open(store, cells).err().unwrap();
+        let told = matches!(error, CellsError::Number { found, asked, .. } if (found, asked) == (made, cells));
+        assert!(told, "{error}");
+    }
+    assert!(open(&whole, 1).is_ok());
+    let mut eight = open(&divided, 8).unwrap();
+    let ninth = count(9).cell(8).unwrap();
+    for error in [eight.open_cell(ninth, 0), eight.drop_cell(ninth)] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("cell 8 is none of the 8 cells"), "{error}");
+    }
+    drop(eight);
+    // Nobody takes it for an empty frontier.
+    let error = Frontier::open(Box::new(divided.reopened()), policy(), scope(), 0).err();
+    assert!(
+        matches!(error, Some(StoreError::Divided { .. })),
+        "{error:?}"
+    );
+    let mut one = open(&whole, 1).unwrap();
+    let first = CellCount::ONE.all().next().unwrap();
+    assert!(matches!(one.drop_cell(first), Err(CellsError::Undivided)));
+    assert!(!one.sweep().unwrap());
+    assert!(matches!(one.close_cell(first), Err(CellsError::Closed(_))));
+}
+
+/// Two hosts in different cells, the first of which has a page that is leased.
+fn leased(cells: &mut Cells, kind: TaskKind, now: &mut u64) -> (CellId, Task, PageUrl) {
+    let [own, other] = ["http://a.org/", "http://b.org/"].map(url);
+    let cell = cells.cells().cell_of(&own.host_key());
+    assert_ne!(cell, cells.cells().cell_of(&other.host_key()));
+    cells.add_seeds(&[own], *now).unwrap();
+    loop {
+        let Some((cell, task)) = cells.lease(&[cell], *now).unwrap() else {
+            *now = cells.next_event().unwrap();
+            continue;
+        };
+        if task.kind == kind {
+            return (cell, task, other);
+        }
+        let (outcome, effects) = (Outcome::Done, Effects::default());
+        cells
+            .with(cell, *now, |f| {
+                web::answer(f, &task, outcome, effects, *now)
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn an_image_of_another_cell_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut now = 1_000;
+    let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
+    let (cell, task, other) = leased(&mut cells, TaskKind::Page, &mut now);
+    let image = |address: &PageUrl| NewImage {
+        url: address.join("/a.jpg").unwrap(),
+        spares: Vec::new(),
+        bucket: Some(Bucket::High),
+        score: 1.0,
+        context: ImageContext {
+            page: task.url.clone(),
+            page_title: None,
+            page_language: None,
+            page_recognised_language: None,
+            document_perplexity: 1.0,
+            declared_width: None,
+            declared_height: None,
+            terms: Default::default(),
+            embedding: Default::default(),
+            texts: ImageTexts::default(),
+            scores: ImageScores::default(),
+            rank: 1.0,
+        },
+    };
+    let mut finish = |images| {
+        let effects = Effects {
+            images,
+            ..Effects::default()
+        };
+        cells.with(cell, now, |f| {
+            web::answer(f, &task, Outcome::Done, effects, now)
+        })
+    };
+    let error = finish(vec![image(&other)]).unwrap_err().to_string();
+    assert!(error.contains("http://b.org/a.jpg"), "{error}");
+    // The task is still leased, and its own images are no matter.
+    finish(vec![image(&task.url)]).unwrap();
+    assert_eq!(cells.counts().queued_images, 1);
+}
+
+#[test]
+fn rules_that_lie_in_another_cell_are_unreachable() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut now = 1_000;
+    let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
+    let (cell, task, other) = leased(&mut cells, TaskKind::Robots, &mut now);
+    let redirect = |to: &PageUrl| RobotsAnswer::Redirect(to.join("/robots.txt").unwrap());
+    let second = std::time::Duration::from_secs(1);
+    cells
+        .with(cell, now, |f| {
+            let write = |_: &_| Ok::<_, StoreError>(Vec::new());
+            f.finish_robots(&task, redirect(&other), second, now, write)
+        })
+        .unwrap();
+    let frontier = &cells.open[&cell].frontier;
+    let host = frontier.look_up_host(&task.host).unwrap().unwrap();
+    assert_eq!(*host.robots("http"), RobotsState::Unreachable);
+    assert!(frontier.look_up_host(&other.host_key()).unwrap().is_none());
+}
+
+#[test]
+fn a_file_that_is_no_whole_cell_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let web = Web::new(3);
+    let mut now = 1_000;
+    let store = MemoryStore::new(folder.path());
+    let mut cells = opened(Box::new(store.reopened()), 2, now);
+    cells.add_seeds(&web.seeds(), now).unwrap();
+    for _ in 0..40 {
+        step(&mut cells, &web, &mut now);
+    }
+    let cell = cells.opened().next().unwrap();
+    let file = folder.path().join("cell");
+    cells.close_cell(cell).unwrap();
+    cells.export_cell(cell, &file).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let missing = folder.path().join("missing/cell");
+    assert!(matches!(
+        cells.export_cell(cell, &missing),
+        Err(CellsError::Io { .. })
+    ));
+    cells.drop_cell(cell).unwrap();
+    while cells.sweep().unwrap() {}
+    let before = store.pairs().len();
+    let mut refuse = |bytes: &[u8], named: &str| {
+        let broken = folder.path().join("broken");
+        std::fs::write(&broken, bytes).unwrap();
+        let error = cells.import_cell(&broken).unwrap_err().to_string();
+        assert!(
+            error.contains("/broken: ") && error.contains(named),
+            "{error}"
+        );
+        while cells.sweep().unwrap() {}
+        assert_eq!(store.pairs().len(), before);
+    };
+    for length in (0..whole.len()).step_by(13) {
+        refuse(&whole[..length], "");
+    }
+    for at in (40..whole.len()).step_by(11) {
+        let mut turned = whole.clone();
+        turned[at] ^= 0x20;
+        refuse(&turned, "");
+    }
+    refuse(b"another file\n", "not a cell");
+    let other = String::from_utf8_lossy(&whole[..19]).replace("0 of 2", "0 of 3");
+    refuse(&[other.as_bytes(), &whole[19..]].concat(), "a cell of 3");
+    assert_eq!(cells.import_cell(&file).unwrap(), cell);
+}
