@@ -151,7 +151,7 @@ pub fn duplicates(rules: &RuleSet) -> Vec<Duplicate> {
                 .fields
                 .iter()
                 .take(at)
-                .find(|other| print_of(other) == print_of(field));
+                .find(|other| other.print() == field.print());
             if let Some(other) = same {
                 found.push(Duplicate {
                     first: format!("{}.{}", second.name, other.name),
@@ -190,22 +190,10 @@ fn same_fields(a: &Rule, b: &Rule) -> bool {
         let mut prints: Vec<String> = rule
             .fields
             .iter()
-            .map(|field| format!("{} {}", field.name, print_of(field)))
+            .map(|field| format!("{} {}", field.name, field.print()))
             .collect();
         prints.sort();
         prints
     };
     prints(a) == prints(b)
-}
-
-/// How a field is found, in one text.
-fn print_of(field: &super::Field) -> String {
-    format!(
-        "{} {} {:?} {} {:?}",
-        field.source.key(),
-        field.source.text(),
-        field.attribute,
-        field.many,
-        field.transforms
-    )
 }

@@ -384,7 +384,7 @@ fn parts_of_an_error_can_be_asked_for() {
     let errors = Config::parse("[job]\nname = 1\n", "a/b.toml").unwrap_err();
     assert_eq!(
         errors.errors(),
-        [ConfigError {
+        [FileError {
             file: "a/b.toml".to_owned(),
             place: Some(FilePosition { line: 2, column: 8 }),
             key: "job.name".to_owned(),

@@ -8,9 +8,9 @@ use crate::archive::chosen::ChosenError;
 use crate::archive::reader::ReadError;
 use crate::corpus::entities::EntityError;
 use crate::corpus::grammar::GrammarError;
+use crate::file_errors::FileErrors;
 use crate::fs::IoError;
 use crate::outputs::OutputError;
-use crate::rules::RuleErrors;
 use crate::topic::model::FolderError;
 
 /// Why a corpus cannot be built or read.
@@ -44,7 +44,7 @@ pub enum BuildError {
     Output(#[from] OutputError),
     /// The rules cannot be used.
     #[error(transparent)]
-    Rules(#[from] RuleErrors),
+    Rules(#[from] FileErrors),
     /// Entities cannot be read.
     #[error(transparent)]
     Entities(#[from] EntityError),
