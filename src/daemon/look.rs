@@ -69,8 +69,13 @@ pub enum LookError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It has no contents.
-    #[error(transparent)]
-    Contents(#[from] NoContents),
+    #[error("{of}: {why}")]
+    Contents {
+        /// The file or the address.
+        of: String,
+        /// Why.
+        why: NoContents,
+    },
 }
 
 /// How a crawl would treat a page.
@@ -184,7 +189,7 @@ impl Looker {
             pdf: Some(pdf_reader(&self.config)),
             ..self.reader.clone()
         };
-        self.page(&reader, url, fetched)
+        self.page(&reader, &path.display().to_string(), url, fetched)
     }
 
     /// Fetches a page and examines it.
@@ -195,11 +200,22 @@ impl Looker {
     /// it.
     pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
         let (url, fetched) = fetch(&self.config, url, runtime)?;
-        self.page(&self.reader, &url, fetched)
+        self.page(&self.reader, url.as_str(), &url, fetched)
     }
 
-    fn page(&self, reader: &Reader, url: &PageUrl, fetched: Fetched) -> Result<Look, LookError> {
-        let extracted = reader.contents(url, &fetched)?;
+    /// Examines a body; `of` names it in messages.
+    fn page(
+        &self,
+        reader: &Reader,
+        of: &str,
+        url: &PageUrl,
+        fetched: Fetched,
+    ) -> Result<Look, LookError> {
+        let extracted = reader.contents(url, &fetched);
+        let extracted = extracted.map_err(|why| LookError::Contents {
+            of: of.to_owned(),
+            why,
+        })?;
         let mut beginning = String::new();
         for block in &extracted.blocks {
             if beginning.chars().count() >= BEGINNING {

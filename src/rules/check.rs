@@ -1,5 +1,7 @@
 //! Runs the examples of rules, and finds rules that say the same.
 
+use std::fmt;
+
 use scraper::Html;
 
 use super::RuleSet;
@@ -123,6 +125,13 @@ pub struct Duplicate {
     pub second: String,
     /// Why.
     pub why: &'static str,
+}
+
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, second, why } = self;
+        write!(f, "`{second}` after `{first}` {why}")
+    }
 }
 
 /// Duplicates among the rules: a rule that is never chosen because an earlier one takes all

@@ -20,7 +20,9 @@ pub enum BuildError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A file or folder failed.
-    #[error("{0}; free space or correct the permissions, then run this again")]
+    #[error(
+        "{0}; correct the path, or free space and correct the permissions, then run this again"
+    )]
     Io(#[from] IoError),
     /// A source is not there, or is none.
     #[error("{}: {why}", path.display())]
