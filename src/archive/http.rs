@@ -326,6 +326,28 @@ mod tests {
     }
 
     #[test]
+    fn a_type_may_have_a_cap_of_its_own() {
+        let cap = Cap {
+            most: 2,
+            of_type: Some(("application/pdf", 4)),
+        };
+        for (media, kept) in [
+            ("application/pdf", 4),
+            (" Application/PDF; x=y", 4),
+            ("text/html", 2),
+            ("", 2),
+        ] {
+            let stored = format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n12345");
+            let response = Response::read(stored.as_bytes(), cap).unwrap();
+            assert_eq!(
+                (response.body.len(), response.truncated),
+                (kept, true),
+                "{media}"
+            );
+        }
+    }
+
+    #[test]
     fn heads_of_every_form() {
         for (head, status) in [
             ("HTTP/1.1 200 OK\r\nA: b\r\n\r\n", 200),
