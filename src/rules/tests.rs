@@ -247,6 +247,9 @@ fn selectors_are_proposed_from_examples() {
     assert_eq!((date.css.as_str(), date.is_date), ("p.date", true));
     let text = best("Passau ... more", "Passau ... more").unwrap();
     assert_eq!(text.css, "div.news");
+    // The words may also stand within the element, which has the date before and a link behind.
+    let within = best("One ... bold", "One ... bold").unwrap();
+    assert_eq!(within.css, "div.article");
     let none = best("no such", "no such").unwrap_err();
     assert!(
         none.to_string().starts_with("page 1: no element has"),
