@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::chosen::Chosen;
 use super::files::ArchiveFile;
-use super::http::{Response, ResponseError};
+use super::http::{Cap, Response, ResponseError};
 use super::pieces::Pieces;
 use super::reader::{Entry, Item, ReadError, Reader};
 use super::record::{Kind, Record, Spot, Spots};
@@ -199,8 +199,9 @@ impl Captures {
     pub fn at<'c>(
         &'c self,
         url: &'c PageUrl,
-        cap: usize,
+        cap: impl Into<Cap>,
     ) -> impl Iterator<Item = Result<Capture, CapturesError>> + 'c {
+        let cap = cap.into();
         let key = of_url(url);
         let from = self.places.partition_point(|(known, _)| *known < key);
         let all = self.places.get(from..).unwrap_or_default().iter();
@@ -219,7 +220,8 @@ impl Captures {
     /// # Errors
     ///
     /// [`CapturesError`] names the file.
-    pub fn read(&self, spot: Spot, cap: usize) -> Result<Option<Capture>, CapturesError> {
+    pub fn read(&self, spot: Spot, cap: impl Into<Cap>) -> Result<Option<Capture>, CapturesError> {
+        let cap = cap.into();
         self.with(spot, |entry| self.capture(entry, cap))
             .map(Option::flatten)
     }
@@ -234,8 +236,9 @@ impl Captures {
     pub fn capture<R: Read>(
         &self,
         entry: &mut Entry<'_, R>,
-        cap: usize,
+        cap: impl Into<Cap>,
     ) -> Result<Option<Capture>, CapturesError> {
+        let cap = cap.into();
         if !has_answer(&entry.record) {
             return Ok(None);
         }

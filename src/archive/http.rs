@@ -60,6 +60,38 @@ impl ResponseError {
     }
 }
 
+/// How many bytes of a body are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Cap {
+    /// Of most bodies.
+    pub most: usize,
+    /// Of bodies of one media type, such as `application/pdf`.
+    pub of_type: Option<(&'static str, usize)>,
+}
+
+impl From<usize> for Cap {
+    fn from(most: usize) -> Self {
+        Self {
+            most,
+            of_type: None,
+        }
+    }
+}
+
+impl Cap {
+    fn of(self, response: &Response) -> usize {
+        let stated = response.header("content-type").unwrap_or_default();
+        let is_of = |media: &str| {
+            let start = stated.trim_ascii_start().get(..media.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(media.as_bytes()))
+        };
+        match self.of_type {
+            Some((media, most)) if is_of(media) => most,
+            _ => self.most,
+        }
+    }
+}
+
 impl Response {
     /// Reads the block of a record, of whose decoded body at most `cap` bytes are kept. The
     /// block is read to its end, so that a record that was cut is never taken for a whole
@@ -68,7 +100,7 @@ impl Response {
     /// # Errors
     ///
     /// [`ResponseError`] says what is wrong with the record.
-    pub fn read(mut block: impl BufRead, cap: usize) -> Result<Self, ResponseError> {
+    pub fn read(mut block: impl BufRead, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
         let head = read_head(&mut block)?;
         let (status, headers) = parse_head(&head)?;
         let mut response = Self {
@@ -81,6 +113,7 @@ impl Response {
         let chunked = response.listed("transfer-encoding");
         let chunked = chunked.iter().any(|coding| coding == "chunked");
         let codings = response.listed("content-encoding");
+        let cap = cap.into().of(&response);
         match body::read(&mut block, chunked, &codings, cap) {
             Ok(body) => {
                 response.body = Bytes::from(body.bytes);
@@ -290,6 +323,28 @@ mod tests {
 
     fn read(stored: &[u8]) -> Result<Response, String> {
         Response::read(stored, 1_000).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_type_may_have_a_cap_of_its_own() {
+        let cap = Cap {
+            most: 2,
+            of_type: Some(("application/pdf", 4)),
+        };
+        for (media, kept) in [
+            ("application/pdf", 4),
+            (" Application/PDF; x=y", 4),
+            ("text/html", 2),
+            ("", 2),
+        ] {
+            let stored = format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\n\r\n12345");
+            let response = Response::read(stored.as_bytes(), cap).unwrap();
+            assert_eq!(
+                (response.body.len(), response.truncated),
+                (kept, true),
+                "{media}"
+            );
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! | `find` | captures of any sources | cdxj, gap, index, lookup, reader, revisit, select |
 //! | `chosen` | the captures that somebody names | files, find, index, lookup, record, select |
 //! | `captures` | the responses of some files by address, read at need | chosen, files, http, pieces, reader, record, revisit |
-//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, reader, record |
+//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, http, reader, record |
 //! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
 //! | `copy` | records copied from one archive into another | gap, lookup, reader, record, writer |

@@ -5,6 +5,7 @@ use std::io::Read;
 
 use super::captures::{Capture, Captures, CapturesError, fields, has_answer};
 use super::gap::Gap;
+use super::http::Cap;
 use super::reader::{Entry, Item, Reader};
 use super::record::{Kind, Spot};
 
@@ -44,9 +45,10 @@ pub struct Exchange {
 pub fn walk(
     captures: &Captures,
     after: Option<Spot>,
-    cap: usize,
+    cap: impl Into<Cap>,
     each: &mut dyn FnMut(Walked) -> bool,
 ) -> Result<(), CapturesError> {
+    let cap = cap.into();
     let mut before = 0_u64;
     for (number, file) in captures.files().iter().enumerate() {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -76,7 +78,7 @@ struct Walk<'w> {
     captures: &'w Captures,
     number: u32,
     after: Option<Spot>,
-    cap: usize,
+    cap: Cap,
     /// The bytes of the files before.
     before: u64,
     /// The last exchange, whose metadata may follow, and the id of its first record.

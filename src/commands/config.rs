@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use spoor::config::{self, ConfigError, ConfigErrors};
+use spoor::config::{self, FileError, FileErrors};
 use spoor::daemon::ready::{self, Ready};
 use spoor::sanitize;
 
@@ -34,7 +34,7 @@ impl Config {
 }
 
 /// The number of seeds of a job file that a crawl would accept, and its warnings.
-fn checked(file: &Path) -> Result<(usize, Vec<ConfigError>), ConfigErrors> {
+fn checked(file: &Path) -> Result<(usize, Vec<FileError>), FileErrors> {
     let config = config::Config::load(file)?;
     let Ready {
         seeds, warnings, ..

@@ -221,24 +221,21 @@ fn print_counts(counts: &Counts, output: &Path) {
     for (number, what) in [
         (
             counts.shared,
-            "aliases mean several entities; the most popular one counts",
+            "meaning several entities: the most popular one counts",
         ),
         (
             counts.no_names,
-            "aliases are no names: without a letter, a single letter, or too long",
+            "left out as no names: without a letter, a single letter, or too long",
         ),
-        (
-            counts.lower_case,
-            "aliases without an upper-case letter were left out",
-        ),
-        (
-            counts.unpopular,
-            "entities were left out for their low popularity",
-        ),
+        (counts.lower_case, "left out without an upper-case letter"),
     ] {
         if number > 0 {
-            println!("{} {what}", counted(number));
+            println!("aliases {what}: {}", counted(number));
         }
+    }
+    if counts.unpopular > 0 {
+        let number = counted(counts.unpopular);
+        println!("entities left out for their low popularity: {number}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Exit codes, by which a script can tell how a command ended without parsing its output.
 
 use spoor::config::new_job::StartError;
-use spoor::config::{ConfigErrors, ContactMissing};
+use spoor::config::{ContactMissing, FileErrors};
 use spoor::corpus::search::SearchError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::pipeline::Stop;
@@ -59,7 +59,7 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     {
         return NOT_RUNNING;
     }
-    if error.is::<ConfigErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
+    if error.is::<FileErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
         return REFUSED;
     }
     match error.downcast_ref() {

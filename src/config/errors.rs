@@ -1,54 +1,9 @@
 //! Errors of a configuration file, reported all at once by line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Range;
 
-/// One problem in a configuration or seed file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The file as the operator named it.
-    pub file: String,
-    /// Where in the file; `None` if the file could not be read at all.
-    pub place: Option<FilePosition>,
-    /// The full key, such as `politeness.min_delay`; empty if no key is concerned.
-    pub key: String,
-    /// What is wrong, and what is allowed.
-    pub message: String,
-}
-
-/// A position in a text file, with both numbers counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FilePosition {
-    /// Line.
-    pub line: usize,
-    /// Column, in characters.
-    pub column: usize,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        if let Some(FilePosition { line, column }) = self.place {
-            write!(f, ":{line}:{column}")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-/// All problems, in the order of files and lines; never empty.
-///
-/// Displayed as one line per error and a last line with their number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigErrors {
-    subject: String,
-    errors: Vec<ConfigError>,
-    /// Number of errors that were found but are not shown.
-    more: usize,
-}
+use crate::file_errors::{FileError, FileErrors, FilePosition};
 
 /// The most errors shown for a file, besides those of its syntax. Nobody fixes more than
 /// these at once, and keeping all of them would only cost memory.
@@ -56,48 +11,6 @@ pub(super) const MOST_TOLD: usize = 100;
 
 /// The most syntax errors shown, one per line.
 pub(super) const MOST_LINES: usize = 100;
-
-impl ConfigErrors {
-    /// The errors one by one.
-    pub fn errors(&self) -> &[ConfigError] {
-        &self.errors
-    }
-
-    /// `subject` is what the final count refers to: a file's name or "the seed files".
-    pub fn new(subject: &str, errors: Vec<ConfigError>) -> Self {
-        Self {
-            subject: subject.to_owned(),
-            errors,
-            more: 0,
-        }
-    }
-
-    pub(super) fn of_file(file: &str, place: Option<FilePosition>, message: String) -> Self {
-        let error = ConfigError {
-            file: file.to_owned(),
-            place,
-            key: String::new(),
-            message,
-        };
-        Self::new(file, vec![error])
-    }
-}
-
-impl fmt::Display for ConfigErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for error in &self.errors {
-            writeln!(f, "{error}")?;
-        }
-        if self.more > 0 {
-            writeln!(f, "and {} more, shown once these are fixed", self.more)?;
-        }
-        let count = self.errors.len() + self.more;
-        let plural = if count == 1 { "" } else { "s" };
-        write!(f, "{count} error{plural} in {}", self.subject)
-    }
-}
-
-impl std::error::Error for ConfigErrors {}
 
 /// The findings of the readers while they walk one file: problems, and the position of
 /// each given key's value.
@@ -183,7 +96,7 @@ impl Findings {
     }
 
     /// All problems as errors of the file `name`, or `None` if there are none.
-    pub fn into_errors(mut self, text: &str, name: &str) -> Option<ConfigErrors> {
+    pub fn into_errors(mut self, text: &str, name: &str) -> Option<FileErrors> {
         if self.problems.is_empty() {
             return None;
         }
@@ -191,18 +104,14 @@ impl Findings {
         let mut cursor = Cursor::new(text);
         let mut errors = Vec::with_capacity(self.problems.len());
         for Problem { span, key, message } in self.problems {
-            errors.push(ConfigError {
+            errors.push(FileError {
                 file: name.to_owned(),
                 place: Some(cursor.place(span.start)),
                 key,
                 message,
             });
         }
-        let more = self.more;
-        Some(ConfigErrors {
-            more,
-            ..ConfigErrors::new(name, errors)
-        })
+        Some(FileErrors::new(name, errors).and_more(self.more))
     }
 }
 

@@ -418,7 +418,7 @@ fn is_email(text: &str) -> bool {
 pub enum Source {
     /// A page of the web.
     Url(PageUrl),
-    /// An HTML or text file, or a folder of these.
+    /// An HTML, text or PDF file, or a folder of these.
     Path(PathBuf),
 }
 
@@ -430,7 +430,8 @@ impl fmt::Display for Source {
 
 impl TextValue for Source {
     const KIND: &'static str = "a training source";
-    const FORM: &'static str = "a URL, or the path of an HTML or text file or of a folder of these";
+    const FORM: &'static str =
+        "a URL, or the path of an HTML, text or PDF file or of a folder of these";
     const EXAMPLE: &'static str = "texts/topic.txt";
 
     fn from_text(text: &str) -> Result<Self, String> {

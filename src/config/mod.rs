@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use errors::{ConfigError, ConfigErrors, FilePosition};
+pub use crate::file_errors::{FileError, FileErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
@@ -171,15 +171,15 @@ impl Config {
     ///
     /// # Errors
     /// All problems in the file, or why it cannot be read.
-    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+    pub fn load(path: &Path) -> Result<Self, FileErrors> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| {
-            ConfigErrors::of_file(&name, None, format!("cannot be read: {error}"))
+            FileErrors::of_file(&name, None, format!("cannot be read: {error}"))
         })?;
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let place = errors::place_in_bytes(&bytes, error.valid_up_to());
             let message = "not UTF-8, as TOML must be; save the file as UTF-8".to_owned();
-            ConfigErrors::of_file(&name, Some(place), message)
+            FileErrors::of_file(&name, Some(place), message)
         })?;
         let (config, has_rules) = Self::read(text, &name)?;
         let mut config = config.within(path.parent().unwrap_or(Path::new("")));
@@ -221,12 +221,12 @@ impl Config {
     ///     "cats.toml:5:1: limits.document: unknown key; did you mean `documents`?\n\
     ///      1 error in cats.toml"
     /// );
-    /// # Ok::<(), spoor::config::ConfigErrors>(())
+    /// # Ok::<(), spoor::config::FileErrors>(())
     /// ```
     ///
     /// # Errors
     /// All problems in the text.
-    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+    pub fn parse(text: &str, name: &str) -> Result<Self, FileErrors> {
         let (mut config, has_rules) = Self::read(text, name)?;
         if has_rules {
             config.rules.files.push(PathBuf::from(name));
@@ -235,7 +235,7 @@ impl Config {
     }
 
     /// Also says whether the text has `[[rule]]` blocks, so that it is a rule file too.
-    fn read(text: &str, name: &str) -> Result<(Self, bool), ConfigErrors> {
+    fn read(text: &str, name: &str) -> Result<(Self, bool), FileErrors> {
         let mut findings = errors::Findings::default();
         // Error recovery allows checking the values of a file with a syntax error too.
         let (tree, syntax) = DeTable::parse_recoverable(text);

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::errors::{ConfigError, FilePosition};
 use super::section::{Key, Section, Walker};
 use super::values::Value;
+use super::{FileError, FilePosition};
 
 /// The file of a configuration and the positions of its keys.
 ///
@@ -51,10 +51,10 @@ impl Origin {
     }
 
     /// An error about `key` at the line that gives it, or else at its section.
-    pub fn error(&self, key: &str, message: impl Into<String>) -> ConfigError {
+    pub fn error(&self, key: &str, message: impl Into<String>) -> FileError {
         let section = key.split_once('.').map_or(key, |(section, _)| section);
         let place = self.places.get(key).or_else(|| self.places.get(section));
-        ConfigError {
+        FileError {
             file: self.file.clone(),
             place: place.copied(),
             key: key.to_owned(),

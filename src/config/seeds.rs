@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::errors::{ConfigError, ConfigErrors, FilePosition, place_in_bytes, shown_whole};
+use super::errors::{place_in_bytes, shown_whole};
 use super::sections::Seeds;
+use super::{FileError, FileErrors, FilePosition};
 use crate::address::PageUrl;
 
 impl Seeds {
@@ -12,14 +13,14 @@ impl Seeds {
     /// # Errors
     ///
     /// All invalid lines of all files and all unreadable files at once.
-    pub fn read(&self) -> Result<Vec<PageUrl>, ConfigErrors> {
+    pub fn read(&self) -> Result<Vec<PageUrl>, FileErrors> {
         let mut seeds = self.urls.clone();
         let mut errors = Vec::new();
         for path in &self.files {
             let file = path.display().to_string();
             match std::fs::read(path) {
                 Ok(bytes) => read_file(&bytes, &file, &mut seeds, &mut errors),
-                Err(error) => errors.push(ConfigError {
+                Err(error) => errors.push(FileError {
                     file,
                     place: None,
                     key: "seeds.files".to_owned(),
@@ -28,7 +29,7 @@ impl Seeds {
             }
         }
         if !errors.is_empty() {
-            return Err(ConfigErrors::new("the seed files", errors));
+            return Err(FileErrors::new("the seed files", errors));
         }
         let mut seen = HashSet::new();
         seeds.retain(|url| seen.insert(url.clone()));
@@ -36,11 +37,11 @@ impl Seeds {
     }
 }
 
-fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Vec<ConfigError>) {
+fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Vec<FileError>) {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let mut wrong = |at: usize, message: String| {
-            errors.push(ConfigError {
+            errors.push(FileError {
                 file: file.to_owned(),
                 place: Some(FilePosition {
                     line: index + 1,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{ConfigErrors, ContactMissing};
+use crate::config::{ContactMissing, FileErrors};
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::pipeline::CrawlError;
@@ -10,7 +10,6 @@ use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
 use crate::daemon::control::AccessError;
 use crate::metrics::MetricsError;
-use crate::rules::RuleErrors;
 use crate::topic::score::BoundariesError;
 use crate::web::fetch::SetupError;
 
@@ -22,7 +21,7 @@ pub enum DaemonError {
     Contact(#[from] ContactMissing),
     /// Something that the job needs is missing or wrong.
     #[error(transparent)]
-    Config(#[from] ConfigErrors),
+    Config(#[from] FileErrors),
     /// The model cannot be trained or loaded.
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -38,9 +37,6 @@ pub enum DaemonError {
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),
-    /// The rules cannot be used.
-    #[error(transparent)]
-    Rules(#[from] RuleErrors),
     /// The metrics cannot be created.
     #[error(transparent)]
     Metrics(#[from] MetricsError),

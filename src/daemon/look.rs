@@ -19,16 +19,17 @@ use crate::crawl::frontier::{
     Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
 };
 use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, Processor, Product, Reader, drive,
+    Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
+    drive, pdf_reader,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
 use crate::metrics::Metrics;
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
+use crate::pdf;
 use crate::topic::model::Model;
 use crate::topic::score::Boundaries;
 use crate::topic::strategy::Learned;
-use crate::web::extract::{self, ExtractError};
 use crate::web::scope::Scope;
 
 /// How many characters of the text are shown.
@@ -67,9 +68,14 @@ pub enum LookError {
     /// The store for the fetch failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It cannot be parsed.
-    #[error(transparent)]
-    Extract(#[from] ExtractError),
+    /// It has no contents.
+    #[error("{of}: {why}")]
+    Contents {
+        /// The file or the address.
+        of: String,
+        /// Why.
+        why: NoContents,
+    },
 }
 
 /// How a crawl would treat a page.
@@ -163,10 +169,14 @@ impl Looker {
             source,
         })?;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("html");
-        let plain = ["txt", "text", "md"].contains(&extension.to_ascii_lowercase().as_str());
+        let media = match extension.to_ascii_lowercase().as_str() {
+            "txt" | "text" | "md" => "text/plain",
+            "pdf" => pdf::MEDIA_TYPE,
+            _ => "text/html",
+        };
         let fetched = Fetched {
             status: 200,
-            content_type: Some(if plain { "text/plain" } else { "text/html" }.to_owned()),
+            content_type: Some(media.to_owned()),
             terms: Default::default(),
             validators: Default::default(),
             body: body.into(),
@@ -174,7 +184,12 @@ impl Looker {
             elapsed: Duration::ZERO,
             date: None,
         };
-        self.page(url, fetched)
+        // Whoever names a PDF file wants it read, whether or not the job accepts such pages.
+        let reader = Reader {
+            pdf: Some(pdf_reader(&self.config)),
+            ..self.reader.clone()
+        };
+        self.page(&reader, &path.display().to_string(), url, fetched)
     }
 
     /// Fetches a page and examines it.
@@ -185,11 +200,22 @@ impl Looker {
     /// it.
     pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
         let (url, fetched) = fetch(&self.config, url, runtime)?;
-        self.page(&url, fetched)
+        self.page(&self.reader, url.as_str(), &url, fetched)
     }
 
-    fn page(&self, url: &PageUrl, fetched: Fetched) -> Result<Look, LookError> {
-        let extracted = extract::extract(url, &fetched, &self.reader.extract)?;
+    /// Examines a body; `of` names it in messages.
+    fn page(
+        &self,
+        reader: &Reader,
+        of: &str,
+        url: &PageUrl,
+        fetched: Fetched,
+    ) -> Result<Look, LookError> {
+        let extracted = reader.contents(url, &fetched);
+        let extracted = extracted.map_err(|why| LookError::Contents {
+            of: of.to_owned(),
+            why,
+        })?;
         let mut beginning = String::new();
         for block in &extracted.blocks {
             if beginning.chars().count() >= BEGINNING {
@@ -199,7 +225,7 @@ impl Looker {
             beginning.push('\n');
         }
         let beginning: String = beginning.chars().take(BEGINNING).collect();
-        let page = match self.reader.read(&task(url), fetched) {
+        let page = match reader.read(&task(url), fetched) {
             (Outcome::Done, Some(Product::Page(page))) => page,
             (Outcome::Drop { reason }, _) => {
                 let (url, why) = (url.clone(), reason.name().to_owned());

@@ -14,7 +14,7 @@
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
 //! | `run` | opens a job, crawls, and returns a summary | control, error, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
 //! | `replay` | runs a job on an archive instead of the web | control, error, wiring, archive, crawl, topic, web::fetch |
-//! | `look` | how a crawl would treat one page | error, wiring, crawl, topic, web |
+//! | `look` | how a crawl would treat one page | error, wiring, crawl, pdf, topic, web |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a frontier | crawl |
 //!
 //! Nothing here knows how the results are used later, or how anything is printed.

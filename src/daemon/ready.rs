@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::address::PageUrl;
-use crate::config::{Config, ConfigError, ConfigErrors, FilePosition, NO_CONTACT, Source};
+use crate::config::{Config, FileError, FileErrors, NO_CONTACT, Source};
 use crate::crawl::checkpoint;
 use crate::daemon::control::{AccessError, Token};
 use crate::rules::RuleSet;
@@ -28,7 +28,7 @@ pub struct Ready {
     /// `seeds.watch`.
     pub seeds: Vec<PageUrl>,
     /// Problems that do not prevent a run but are probably mistakes.
-    pub warnings: Vec<ConfigError>,
+    pub warnings: Vec<FileError>,
 }
 
 /// Checks whether a crawl of the job may start.
@@ -36,7 +36,7 @@ pub struct Ready {
 /// # Errors
 ///
 /// Everything that prevents it.
-pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
+pub fn for_crawl(config: &Config) -> Result<Ready, FileErrors> {
     let origin = &config.origin;
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
@@ -72,7 +72,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
     if errors.is_empty() {
         Ok(Ready { seeds, warnings })
     } else {
-        Err(ConfigErrors::new(subject(config), errors))
+        Err(FileErrors::new(subject(config), errors))
     }
 }
 
@@ -81,7 +81,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
 /// # Errors
 ///
 /// Everything that prevents it.
-pub fn for_training(config: &Config) -> Result<(), ConfigErrors> {
+pub fn for_training(config: &Config) -> Result<(), FileErrors> {
     let mut errors = Vec::new();
     let mut sources = config
         .train
@@ -96,7 +96,7 @@ pub fn for_training(config: &Config) -> Result<(), ConfigErrors> {
     if errors.is_empty() {
         Ok(())
     } else {
-        Err(ConfigErrors::new(subject(config), errors))
+        Err(FileErrors::new(subject(config), errors))
     }
 }
 
@@ -108,7 +108,7 @@ fn subject(config: &Config) -> &str {
 }
 
 /// Checks that results can have a folder.
-fn folder(config: &Config, errors: &mut Vec<ConfigError>) {
+fn folder(config: &Config, errors: &mut Vec<FileError>) {
     let folder = config.job_folder();
     let above = folder.ancestors().find(|folder| folder.exists());
     if let Some(above) = above.filter(|above| !above.is_dir()) {
@@ -118,19 +118,9 @@ fn folder(config: &Config, errors: &mut Vec<ConfigError>) {
 }
 
 /// Checks the rule files.
-fn rules(config: &Config, errors: &mut Vec<ConfigError>) {
-    let Err(wrong) = RuleSet::read(&config.rules.files) else {
-        return;
-    };
-    for error in wrong.errors() {
-        errors.push(ConfigError {
-            file: error.file.display().to_string(),
-            place: error
-                .place
-                .map(|(line, column)| FilePosition { line, column }),
-            key: error.key.clone(),
-            message: error.message.clone(),
-        });
+fn rules(config: &Config, errors: &mut Vec<FileError>) {
+    if let Err(wrong) = RuleSet::read(&config.rules.files) {
+        errors.extend(wrong.into_errors());
     }
 }
 
@@ -138,8 +128,8 @@ fn rules(config: &Config, errors: &mut Vec<ConfigError>) {
 fn scope(
     config: &Config,
     seeds: &[PageUrl],
-    errors: &mut Vec<ConfigError>,
-    warnings: &mut Vec<ConfigError>,
+    errors: &mut Vec<FileError>,
+    warnings: &mut Vec<FileError>,
 ) {
     let origin = &config.origin;
     let scope = Scope::new(config.scope.clone());
@@ -174,7 +164,7 @@ fn scope(
     }
 }
 
-fn texts(config: &Config, errors: &mut Vec<ConfigError>) {
+fn texts(config: &Config, errors: &mut Vec<FileError>) {
     let (origin, section) = (&config.origin, &config.train);
     if section.positive.is_empty() {
         let message = format!(
@@ -207,7 +197,7 @@ fn readable(path: &Path) -> std::io::Result<()> {
     }
 }
 
-fn authorities(config: &Config, errors: &mut Vec<ConfigError>) {
+fn authorities(config: &Config, errors: &mut Vec<FileError>) {
     if let Some(path) = &config.network.extra_ca
         && let Err(error) = fetch::check_authorities(path)
     {
@@ -215,19 +205,19 @@ fn authorities(config: &Config, errors: &mut Vec<ConfigError>) {
     }
 }
 
-fn dictionary(config: &Config, errors: &mut Vec<ConfigError>) {
+fn dictionary(config: &Config, errors: &mut Vec<FileError>) {
     if let Err(error) = checkpoint::compression(&config.archive) {
         errors.push(config.origin.error("archive.dictionary", error.to_string()));
     }
 }
 
 /// Its message names the key already.
-fn access(config: &Config, error: &AccessError) -> ConfigError {
+fn access(config: &Config, error: &AccessError) -> FileError {
     let key = match config.control.token_file {
         Some(_) => "control.token_file",
         None => "control.listen",
     };
-    ConfigError {
+    FileError {
         key: String::new(),
         ..config.origin.error(key, error.to_string())
     }
@@ -243,7 +233,7 @@ mod tests {
         Config::load(&file).unwrap()
     }
 
-    fn lines(errors: &ConfigErrors) -> Vec<String> {
+    fn lines(errors: &FileErrors) -> Vec<String> {
         let errors = errors.errors().iter();
         errors
             .map(|e| {

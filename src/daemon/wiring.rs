@@ -12,13 +12,12 @@ use crate::address::PageUrl;
 use crate::config::StrategySection;
 use crate::config::{Boundaries as BoundariesChoice, Config, ContactMissing};
 use crate::crawl::frontier;
-use crate::crawl::pipeline::{ImageRules, Languages, Reader};
+use crate::crawl::pipeline::{ImageRules, Languages, Reader, pdf_reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::daemon::control::MakeReader;
 use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
 use crate::metrics::Metrics;
-use crate::pdf;
 use crate::rules::RuleSet;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
 use crate::topic::score::{
@@ -243,26 +242,10 @@ pub fn reader(
         },
         obeyed: frontier::obeyed(&config.consent),
         indexes: Arc::new(indexes(config)),
-        pdf: pdf(config),
+        pdf: config.scope.accepts_pdf().then(|| pdf_reader(config)),
         rules: rules(config)?,
         metrics,
     })
-}
-
-/// Reads PDF files, if the job accepts them as pages.
-fn pdf(config: &Config) -> Option<pdf::Reader> {
-    let section = &config.pdf;
-    let limits = pdf::Limits {
-        time: section.time,
-        memory: section.memory.bytes(),
-        pages: section.pages,
-        // Text beyond the longest of a page would be cut off afterwards.
-        text: config.text.max_bytes.as_len(),
-    };
-    config
-        .scope
-        .accepts_pdf()
-        .then(|| pdf::Reader::of_this_program(limits))
 }
 
 /// The watched seeds that have a depth.

@@ -1,5 +1,7 @@
 //! Runs the examples of rules, and finds rules that say the same.
 
+use std::fmt;
+
 use scraper::Html;
 
 use super::RuleSet;
@@ -125,6 +127,13 @@ pub struct Duplicate {
     pub why: &'static str,
 }
 
+impl fmt::Display for Duplicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, second, why } = self;
+        write!(f, "`{second}` after `{first}` {why}")
+    }
+}
+
 /// Duplicates among the rules: a rule that is never chosen because an earlier one takes all
 /// its pages, rules with the same fields for different addresses, and fields of a rule that
 /// find the same.
@@ -151,7 +160,7 @@ pub fn duplicates(rules: &RuleSet) -> Vec<Duplicate> {
                 .fields
                 .iter()
                 .take(at)
-                .find(|other| print_of(other) == print_of(field));
+                .find(|other| other.print() == field.print());
             if let Some(other) = same {
                 found.push(Duplicate {
                     first: format!("{}.{}", second.name, other.name),
@@ -190,22 +199,10 @@ fn same_fields(a: &Rule, b: &Rule) -> bool {
         let mut prints: Vec<String> = rule
             .fields
             .iter()
-            .map(|field| format!("{} {}", field.name, print_of(field)))
+            .map(|field| format!("{} {}", field.name, field.print()))
             .collect();
         prints.sort();
         prints
     };
     prints(a) == prints(b)
-}
-
-/// How a field is found, in one text.
-fn print_of(field: &super::Field) -> String {
-    format!(
-        "{} {} {:?} {} {:?}",
-        field.source.key(),
-        field.source.text(),
-        field.attribute,
-        field.many,
-        field.transforms
-    )
 }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub use check::{Checked, Duplicate, Failure, check, duplicates};
 pub use pattern::UrlPattern;
 pub use propose::{Proposal, ProposeError, Wanted, propose};
-pub use read::{RuleError, RuleErrors, parse_fields};
+pub use read::parse_fields;
 pub use rule::{Applied, Css, Example, Field, FieldResult, Origin, Page, Rule, Source};
 pub use transform::{FieldValue, Transform};
 pub use tree::Tree;
@@ -41,6 +41,7 @@ pub use write::{NewExample, NewField, NewRule, WriteError, append, remove, repla
 pub use xpath::{XPath, XPathError};
 
 use crate::address::PageUrl;
+use crate::file_errors::FileErrors;
 
 /// All rules of a job or a plan, in their order.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +55,7 @@ impl RuleSet {
     /// # Errors
     ///
     /// Every problem of every file, with file, line and key.
-    pub fn read(paths: &[PathBuf]) -> Result<Self, RuleErrors> {
+    pub fn read(paths: &[PathBuf]) -> Result<Self, FileErrors> {
         read::read(paths).map(|rules| Self { rules })
     }
 
@@ -63,7 +64,7 @@ impl RuleSet {
     /// # Errors
     ///
     /// Every problem, with line and key.
-    pub fn parse(text: &str, file: &Path) -> Result<Self, RuleErrors> {
+    pub fn parse(text: &str, file: &Path) -> Result<Self, FileErrors> {
         read::parse(text, file).map(|rules| Self { rules })
     }
 
@@ -82,6 +83,13 @@ impl RuleSet {
         let own = self.rules.iter();
         let own = own.filter(|rule| other.get(&rule.name).is_none_or(|it| !rule.is_as(it)));
         own.map(|rule| rule.name.as_str()).collect()
+    }
+
+    /// All that decides what the rules find, in one text: the same if rules are only moved in
+    /// their file, or get other examples.
+    pub fn print(&self) -> String {
+        let rules: Vec<String> = self.rules.iter().map(Rule::print).collect();
+        rules.join("\n")
     }
 
     /// Whether there is no rule.

@@ -70,9 +70,30 @@ pub enum ProposeError {
 ///
 /// [`ProposeError`] if there is none.
 pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
+    let whole = propose_by(pages, Fit::Whole);
+    // Whoever copies the first and the last words of a text seldom sees what else the element
+    // around it has, such as a table before the first paragraph.
+    match whole {
+        Err(_) if pages.iter().all(|page| page.value.contains(GAP)) => {
+            propose_by(pages, Fit::Within).or(whole)
+        }
+        whole => whole,
+    }
+}
+
+/// Where the first and the last words of a value stand in the text of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// At its beginning and its end.
+    Whole,
+    /// Anywhere, one after the other.
+    Within,
+}
+
+fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeError> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (nth, page) in pages.iter().enumerate() {
-        let found = elements(page);
+        let found = elements(page, fit);
         if found.is_empty() {
             return Err(ProposeError::NotThere {
                 page: nth + 1,
@@ -107,7 +128,7 @@ pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
         if known {
             continue;
         }
-        let Some(met) = meets(&candidate, pages) else {
+        let Some(met) = meets(&candidate, pages, fit) else {
             continue;
         };
         let proposal = Proposal {
@@ -155,7 +176,7 @@ const ATTRIBUTES: &[&str] = &[
 ];
 
 /// The elements that have the value, the innermost ones and their attributes.
-fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
+fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
     let mut found = Vec::new();
     let wanted = folded(page.value);
     for node in page.html.tree.root().descendants() {
@@ -171,7 +192,7 @@ fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
         }
         for attribute in ATTRIBUTES {
             if let Some(text) = element.attr(attribute)
-                && let Some(is_date) = is_value(&folded(text), &wanted)
+                && let Some(is_date) = is_value(&folded(text), &wanted, fit)
             {
                 let how = How {
                     attribute: Some((*attribute).to_owned()),
@@ -182,7 +203,7 @@ fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
             }
         }
         let text = text_of(element, &wanted);
-        if let Some(is_date) = is_value(&text, &wanted) {
+        if let Some(is_date) = is_value(&text, &wanted, fit) {
             let how = How {
                 attribute: None,
                 is_date,
@@ -193,6 +214,14 @@ fn elements<'a>(page: &Wanted<'a>) -> Vec<(ElementRef<'a>, How)> {
         if found.len() >= MAX_ELEMENTS {
             break;
         }
+    }
+    if fit == Fit::Within {
+        // All elements around the text have it as well: the innermost one is meant.
+        let all: Vec<_> = found.iter().map(|(element, _)| element.id()).collect();
+        found.retain(|(element, _)| {
+            let mut inner = element.descendants().skip(1);
+            !inner.any(|node| all.contains(&node.id()))
+        });
     }
     let inner: Vec<_> = found
         .iter()
@@ -236,7 +265,7 @@ fn folded(text: &str) -> String {
 const GAP: &str = "...";
 
 /// Whether a text is the value: as it is, or as a date of which the value is the ISO form.
-fn is_value(text: &str, wanted: &str) -> Option<bool> {
+fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
     if text.is_empty() || wanted.is_empty() {
         return None;
     }
@@ -245,8 +274,16 @@ fn is_value(text: &str, wanted: &str) -> Option<bool> {
     }
     if let Some((start, end)) = wanted.split_once(GAP) {
         let (start, end) = (start.trim_end(), end.trim_start());
-        let is =
-            text.len() >= start.len() + end.len() && text.starts_with(start) && text.ends_with(end);
+        let is = match fit {
+            Fit::Whole => {
+                let is_long = text.len() >= start.len() + end.len();
+                is_long && text.starts_with(start) && text.ends_with(end)
+            }
+            Fit::Within => {
+                let behind = text.find(start).and_then(|at| text.get(at + start.len()..));
+                behind.is_some_and(|behind| behind.contains(end))
+            }
+        };
         return is.then_some(false);
     }
     let is_iso = wanted.len() >= 10 && wanted.get(..10)?.parse::<jiff::civil::Date>().is_ok();
@@ -259,7 +296,7 @@ fn is_value(text: &str, wanted: &str) -> Option<bool> {
 }
 
 /// How many elements a candidate meets at most on a page, if the first is right on each.
-fn meets(candidate: &Candidate, pages: &[Wanted<'_>]) -> Option<usize> {
+fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize> {
     let css = css_of(&candidate.css).ok()?;
     let mut most = 0;
     for page in pages {
@@ -270,7 +307,7 @@ fn meets(candidate: &Candidate, pages: &[Wanted<'_>]) -> Option<usize> {
             Some(name) => folded(first.attr(name)?),
             None => text_of(first, &wanted),
         };
-        if is_value(&text, &wanted) != Some(candidate.how.is_date) {
+        if is_value(&text, &wanted, fit) != Some(candidate.how.is_date) {
             return None;
         }
         most = most.max(1 + found.take(100).count());

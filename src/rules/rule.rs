@@ -186,16 +186,24 @@ pub struct Page<'a> {
 }
 
 impl Rule {
+    /// All that decides which pages it is for and what it finds on them, in one text. Where
+    /// it is written and its examples are not in it, as they change no result.
+    pub(super) fn print(&self) -> String {
+        let urls: Vec<&str> = self.urls.iter().map(UrlPattern::as_str).collect();
+        let markup = self.markup.as_ref().map(|css| css.text.as_str());
+        let fields = self.fields.iter();
+        let fields: Vec<_> = fields
+            .map(|field| (&field.name, field.required, field.print()))
+            .collect();
+        let Self {
+            name, from, until, ..
+        } = self;
+        format!("{name:?} {urls:?} {markup:?} {from:?} {until:?} {fields:?}")
+    }
+
     /// Whether another rule does the same, wherever both stand.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        let contents = |rule: &Self| {
-            let rule = Self {
-                origin: Origin::default(),
-                ..rule.clone()
-            };
-            format!("{rule:?}")
-        };
-        contents(self) == contents(other)
+        self.print() == other.print()
     }
 
     /// Whether the rule is for an address.
@@ -250,6 +258,18 @@ fn base(page: &Page<'_>) -> PageUrl {
 }
 
 impl Field {
+    /// How its value is found, in one text.
+    pub(super) fn print(&self) -> String {
+        format!(
+            "{} {:?} {:?} {} {:?}",
+            self.source.key(),
+            self.source.text(),
+            self.attribute,
+            self.many,
+            self.transforms
+        )
+    }
+
     /// Looks for the field on a page.
     fn find(&self, page: &Page<'_>, tree: &Tree<'_>, base: &PageUrl) -> FieldResult {
         let text = || Some(self.source.text().to_owned());

@@ -65,6 +65,10 @@ css = ".author"
 required = true
 "#;
 
+fn parsed(text: &str) -> RuleSet {
+    RuleSet::parse(text, Path::new("x.toml")).unwrap()
+}
+
 fn apply(rules: &RuleSet, url: &str, day: Option<&str>) -> Option<Applied> {
     let url = PageUrl::parse(url).unwrap();
     let html = Html::parse_document(PAGE);
@@ -78,7 +82,7 @@ fn apply(rules: &RuleSet, url: &str, day: Option<&str>) -> Option<Applied> {
 
 #[test]
 fn fields_are_found_and_doubts_are_told() {
-    let rules = RuleSet::parse(RULES, Path::new("x.toml")).unwrap();
+    let rules = parsed(RULES);
     let applied = apply(&rules, "https://example.org/a", Some("2018-02-15")).unwrap();
     assert_eq!(applied.rule.as_deref(), Some("news"));
     assert_eq!(applied.required, ["title", "author"]);
@@ -116,7 +120,7 @@ fn fields_are_found_and_doubts_are_told() {
 
 #[test]
 fn a_rule_is_chosen_by_address_markup_and_day() {
-    let rules = RuleSet::parse(RULES, Path::new("x.toml")).unwrap();
+    let rules = parsed(RULES);
     let chosen = |url, day| apply(&rules, url, day).map(|a| a.rule);
     let some = |name: &str| Some(Some(name.to_owned()));
     assert_eq!(
@@ -129,7 +133,7 @@ fn a_rule_is_chosen_by_address_markup_and_day() {
     );
     assert_eq!(chosen("https://example.com/", None), None);
     let mobile = RULES.replace("markup = \".news\"", "markup = \".gone\"");
-    let rules = RuleSet::parse(&mobile, Path::new("x.toml")).unwrap();
+    let rules = parsed(&mobile);
     let none = apply(&rules, "https://example.org/", Some("2018-05-01")).unwrap();
     assert_eq!(none, Applied::default());
 }
@@ -196,7 +200,7 @@ fn rule_files_are_changed_and_comments_stay() {
     };
     let longer = append(text, &rule).unwrap();
     assert!(longer.starts_with(text), "{longer}");
-    let rules = RuleSet::parse(&longer, Path::new("x.toml")).unwrap();
+    let rules = parsed(&longer);
     assert_eq!(rules.rules().len(), 2);
     assert_eq!(
         append(&longer, &rule)
@@ -243,6 +247,9 @@ fn selectors_are_proposed_from_examples() {
     assert_eq!((date.css.as_str(), date.is_date), ("p.date", true));
     let text = best("Passau ... more", "Passau ... more").unwrap();
     assert_eq!(text.css, "div.news");
+    // The words may also stand within the element, which has the date before and a link behind.
+    let within = best("One ... bold", "One ... bold").unwrap();
+    assert_eq!(within.css, "div.article");
     let none = best("no such", "no such").unwrap_err();
     assert!(
         none.to_string().starts_with("page 1: no element has"),
@@ -408,4 +415,27 @@ fn a_hostile_page_does_not_hold_a_selector_up() {
     assert!(all < std::time::Duration::from_secs(30), "{all:?}");
     let wide = Html::parse_document(&format!("<body>{}", "<p>x".repeat(10_001)));
     assert!(tree::is_too_wide(&wide));
+}
+
+/// A corpus is not built anew, and a running crawl has no new rules, for what changes no value.
+#[test]
+fn rules_are_the_same_wherever_they_stand() {
+    let first = parsed(RULES);
+    let example = "[[rule.example]]\npage = \"a.html\"\nurl = \"https://example.org/a\"\n\
+                   values = { title = \"A\" }\n";
+    let moved = parsed(&format!("# a comment\n\n{RULES}\n{example}"));
+    assert_eq!(first.print(), moved.print());
+    assert!(first.missing_in(&moved).is_empty());
+    for (from, to) in [
+        ("2017-12-31", "2017-12-30"),
+        ("article.mobile", "article.phone"),
+        ("css = \".date\"", "css = \".time\""),
+        ("required = true", "required = false"),
+        ("\"absolute\"", "\"trim\""),
+        ("languages = [\"de\"]", "languages = [\"en\"]"),
+    ] {
+        let other = parsed(&RULES.replacen(from, to, 1));
+        assert_ne!(first.print(), other.print(), "{from}");
+        assert_eq!(other.missing_in(&first).len(), 1, "{from}");
+    }
 }

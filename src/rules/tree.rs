@@ -136,6 +136,14 @@ impl<'a> Tree<'a> {
         Some(Place::node(at))
     }
 
+    /// The whole text of a node, for tests.
+    #[cfg(test)]
+    pub(super) fn whole(&self, place: Place) -> String {
+        let mut text = String::new();
+        self.text(place, &mut text, usize::MAX);
+        text
+    }
+
     /// Appends the text of a node and its descendants, as the DOM's `textContent`, at most
     /// `room` bytes. Returns how many nodes were visited.
     pub(super) fn text(&self, place: Place, out: &mut String, room: usize) -> usize {

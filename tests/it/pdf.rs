@@ -254,6 +254,45 @@ fn a_folder_of_files_becomes_a_corpus() {
     );
 }
 
+/// A model is trained on a folder of files, one of which is broken, and rates a file.
+#[test]
+fn files_are_texts_to_train_on_and_to_rate() {
+    let mut made = Made::titled("Lights of the coast", "Ada Light");
+    for part in topical().chunks(20).take(10) {
+        made.page();
+        for (number, sentence) in (0..).zip(part) {
+            let line: String = sentence.chars().filter(char::is_ascii).take(90).collect();
+            made.put(72, 700 - 12 * number, &line);
+        }
+    }
+    let folder = folder_with(&[("broken.pdf", b"%PDF-1.4".to_vec())]);
+    let texts = folder.path().join("texts");
+    std::fs::create_dir(&texts).unwrap();
+    std::fs::write(texts.join("lights.pdf"), made.bytes()).unwrap();
+    std::fs::write(texts.join("broken.pdf"), b"%PDF-1.4").unwrap();
+    let job = folder.path().join("job.toml");
+    let text = |positive: &str| {
+        format!("[job]\nname = \"job\"\n[train]\npositive = [{positive:?}]\norder = 3\n")
+    };
+    let run = |arguments: &[&str]| {
+        let mut command = spoor(arguments);
+        Ran::of(command.current_dir(folder.path()))
+    };
+    std::fs::write(&job, text("broken.pdf")).unwrap();
+    let told = run(&["train", "job.toml", "--force"]).refused();
+    assert!(told.contains("broken.pdf: it is damaged"), "{told}");
+    std::fs::write(&job, text("texts")).unwrap();
+    run(&["train", "job.toml", "--force"]).good();
+
+    let file = texts.join("lights.pdf");
+    let file = file.to_str().unwrap();
+    let looked = run(&["score", "job.toml", "--file", file, "--json"]).good();
+    let looked: Value = serde_json::from_str(&looked).unwrap();
+    assert_eq!(looked["title"], "Lights of the coast");
+    let told = run(&["score", "models/job", "--file", "broken.pdf"]).refused();
+    assert!(told.contains("broken.pdf: it is damaged"), "{told}");
+}
+
 /// A page that leads to a PDF about its topic, which leads to another page.
 fn web() -> Wire {
     let mut made = Made::titled("Lights of the coast", "Ada Light");

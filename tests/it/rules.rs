@@ -2,12 +2,15 @@
 //! is told by name; an index page leads to its items.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
-use spoor::lab::{Behaviour, Lab};
+use spoor::lab::{Behaviour, Fault, Lab};
 use spoor::outputs::{self, Table};
 
+use super::control_api::{socket, start};
+use crate::support::process::GUARD;
 use crate::support::texts::{some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -85,6 +88,98 @@ fn shown(arguments: &[&str]) -> String {
     Ran::of(&mut spoor(arguments)).good()
 }
 
+/// The one event of a kind in the log of the run.
+fn told_of(job: &Job, change: &str) -> String {
+    let mut told = Vec::new();
+    for path in job.files("logs") {
+        let name = path.file_name().unwrap().to_string_lossy();
+        if name.starts_with("spoor.") {
+            let text = std::fs::read_to_string(job.folder().join("logs").join(&path)).unwrap();
+            let events = text
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            told.extend(events.filter(|event| event.to_string().contains(change)));
+        }
+    }
+    assert_eq!(told.len(), 1, "{told:#?}");
+    told[0].to_string()
+}
+
+/// A host answers 30 pages and refuses the others.
+#[test]
+fn a_host_that_begins_to_refuse_us_is_told_by_name() {
+    let closed = PAGES - 30;
+    let links: Vec<String> = (0..30)
+        .map(|n| format!("/item/{n}"))
+        .chain((0..closed).map(|n| format!("/item/closed-{n}")))
+        .collect();
+    let index: Vec<String> = links
+        .iter()
+        .enumerate()
+        .map(|(n, link)| format!("<p><a href=\"{link}\">{}</a></p>", some(topical(), n, 1)))
+        .collect();
+    let mut pages = vec![("site.test/".to_owned(), index.concat())];
+    pages.extend(
+        (0..)
+            .zip(&links)
+            .map(|(n, link)| (format!("site.test{link}"), item(n % 20))),
+    );
+    let pages: Vec<_> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    let refuse = Behaviour::of("site.test").under("/item/closed-");
+    let site = Lab::from_memory(tree(&pages)).with_behaviour(refuse.fault(Fault::Status {
+        code: 403,
+        retry_after: None,
+    }));
+    let wire = Wire::serve(site);
+    // A watched seed keeps the crawl running until all is seen.
+    let more = "[[seeds.watch]]\nurl = \"http://site.test/\"\nevery = \"30d\"\n[control]\nlisten = \
+                \"127.0.0.1:0\"\n";
+    let job = job(&wire, more);
+    let (live, _) = start(&job);
+    let deadline = Instant::now() + GUARD;
+    let board = loop {
+        let board = socket(&job, "GET /api/board", "").json();
+        if board["rule_events"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+        {
+            break board;
+        }
+        assert!(Instant::now() < deadline, "no event came: {board}");
+    };
+    assert_eq!(board["rule_events"][0]["change"], "refused", "{board}");
+    assert_eq!(board["rule_events"][0]["host"], "site.test", "{board}");
+    assert_eq!(board["ruled"][0]["fallen"][0], "refused", "{board}");
+    let metrics = socket(&job, "GET /metrics", "").body;
+    assert!(
+        metrics.contains("spoor_rule_events_total{change=\"refused\"} 1"),
+        "{metrics}"
+    );
+    live.signal(Signal::SIGINT);
+    live.ended().stopped();
+
+    let says = "site.test: refuses us: ";
+    let told = told_of(&job, "\"refused\"");
+    assert!(told.contains(says), "{told}");
+    let file = job.file();
+    let file = file.to_str().unwrap();
+    let report = shown(&["rules", "report", file]);
+    assert!(report.contains(says), "{report}");
+    let out = job.folder().with_file_name("report");
+    shown(&["report", file, "--out", out.to_str().unwrap()]);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let words: Vec<&str> = report.split_whitespace().collect();
+    let report = words.join(" ");
+    assert!(report.contains(says), "{report}");
+    // Nobody tries to get around it: each refused page was asked for once.
+    let mut asked: Vec<String> = wire.requests().iter().map(|r| r.address()).collect();
+    asked.retain(|address| address.contains("closed-"));
+    let count = asked.len();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), count, "{asked:?}");
+}
+
 #[test]
 fn a_site_whose_markup_changes_halfway_is_told_by_name() {
     let wire = Wire::serve(site());
@@ -116,23 +211,7 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
     );
 
     // The change is in the log of the run, and in the reports.
-    let mut told = Vec::new();
-    for path in job.files("logs") {
-        if path
-            .file_name()
-            .unwrap()
-            .to_string_lossy()
-            .starts_with("spoor.")
-        {
-            let text = std::fs::read_to_string(job.folder().join("logs").join(path)).unwrap();
-            let events = text
-                .lines()
-                .map(|line| serde_json::from_str::<Value>(line).unwrap());
-            told.extend(events.filter(|event| event.to_string().contains("unmatched")));
-        }
-    }
-    assert_eq!(told.len(), 1, "{told:#?}");
-    let told = told[0].to_string();
+    let told = told_of(&job, "unmatched");
     assert!(told.contains("site.test: a rule matches "), "{told}");
     let file = job.file();
     let file = file.to_str().unwrap();

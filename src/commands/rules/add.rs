@@ -105,6 +105,12 @@ impl Add {
             }));
         }
         println!("{}", sanitize::shown(&self.shown(&all)));
+        let rules = RuleSet::parse(&text, &self.file)?;
+        for twice in rules::duplicates(&rules) {
+            if twice.second == self.name {
+                eprintln!("warning: {twice}");
+            }
+        }
         Ok(())
     }
 

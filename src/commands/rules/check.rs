@@ -62,10 +62,7 @@ pub fn run(paths: &[PathBuf], only: Option<&str>, as_json: bool) -> Result<u8> {
             lines.extend(one.notes.iter().map(|note| format!("       note: {note}")));
         }
         for twice in &duplicates {
-            lines.push(format!(
-                "twice  {} {}: {}",
-                twice.first, twice.second, twice.why
-            ));
+            lines.push(format!("twice  {twice}"));
         }
         if !without.is_empty() {
             lines.push(format!("no example: {}", without.join(", ")));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use spoor::corpus::ruled;
-use spoor::rules;
+use spoor::rules::{self, RuleSet};
 
 /// Write, check and watch rules that take fields from pages.
 #[derive(Debug, Args)]
@@ -65,13 +65,7 @@ impl Rules {
             Work::Check { rules, rule } => return check::run(&rules, rule.as_deref(), self.json),
             Work::Test(test) => test.run(self.json),
             Work::Update(update) => update.run(self.json),
-            Work::Remove { file, name } => {
-                let changed = rules::remove(&read(&file)?, &name);
-                let changed = changed.with_context(|| file.display().to_string())?;
-                write(&file, &changed)?;
-                println!("{}: without the rule `{name}`", file.display());
-                Ok(())
-            }
+            Work::Remove { file, name } => remove(&file, &name),
             Work::Report { job } => report::run(&job, self.json),
         };
         done.map(|()| 0)
@@ -86,4 +80,23 @@ fn read(path: &Path) -> Result<String> {
 /// Writes a rule file, whole or not at all.
 fn write(path: &Path, text: &str) -> Result<()> {
     Ok(ruled::save(path, text)?)
+}
+
+/// The pages of its examples stay, as those of other rules may be the same.
+fn remove(file: &Path, name: &str) -> Result<()> {
+    let text = read(file)?;
+    let changed = rules::remove(&text, name);
+    let changed = changed.with_context(|| file.display().to_string())?;
+    write(file, &changed)?;
+    println!("{}: without the rule `{name}`", file.display());
+    // What was removed may have been unreadable, and then no pages are known.
+    let before = RuleSet::parse(&text, file).unwrap_or_default();
+    let examples = before.get(name).map(|rule| rule.examples.as_slice());
+    for example in examples.unwrap_or_default() {
+        println!(
+            "  its page {} stays; delete it if you like",
+            example.page.display()
+        );
+    }
+    Ok(())
 }

@@ -37,14 +37,15 @@ pub fn run(job: &Path, as_json: bool) -> Result<()> {
     )];
     for host in &hosts {
         let totals = &host.totals;
-        lines.push(format!(
+        let line = format!(
             "{:<40} {:>16} {:>16} {:>8}  {}",
             host.host,
             share(totals.matched, totals.pages),
             share(totals.filled, totals.required),
             totals.refused,
             host.fallen.join(", ")
-        ));
+        );
+        lines.push(line.trim_end().to_owned());
     }
     let first = events.len().saturating_sub(EVENTS);
     for event in events.iter().skip(first) {

@@ -71,6 +71,9 @@ impl Update {
         let before = RuleSet::parse(&text, &self.file)?;
         let after = RuleSet::parse(&changed, &self.file)?;
         let compared = self.compare(&before, &after)?;
+        if self.write {
+            super::write(&self.file, &changed)?;
+        }
         let same = compared.iter().filter(|one| one.old == one.new).count();
         let differ: Vec<&Compared> = compared.iter().filter(|one| one.old != one.new).collect();
         let lost = differ.iter().filter(|one| one.new.is_none()).count();
@@ -97,13 +100,18 @@ impl Update {
                 counted(compared.len() as u64),
                 differ.len(),
             ));
-            if !self.write {
-                lines.push("nothing is written; add --write to change the rule".to_owned());
-            }
+            lines.push(if self.write {
+                format!(
+                    "{}: the rule `{}` was changed; `spoor rules check {}` runs its examples, \
+                     whose values are those of before",
+                    self.file.display(),
+                    self.rule,
+                    self.file.display()
+                )
+            } else {
+                "nothing is written; add --write to change the rule".to_owned()
+            });
             println!("{}", sanitize::shown(&lines.join("\n")));
-        }
-        if self.write {
-            super::write(&self.file, &changed)?;
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ kind = "fancy"
             "x.toml:4:9: train.order: 5.0 is not a whole number; allowed: a whole number, from 2 to 6",
             "x.toml:5:12: train.keywords: true is not a whole number; allowed: a whole number, from 1 to 10000",
             "x.toml:6:12: train.held_out: \"a third\" is not a number; allowed: a number, from 0.0 to 0.9",
-            "x.toml:7:12: train.positive: \"cats.txt\" is not a list of training sources; allowed: a list of training sources, each a URL, or the path of an HTML or text file or of a folder of these",
+            "x.toml:7:12: train.positive: \"cats.txt\" is not a list of training sources; allowed: a list of training sources, each a URL, or the path of an HTML, text or PDF file or of a folder of these",
             "x.toml:8:13: train.documents: \"blank-line\" is not a separator of documents; did you mean \"blank_line\"?; allowed: one of \"blank_line\", \"file\"",
             "x.toml:10:11: images.enabled: \"yes\" is not true or false; allowed: true or false",
             &format!(
@@ -384,7 +384,7 @@ fn parts_of_an_error_can_be_asked_for() {
     let errors = Config::parse("[job]\nname = 1\n", "a/b.toml").unwrap_err();
     assert_eq!(
         errors.errors(),
-        [ConfigError {
+        [FileError {
             file: "a/b.toml".to_owned(),
             place: Some(FilePosition { line: 2, column: 8 }),
             key: "job.name".to_owned(),

@@ -8,9 +8,9 @@ use crate::archive::chosen::ChosenError;
 use crate::archive::reader::ReadError;
 use crate::corpus::entities::EntityError;
 use crate::corpus::grammar::GrammarError;
+use crate::file_errors::FileErrors;
 use crate::fs::IoError;
 use crate::outputs::OutputError;
-use crate::rules::RuleErrors;
 use crate::topic::model::FolderError;
 
 /// Why a corpus cannot be built or read.
@@ -20,7 +20,9 @@ pub enum BuildError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A file or folder failed.
-    #[error("{0}; free space or correct the permissions, then run this again")]
+    #[error(
+        "{0}; correct the path, or free space and correct the permissions, then run this again"
+    )]
     Io(#[from] IoError),
     /// A source is not there, or is none.
     #[error("{}: {why}", path.display())]
@@ -44,7 +46,7 @@ pub enum BuildError {
     Output(#[from] OutputError),
     /// The rules cannot be used.
     #[error(transparent)]
-    Rules(#[from] RuleErrors),
+    Rules(#[from] FileErrors),
     /// Entities cannot be read.
     #[error(transparent)]
     Entities(#[from] EntityError),

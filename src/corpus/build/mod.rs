@@ -227,7 +227,7 @@ fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
         }
     }
     if let Ok(Some(rules)) = steps::rules_of(plan) {
-        all.push_str(&format!("\n{:?}", rules.rules()));
+        all.push_str(&format!("\n{}", rules.print()));
     }
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(all.as_bytes()))
 }

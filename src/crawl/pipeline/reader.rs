@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::address::PageUrl;
+use crate::config::Config;
 use crate::crawl::frontier::Rating;
 use crate::language::Language;
 use crate::metrics::Metrics;
@@ -76,6 +77,18 @@ impl ImageRules {
         let both = width.zip(height);
         fits && both.is_none_or(|(width, height)| self.is_shapely(width, height))
     }
+}
+
+/// Reads PDF files within the limits of a job.
+pub fn pdf_reader(config: &Config) -> pdf::Reader {
+    let section = &config.pdf;
+    pdf::Reader::of_this_program(pdf::Limits {
+        time: section.time,
+        memory: section.memory.bytes(),
+        pages: section.pages,
+        // Text beyond the longest of a page would be cut off afterwards.
+        text: config.text.max_bytes.as_len(),
+    })
 }
 
 /// Reads bodies. Cheap to clone.

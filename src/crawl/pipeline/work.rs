@@ -24,7 +24,8 @@ use crate::pdf;
 use crate::picture::{self, BadImage};
 use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
-use crate::web::{extract, sitemap};
+use crate::web::extract::{self, ExtractError};
+use crate::web::sitemap;
 
 /// Size of a large page in bytes: its tree takes up to thirty times as much memory.
 const LARGE_PAGE: usize = 256 << 10;
@@ -174,35 +175,43 @@ impl Reader {
         self.pdf.is_some() && extract::is_pdf(fetched)
     }
 
-    /// The contents of a page. A PDF file that cannot be read is no page, for a reason that
-    /// the log has.
+    /// The contents of a page: a web page, a text, or a PDF file where they are read.
+    ///
+    /// # Errors
+    ///
+    /// [`NoContents`] says why there are none.
+    pub fn contents(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, NoContents> {
+        let Some(pdf) = self.pdf.as_ref().filter(|_| self.reads_pdf(fetched)) else {
+            return Ok(extract::extract(url, fetched, &self.extract)?);
+        };
+        let original = pdf.read(&fetched.body)?;
+        let words: pdf::WordList<'_> = &neutral::knows;
+        let options = &self.extract;
+        Ok(extract::of_pdf(
+            url,
+            fetched,
+            &original,
+            Some(words),
+            options,
+        ))
+    }
+
+    /// The contents of a page, or for what reason the log has that it is none.
     fn extracted(&self, url: &PageUrl, fetched: &Fetched) -> Result<Extracted, NoPage> {
-        if let Some(reader) = self.pdf.as_ref().filter(|_| self.reads_pdf(fetched)) {
-            return match reader.read(&fetched.body) {
-                Ok(original) => {
-                    let words: pdf::WordList<'_> = &neutral::knows;
-                    Ok(extract::of_pdf(
-                        url,
-                        fetched,
-                        &original,
-                        Some(words),
-                        &self.extract,
-                    ))
+        self.contents(url, fetched).map_err(|error| match error {
+            NoContents::Pdf(failure) => {
+                let cut = if fetched.truncated { " (cut)" } else { "" };
+                NoPage {
+                    reason: Reason::BadPdf,
+                    why: Some(format!("{}{cut}: {failure}", failure.name())),
                 }
-                Err(failure) => {
-                    let cut = if fetched.truncated { " (cut)" } else { "" };
-                    Err(NoPage {
-                        reason: Reason::BadPdf,
-                        why: Some(format!("{}{cut}: {failure}", failure.name())),
-                    })
+            }
+            NoContents::Extract(error) => {
+                tracing::debug!(%error, "no page");
+                NoPage {
+                    reason: Reason::ContentType,
+                    why: None,
                 }
-            };
-        }
-        extract::extract(url, fetched, &self.extract).map_err(|error| {
-            tracing::debug!(%error, "no page");
-            NoPage {
-                reason: Reason::ContentType,
-                why: None,
             }
         })
     }
@@ -356,6 +365,17 @@ fn as_item(link: &mut NewTask) {
     link.score = 0.0;
     link.parts = None;
     link.clues = None;
+}
+
+/// Why a body has no contents.
+#[derive(Debug, thiserror::Error)]
+pub enum NoContents {
+    /// The PDF file cannot be read.
+    #[error(transparent)]
+    Pdf(#[from] pdf::Failure),
+    /// It is no page.
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
 }
 
 /// Why a body is no page.

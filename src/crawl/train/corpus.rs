@@ -7,8 +7,10 @@ use tokio::runtime::Handle;
 use super::{TrainError, pages};
 use crate::address::PageUrl;
 use crate::config::{Config, Documents, Source};
+use crate::crawl::pipeline::pdf_reader;
 use crate::fs::IoError;
 use crate::topic::lm::{MIN_TOKENS, Sentence, sentences};
+use crate::topic::neutral;
 use crate::web::extract;
 use crate::web::fetch::Fetcher;
 
@@ -72,12 +74,12 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
             }
             _ => pages::Pages::default(),
         };
-        let read = |sources: &[Source]| -> Result<Vec<Document>, TrainError> {
+        let mut read = |sources: &[Source]| -> Result<Vec<Document>, TrainError> {
             let mut documents = Vec::new();
             for source in sources {
                 match source {
                     Source::Url(url) => documents.extend(fetched.document(url)),
-                    Source::Path(path) => self.read_path(path, &mut documents)?,
+                    Source::Path(path) => self.read_path(path, &mut documents, say)?,
                 }
             }
             documents.retain(|d: &Document| !d.0.is_empty());
@@ -86,7 +88,12 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         Ok((read(positive)?, read(neutral)?))
     }
 
-    fn read_path(&self, path: &Path, documents: &mut Vec<Document>) -> Result<(), TrainError> {
+    fn read_path(
+        &self,
+        path: &Path,
+        documents: &mut Vec<Document>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), TrainError> {
         if !path.is_dir() {
             return self.read_file(path, documents);
         }
@@ -99,13 +106,39 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         paths.sort();
         for path in paths {
             if path.is_dir() || is_html(&path) || has_extension(&path, &["txt", "text", "md"]) {
-                self.read_path(&path, documents)?;
+                self.read_path(&path, documents, say)?;
+            } else if is_pdf(&path) {
+                // Folders of PDF files nearly always have a scan without text among them.
+                match self.read_pdf(&path) {
+                    Ok(document) => documents.push(document),
+                    Err(TrainError::Pdf { path, failure }) => {
+                        say(&format!("left out {}: {failure}", path.display()));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(())
     }
 
+    /// A paragraph of a PDF file is a block, as when a crawl reads the file.
+    fn read_pdf(&self, path: &Path) -> Result<Document, TrainError> {
+        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let original = pdf_reader(self.config).read(&bytes);
+        let original = original.map_err(|failure| TrainError::Pdf {
+            path: path.to_owned(),
+            failure,
+        })?;
+        let text = original.clean(Some(&neutral::knows)).text();
+        let paragraphs: Vec<&str> = text.split("\n\n").collect();
+        Ok(Document::of_blocks(&paragraphs))
+    }
+
     fn read_file(&self, path: &Path, documents: &mut Vec<Document>) -> Result<(), TrainError> {
+        if is_pdf(path) {
+            documents.push(self.read_pdf(path)?);
+            return Ok(());
+        }
         let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
         if is_html(path) {
             documents.push(Document::of_blocks(&self.html_blocks(path, bytes)?));
@@ -164,6 +197,10 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
 
 fn is_html(path: &Path) -> bool {
     has_extension(path, &["html", "htm", "xhtml"])
+}
+
+fn is_pdf(path: &Path) -> bool {
+    has_extension(path, &["pdf"])
 }
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {

@@ -36,6 +36,7 @@ use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::language;
 use crate::outputs::{self, OutputError};
+use crate::pdf;
 use crate::progress::Step;
 use crate::topic::lm::{self, Sentence, arpa};
 use crate::topic::model::{self, FolderError, Grown, Model, ModelFacts};
@@ -81,6 +82,17 @@ pub enum TrainError {
     /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// A PDF file cannot be read.
+    #[error(
+        "{}: {failure}; leave the file out of [train], or see `spoor help pdfs`",
+        path.display()
+    )]
+    Pdf {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        failure: pdf::Failure,
+    },
     /// A training page could not be fetched.
     #[error("training pages could not be fetched:\n  {}\ncorrect or remove them under [train]", .0.join("\n  "))]
     Pages(Vec<String>),

@@ -210,7 +210,7 @@ fn sources_that_cannot_be_read_are_named() {
         b"Eine K\xe4tzin schl\xe4ft auf dem warmen Dach.",
     );
     desk.put("bin.html", [0_u8; 500]);
-    desk.put("empty/notes.pdf", "not read");
+    desk.put("empty/notes.odt", "not read");
     for (bad, says) in [
         ("missing.txt", "reading failed"),
         ("latin.txt", "UTF-8"),

@@ -58,7 +58,7 @@ use utoipa::ToSchema;
 
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
-use crate::config::{Config, ConfigErrors};
+use crate::config::{Config, FileErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
@@ -135,7 +135,7 @@ pub enum ControlError {
     Garbled(String),
     /// The new job file is wrong.
     #[error(transparent)]
-    Config(#[from] ConfigErrors),
+    Config(#[from] FileErrors),
     /// Keys cannot be changed, or have invalid values.
     #[error("{0}")]
     Change(String),

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::{Config, ConfigErrors};
+use crate::config::{Config, FileErrors};
 use crate::crawl::frontier::CellsError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::train::{self, TrainError};
@@ -67,7 +67,7 @@ pub enum ExperimentError {
     },
     /// The job that the plan defines for a run is invalid.
     #[error("{0}; these keys are under `job` of the plan or of a variant")]
-    Job(#[from] ConfigErrors),
+    Job(#[from] FileErrors),
     /// The web cannot be opened.
     #[error(transparent)]
     Web(#[from] WebError),

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use scraper::{Html, Node, Selector};
 
-use super::tree::{Place, Tree};
-use super::xpath::{Found, XPath};
+use super::tree::Tree;
+use super::xpath::XPath;
 
 /// The elements in document order, as XML; `None` if it has what XML cannot have.
 fn xml(html: &Html) -> Option<String> {
@@ -73,12 +73,6 @@ fn escaped(text: &str) -> Option<String> {
     )
 }
 
-fn text(tree: &Tree<'_>, place: Place) -> String {
-    let mut text = String::new();
-    tree.text(place, &mut text, usize::MAX);
-    text
-}
-
 #[test]
 #[ignore = "needs pages, and Python afterwards"]
 fn write_what_selectors_find() {
@@ -110,15 +104,12 @@ fn write_what_selectors_find() {
             if begun.elapsed() > slowest.0 {
                 slowest = (begun.elapsed(), format!("{} {path}", xpath.as_str()));
             }
-            found.push(match result {
-                Found::Text(text) => vec![text],
-                Found::Nodes(all) => all.into_iter().map(|place| text(&nodes, place)).collect(),
-            });
+            found.push(result.texts(&nodes));
         }
         for selector in &css {
             let all = html.select(selector);
             found.push(
-                all.map(|e| text(&nodes, nodes.find(e.id()).unwrap()))
+                all.map(|e| nodes.whole(nodes.find(e.id()).unwrap()))
                     .collect(),
             );
         }

@@ -6,7 +6,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{NOWHERE, RuleError};
+use super::NOWHERE;
+use crate::file_errors::{FileError, FilePosition};
 
 /// The most problems of a file that are told.
 const MOST: usize = 100;
@@ -48,12 +49,15 @@ impl<'t> Problems<'t> {
         line.chars().count() + 1
     }
 
-    pub fn into_errors(mut self) -> Vec<RuleError> {
+    pub fn into_errors(mut self) -> Vec<FileError> {
         let mut all = std::mem::take(&mut self.all);
         all.sort_by_key(|(span, ..)| span.start);
-        let errors = all.into_iter().map(|(span, key, message)| RuleError {
-            file: self.file.to_owned(),
-            place: Some((self.line(span.start), self.column(span.start))),
+        let errors = all.into_iter().map(|(span, key, message)| FileError {
+            file: self.file.display().to_string(),
+            place: Some(FilePosition {
+                line: self.line(span.start),
+                column: self.column(span.start),
+            }),
             key,
             message,
         });

@@ -4,7 +4,6 @@ mod keys;
 mod transforms;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +19,7 @@ use super::rule::{Css, Example, Field, Origin, Rule, Source};
 use super::transform::{FieldValue, Transform};
 use super::xpath::XPath;
 use crate::address::PageUrl;
+use crate::file_errors::{FileError, FileErrors, FilePosition};
 
 /// The largest rule file.
 const MAX_FILE: u64 = 4 << 20;
@@ -30,65 +30,15 @@ const MAX_FIELDS: usize = 100;
 /// The longest CSS selector, in bytes.
 const MAX_CSS: usize = 1_000;
 
-/// One problem in a rule file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleError {
-    /// The file.
-    pub file: PathBuf,
-    /// Line and column, from 1; `None` if the file cannot be read.
-    pub place: Option<(usize, usize)>,
-    /// The key, such as `rule.news.field.date.css`; empty if no key is concerned.
-    pub key: String,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl fmt::Display for RuleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
-        if let Some((line, column)) = self.place {
-            write!(f, ":{line}:{column}")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-/// All problems of the rule files; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleErrors(Vec<RuleError>);
-
-impl RuleErrors {
-    /// The problems one by one.
-    pub fn errors(&self) -> &[RuleError] {
-        &self.0
-    }
-}
-
-impl fmt::Display for RuleErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for error in &self.0 {
-            writeln!(f, "{error}")?;
-        }
-        let count = self.0.len();
-        let plural = if count == 1 { "" } else { "s" };
-        write!(f, "{count} error{plural} in the rules")
-    }
-}
-
-impl std::error::Error for RuleErrors {}
-
 /// The rules of files and folders.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Rule>, RuleErrors> {
+pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Rule>, FileErrors> {
     let mut errors = Vec::new();
     let mut rules: Vec<Rule> = Vec::new();
     for path in files(paths, &mut errors) {
         match text_of(&path) {
             Ok(text) => match parse(&text, &path) {
                 Ok(more) => rules.extend(more),
-                Err(RuleErrors(more)) => errors.extend(more),
+                Err(more) => errors.extend(more.into_errors()),
             },
             Err(message) => errors.push(unreadable(&path, message)),
         }
@@ -96,9 +46,12 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Rule>, RuleErrors> {
     let mut known: HashMap<&str, &Origin> = HashMap::new();
     for rule in &rules {
         if let Some(first) = known.insert(&rule.name, &rule.origin) {
-            errors.push(RuleError {
-                file: rule.origin.file.clone(),
-                place: Some((rule.origin.line, 1)),
+            errors.push(FileError {
+                file: rule.origin.file.display().to_string(),
+                place: Some(FilePosition {
+                    line: rule.origin.line,
+                    column: 1,
+                }),
                 key: format!("rule.{}", rule.name),
                 message: format!(
                     "the name is taken by the rule in {}:{}",
@@ -111,13 +64,17 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Rule>, RuleErrors> {
     if errors.is_empty() {
         Ok(rules)
     } else {
-        Err(RuleErrors(errors))
+        Err(told(errors))
     }
 }
 
-fn unreadable(path: &Path, message: String) -> RuleError {
-    RuleError {
-        file: path.to_owned(),
+fn told(errors: Vec<FileError>) -> FileErrors {
+    FileErrors::new("the rules", errors)
+}
+
+fn unreadable(path: &Path, message: String) -> FileError {
+    FileError {
+        file: path.display().to_string(),
         place: None,
         key: String::new(),
         message,
@@ -125,7 +82,7 @@ fn unreadable(path: &Path, message: String) -> RuleError {
 }
 
 /// The files among `paths`, and the rule files of the folders.
-fn files(paths: &[PathBuf], errors: &mut Vec<RuleError>) -> Vec<PathBuf> {
+fn files(paths: &[PathBuf], errors: &mut Vec<FileError>) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -157,13 +114,13 @@ fn text_of(path: &Path) -> Result<String, String> {
 }
 
 /// The rules in a text.
-pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, RuleErrors> {
+pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, FileErrors> {
     let mut problems = Problems::new(text, file);
     let (tree, syntax) = DeTable::parse_recoverable(text);
     if let Some(first) = syntax.first() {
         let span = first.span().unwrap_or(0..0);
         problems.add(span, "", format!("not valid TOML: {}", first.message()));
-        return Err(RuleErrors(problems.into_errors()));
+        return Err(told(problems.into_errors()));
     }
     // In a job file they stand beside its sections.
     let is_job = tree.get_ref().contains_key("job");
@@ -181,7 +138,7 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, RuleErrors> {
     if errors.is_empty() {
         Ok(rules)
     } else {
-        Err(RuleErrors(errors))
+        Err(told(errors))
     }
 }
 
@@ -258,14 +215,14 @@ fn rule(block: &Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Option<Rul
     {
         table.wrong("until", format!("is before `from`, {first}"));
     }
-    let fields = fields(table.value("field"), &key, table.problems);
+    let (fields, names) = fields(table.value("field"), &key, table.problems);
     if fields.is_empty() && !table.has("field") {
         table.wrong(
             "field",
             "a rule needs at least one `[[rule.field]]`".to_owned(),
         );
     }
-    let examples = examples(table.value("example"), &key, &fields, table.problems);
+    let examples = examples(table.value("example"), &key, &names, table.problems);
     Some(Rule {
         name,
         urls: patterns,
@@ -328,25 +285,28 @@ pub(super) fn css_of(text: &str) -> Result<Css, String> {
     }
 }
 
-/// The fields of `[[rule.field]]`.
+/// The fields of `[[rule.field]]`, and the names of all, of which some may be wrong in another
+/// way that is told already.
 fn fields(
     value: Option<&Spanned<DeValue<'_>>>,
     rule: &str,
     problems: &mut Problems<'_>,
-) -> Vec<Field> {
+) -> (Vec<Field>, Vec<String>) {
     let key = format!("{rule}.field");
     let blocks = keys::blocks(value, &key, problems);
     if let (Some(value), true) = (value, blocks.len() > MAX_FIELDS) {
         problems.add(value.span(), &key, format!("more than {MAX_FIELDS} fields"));
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let mut fields: Vec<Field> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     for block in blocks {
-        let Some(field) = field(block, &key, problems) else {
+        let field = field(block, &key, problems);
+        let Some(name) = named(block) else {
             continue;
         };
-        if fields.iter().any(|known| known.name == field.name) {
-            let key = format!("{key}.{}", field.name);
+        if names.iter().any(|known| known == name) {
+            let key = format!("{key}.{name}");
             problems.add(
                 block.span(),
                 &key,
@@ -354,9 +314,10 @@ fn fields(
             );
             continue;
         }
-        fields.push(field);
+        names.push(name.to_owned());
+        fields.extend(field);
     }
-    fields
+    (fields, names)
 }
 
 fn field(block: &Spanned<DeValue<'_>>, rule: &str, problems: &mut Problems<'_>) -> Option<Field> {
@@ -434,7 +395,7 @@ fn regex(text: &str, key: &str, table: &mut Table<'_, '_, '_>) -> Option<Regex> 
 fn examples(
     value: Option<&Spanned<DeValue<'_>>>,
     rule: &str,
-    fields: &[Field],
+    fields: &[String],
     problems: &mut Problems<'_>,
 ) -> Vec<Example> {
     let key = format!("{rule}.example");
@@ -448,7 +409,7 @@ fn examples(
 fn example(
     block: &Spanned<DeValue<'_>>,
     key: &str,
-    fields: &[Field],
+    fields: &[String],
     problems: &mut Problems<'_>,
 ) -> Option<Example> {
     let mut table = Table::new(block, key, EXAMPLE, problems)?;
@@ -476,7 +437,7 @@ fn example(
     }
     for (name, value) in given.into_iter().flatten() {
         let of = format!("values.{}", name.get_ref());
-        if !fields.iter().any(|field| field.name == *name.get_ref()) {
+        if !fields.iter().any(|field| field == name.get_ref()) {
             let key = format!("{key}.{of}");
             let message = "the rule has no such field".to_owned();
             table.problems.add(name.span(), &key, message);
@@ -525,7 +486,7 @@ fn plain(number: &str) -> Option<f64> {
 /// # Errors
 ///
 /// As for a rule file.
-pub fn parse_fields(text: &str) -> Result<Vec<Field>, RuleErrors> {
+pub fn parse_fields(text: &str) -> Result<Vec<Field>, FileErrors> {
     let whole = format!("[[rule]]\nname = \"x\"\nurls = [\"*\"]\n{text}");
     let rules = parse(&whole, Path::new("fields"))?;
     Ok(rules.into_iter().flat_map(|rule| rule.fields).collect())

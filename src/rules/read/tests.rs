@@ -126,6 +126,30 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
 }
 
 #[test]
+fn what_is_wrong_with_a_field_is_told_once() {
+    let text = r#"
+[[rule]]
+name = "a"
+urls = ["a.test/*"]
+[[rule.field]]
+name = "title"
+css = "h1["
+[[rule.field]]
+name = "date"
+[[rule.example]]
+page = "a.html"
+url = "http://a.test/"
+values = { title = "A", date = "2018-02-14" }
+"#;
+    let found = errors(text);
+    let [title, date] = found.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert!(title.contains("7:7: rule.a.field.title.css: "), "{title}");
+    assert!(date.contains("8:1: rule.a.field.date.css: "), "{date}");
+}
+
+#[test]
 fn every_problem_of_a_file_is_told_at_once() {
     let text = r#"
 [[rule]]

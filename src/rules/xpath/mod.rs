@@ -95,4 +95,15 @@ impl XPath {
 }
 
 #[cfg(test)]
+impl Found {
+    /// The text of each node, for tests.
+    pub fn texts(self, tree: &Tree<'_>) -> Vec<String> {
+        match self {
+            Found::Text(text) => vec![text],
+            Found::Nodes(nodes) => nodes.into_iter().map(|node| tree.whole(node)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests;

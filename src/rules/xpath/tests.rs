@@ -1,7 +1,7 @@
 use scraper::Html;
 
 use super::super::tree::Tree;
-use super::{Found, MAX_STEPS, XPath, eval};
+use super::{MAX_STEPS, XPath, eval};
 
 const PAGE: &str = r#"<!doctype html><html lang="en"><body>
 <div id="a" class="x y"><p>One</p><p title="t">Two <b>bold</b></p><!-- c --></div>
@@ -11,17 +11,8 @@ const PAGE: &str = r#"<!doctype html><html lang="en"><body>
 fn found(expression: &str) -> Vec<String> {
     let html = Html::parse_document(PAGE);
     let tree = Tree::new(&html);
-    match XPath::parse(expression).unwrap().find(&tree).unwrap() {
-        Found::Text(text) => vec![text],
-        Found::Nodes(nodes) => {
-            let text = |place| {
-                let mut text = String::new();
-                tree.text(place, &mut text, 1_000);
-                text
-            };
-            nodes.into_iter().map(text).collect()
-        }
-    }
+    let found = XPath::parse(expression).unwrap().find(&tree).unwrap();
+    found.texts(&tree)
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use super::super::BuildError;
 use super::super::document::Document;
-use super::{MAX_BODY, Page, Push, Raw};
+use super::{MAX_BODY, MAX_PDF_BODY, Page, Push, Raw};
 use crate::archive::captures::{Capture, Captures};
+use crate::archive::http::Cap;
 use crate::archive::reader::{Item, Reader};
 use crate::archive::record::{Kind, Record, Spot};
 use crate::archive::walk::{Exchange, Walked, walk};
 use crate::clock::timestamp;
+use crate::pdf;
 
 /// The pages of archives, behind a place.
 pub(super) fn each(
@@ -23,7 +25,11 @@ pub(super) fn each(
         offset,
         inside,
     });
-    walk(captures, after, MAX_BODY, &mut |walked| match walked {
+    let cap = Cap {
+        most: MAX_BODY,
+        of_type: Some((pdf::MEDIA_TYPE, MAX_PDF_BODY)),
+    };
+    walk(captures, after, cap, &mut |walked| match walked {
         // What a file lacks is told by `spoor archive check`.
         Walked::Gap(gap) => {
             tracing::warn!("{gap:?}");

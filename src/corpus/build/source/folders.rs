@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::super::BuildError;
 use super::super::document::Document;
-use super::{MAX_BODY, Page, Push, Raw};
+use super::{MAX_BODY, MAX_PDF_FILE, Page, Push, Raw};
 use crate::address::PageUrl;
 use crate::archive::http::Response;
 use crate::fs::{IoError, files_beneath};
@@ -24,9 +24,6 @@ const TYPES: [(&str, &str); 7] = [
     ("md", "text/plain"),
     ("pdf", pdf::MEDIA_TYPE),
 ];
-
-/// The largest PDF file, most of which are pictures. A part of one is worth nothing.
-const MAX_PDF: usize = 256 << 20;
 
 fn type_of(path: &Path) -> Option<&'static str> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -70,7 +67,7 @@ pub(super) fn each(
         let mut body = Vec::new();
         let media = type_of(path).unwrap_or("text/plain");
         let most = if media == pdf::MEDIA_TYPE {
-            MAX_PDF
+            MAX_PDF_FILE
         } else {
             MAX_BODY
         };

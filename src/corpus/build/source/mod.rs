@@ -37,6 +37,13 @@ use crate::outputs;
 /// The longest body of a page that is read, as in a crawl; longer ones are cut.
 const MAX_BODY: usize = 8 << 20;
 
+/// The longest PDF file of a folder that is read, as most of one may be pictures. A part of
+/// one is worth nothing.
+const MAX_PDF_FILE: usize = 256 << 20;
+
+/// The longest PDF file of an archive, whose bodies may unfold to any length.
+const MAX_PDF_BODY: usize = 64 << 20;
+
 /// What a source has.
 #[derive(Debug)]
 pub(super) enum Raw {
