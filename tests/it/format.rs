@@ -473,6 +473,8 @@ fn note_fields(value: &Value, path: &str, fields: &mut BTreeMap<String, bool>) {
 fn the_fixture_holds_every_class_of_keys() {
     let table = include_str!("../../src/crawl/frontier/keys.rs");
     let rows = table.lines().filter_map(|l| l.strip_prefix("//! | `"));
+    // The store of a crawl on one machine is not divided into cells.
+    let rows = rows.filter(|row| !row.contains("in a divided store"));
     let named: BTreeSet<char> = rows.filter_map(|row| row.chars().next()).collect();
     assert!(named.len() >= 14, "{named:?}");
     for kind in KINDS {

@@ -30,8 +30,8 @@
 //! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
-//! | `o cell commit` | [`Referral`](super::referral::Referral)s of that commit to another cell |
-//! | `t` | the time of a cell's last flush |
+//! | `o cell commit` | in a divided store: [`Referral`](super::referral::Referral)s of that commit to another cell |
+//! | `t` | in a divided store: the time of a cell's last flush |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
