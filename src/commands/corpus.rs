@@ -283,6 +283,32 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The width that the table of steps keeps to, as a terminal commonly has it.
+const WIDTH: usize = 80;
+
+/// Reasons behind the beginning of a line, and in further lines below the first reason.
+fn reasons(begin: String, why: &[String]) -> Vec<String> {
+    let indent = begin.len();
+    let mut lines = vec![begin];
+    for (number, reason) in why.iter().enumerate() {
+        let comma = if number + 1 < why.len() { "," } else { "" };
+        let line = lines.last_mut();
+        match line.filter(|line| {
+            line.len() == indent || line.len() + 1 + reason.len() + comma.len() <= WIDTH
+        }) {
+            Some(line) => {
+                let space = if line.len() == indent { "" } else { " " };
+                line.push_str(&format!("{space}{reason}{comma}"));
+            }
+            None => lines.push(format!("{:indent$}{reason}{comma}", "")),
+        }
+    }
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
+    }
+    lines
+}
+
 fn print_built(built: &Built, json: bool) -> Result<()> {
     if json {
         return print_json(&json!({
@@ -306,8 +332,10 @@ fn print_built(built: &Built, json: bool) -> Result<()> {
         let marked = step.marked.iter();
         why.extend(marked.map(|(rule, n)| format!("{rule} {} (stay)", counted(*n))));
         let (read, left) = (counted(step.read), counted(step.left));
-        let line = format!("{:<12}{read:>12}{left:>12}  {}", step.step, why.join(", "));
-        println!("{}", line.trim_end());
+        let begin = format!("{:<12}{read:>12}{left:>12}  ", step.step);
+        for line in reasons(begin, &why) {
+            println!("{line}");
+        }
     }
     let Some(folder) = &built.folder else {
         println!("\n{} documents would be left", counted(built.documents));
@@ -347,4 +375,34 @@ fn print_sent(sent: &Sent) {
         counted(*kept),
         counted(*deleted)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_reasons_stand_below_each_other() {
+        let why: Vec<String> = (0..9).map(|n| format!("duplicate_{n}_grams {n}")).collect();
+        let lines = reasons(format!("{:38}", "quality"), &why);
+        assert_eq!(
+            lines[..2],
+            [
+                "quality                               duplicate_0_grams 0, duplicate_1_grams 1,",
+                "                                      duplicate_2_grams 2, duplicate_3_grams 3,",
+            ]
+        );
+        assert_eq!(lines.len(), 5);
+        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+        assert_eq!(lines[4].trim_start(), "duplicate_8_grams 8");
+        // A reason that is too long for any line has one of its own.
+        let long = ["x".repeat(60), "y".to_owned()];
+        assert_eq!(reasons("a  ".to_owned(), &long).len(), 1);
+        let long = ["x".repeat(90), "y".to_owned()];
+        assert_eq!(reasons("a  ".to_owned(), &long).len(), 2);
+        assert_eq!(
+            reasons("extract   1   1  ".to_owned(), &[]),
+            ["extract   1   1"]
+        );
+    }
 }
