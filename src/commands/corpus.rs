@@ -286,27 +286,30 @@ fn one_line(text: &str) -> String {
 /// The width that the table of steps keeps to, as a terminal commonly has it.
 const WIDTH: usize = 80;
 
-/// Reasons behind the beginning of a line, and in further lines below the first reason.
-fn reasons(begin: String, why: &[String]) -> Vec<String> {
-    let indent = begin.len();
-    let mut lines = vec![begin];
+/// Reasons behind the beginning of a line, and in further lines below the first reason. One
+/// that is too long for any line is whole in its own.
+fn reasons(begin: &str, why: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
     for (number, reason) in why.iter().enumerate() {
         let comma = if number + 1 < why.len() { "," } else { "" };
-        let line = lines.last_mut();
-        match line.filter(|line| {
-            line.len() == indent || line.len() + 1 + reason.len() + comma.len() <= WIDTH
-        }) {
-            Some(line) => {
-                let space = if line.len() == indent { "" } else { " " };
-                line.push_str(&format!("{space}{reason}{comma}"));
+        let reason = format!("{reason}{comma}");
+        match lines.last_mut() {
+            Some(line) if begin.len() + line.len() + 1 + reason.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(&reason);
             }
-            None => lines.push(format!("{:indent$}{reason}{comma}", "")),
+            _ => lines.push(reason),
         }
     }
-    for line in &mut lines {
-        line.truncate(line.trim_end().len());
+    if lines.is_empty() {
+        return vec![begin.trim_end().to_owned()];
     }
-    lines
+    let indent = " ".repeat(begin.len());
+    let begins = std::iter::once(begin).chain(std::iter::repeat(indent.as_str()));
+    begins
+        .zip(lines)
+        .map(|(b, line)| format!("{b}{line}"))
+        .collect()
 }
 
 fn print_built(built: &Built, json: bool) -> Result<()> {
@@ -333,7 +336,7 @@ fn print_built(built: &Built, json: bool) -> Result<()> {
         why.extend(marked.map(|(rule, n)| format!("{rule} {} (stay)", counted(*n))));
         let (read, left) = (counted(step.read), counted(step.left));
         let begin = format!("{:<12}{read:>12}{left:>12}  ", step.step);
-        for line in reasons(begin, &why) {
+        for line in reasons(&begin, &why) {
             println!("{line}");
         }
     }
@@ -384,7 +387,7 @@ mod tests {
     #[test]
     fn many_reasons_stand_below_each_other() {
         let why: Vec<String> = (0..9).map(|n| format!("duplicate_{n}_grams {n}")).collect();
-        let lines = reasons(format!("{:38}", "quality"), &why);
+        let lines = reasons(&format!("{:38}", "quality"), &why);
         assert_eq!(
             lines[..2],
             [
@@ -397,12 +400,9 @@ mod tests {
         assert_eq!(lines[4].trim_start(), "duplicate_8_grams 8");
         // A reason that is too long for any line has one of its own.
         let long = ["x".repeat(60), "y".to_owned()];
-        assert_eq!(reasons("a  ".to_owned(), &long).len(), 1);
+        assert_eq!(reasons("a  ", &long).len(), 1);
         let long = ["x".repeat(90), "y".to_owned()];
-        assert_eq!(reasons("a  ".to_owned(), &long).len(), 2);
-        assert_eq!(
-            reasons("extract   1   1  ".to_owned(), &[]),
-            ["extract   1   1"]
-        );
+        assert_eq!(reasons("a  ", &long).len(), 2);
+        assert_eq!(reasons("extract   1   1  ", &[]), ["extract   1   1"]);
     }
 }
