@@ -105,8 +105,10 @@ proptest! {
         });
         let [one, many] = all;
         let (one, many) = (one?, many?);
-        prop_assert!(one.0.len() > 20, "{} addresses", one.0.len());
+        let size = one.0.len();
         prop_assert_eq!(one, many);
+        // Some webs end behind their seeds; they are compared too, but do not count as cases.
+        prop_assume!(size > 20);
     }
 
     /// One cell writes what a frontier writes, batch by batch and byte by byte.
