@@ -122,7 +122,7 @@ fn page(address: &str, score: f64) -> NewTask {
     }
 }
 
-fn image(address: &str, page: &str, score: f64) -> NewImage {
+pub(super) fn image(address: &str, page: &str, score: f64) -> NewImage {
     NewImage {
         spares: Vec::new(),
         url: url(address),

@@ -1,10 +1,9 @@
 //! What cells cannot do is refused by name, and a damaged file is never taken for a cell.
 
 use super::*;
-use crate::crawl::frontier::added::NewImage;
 use crate::crawl::frontier::host_files::RobotsAnswer;
 use crate::crawl::frontier::record::RobotsState;
-use crate::page::{ImageContext, ImageScores, ImageTexts};
+use crate::crawl::frontier::tests::image as image_of;
 
 #[test]
 fn stores_that_cannot_be_divided_are_refused() {
@@ -99,25 +98,9 @@ fn an_image_of_another_cell_is_refused_by_name() {
     let mut now = 1_000;
     let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
     let (cell, task, other) = leased(&mut cells, TaskKind::Page, &mut now);
-    let image = |address: &PageUrl| NewImage {
-        url: address.join("/a.jpg").unwrap(),
-        spares: Vec::new(),
-        bucket: Some(Bucket::High),
-        score: 1.0,
-        context: ImageContext {
-            page: task.url.clone(),
-            page_title: None,
-            page_language: None,
-            page_recognised_language: None,
-            document_perplexity: 1.0,
-            declared_width: None,
-            declared_height: None,
-            terms: Default::default(),
-            embedding: Default::default(),
-            texts: ImageTexts::default(),
-            scores: ImageScores::default(),
-            rank: 1.0,
-        },
+    let image = |address: &PageUrl| {
+        let image = address.join("/a.jpg").unwrap();
+        image_of(image.as_str(), task.url.as_str(), 1.0)
     };
     let mut finish = |images| {
         let effects = Effects {
