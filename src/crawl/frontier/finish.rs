@@ -48,6 +48,7 @@ impl Frontier {
 
         // Politeness.
         let mut host = self.record_of(slot);
+        let asked = self.schedule.host(slot).map_or(now, |host| host.asked);
         let backs_off = self.policy.book(&mut host, &outcome, elapsed, now);
         let groups = self.book_groups(&mut tx, slot, &task.host, news, now)?;
         count_request(&mut tx, task, effects.bytes);
@@ -75,6 +76,9 @@ impl Frontier {
             beyond: lease.beyond,
             policy: &self.policy,
             visits: &self.visits,
+            rest: self
+                .policy
+                .before_next_visit(&host, now.saturating_sub(asked)),
             intake,
             now,
         };

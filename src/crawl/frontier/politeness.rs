@@ -50,6 +50,14 @@ impl Policy {
         }
     }
 
+    /// The shortest pause before a page of the host is visited again, in milliseconds. Other
+    /// pages of the host must get their turn in it, because otherwise there would be time for
+    /// one page only where its schedule is shorter than the delay. `took` is how long its last
+    /// visit took.
+    pub(super) fn before_next_visit(&self, record: &HostRecord, took: u64) -> u64 {
+        self.delay(record).saturating_mul(2).max(took)
+    }
+
     /// The pause before attempt number `failures + 1`.
     pub(super) fn pause(&self, failures: u32) -> u64 {
         let doublings = failures.saturating_sub(1).min(32);

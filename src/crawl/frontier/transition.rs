@@ -30,6 +30,8 @@ pub(super) struct Transition<'a> {
     pub beyond: u64,
     pub policy: &'a Policy,
     pub visits: &'a Visits,
+    /// The shortest pause before the next visit, in milliseconds.
+    pub rest: u64,
     pub intake: Intake<'a>,
     pub now: u64,
 }
@@ -401,7 +403,10 @@ impl Transition<'_> {
     /// Books the next visit in the record. Returns whether the text has changed.
     fn book_visit(&mut self, id: Option<u64>, ended: Ended<'_>) -> Option<bool> {
         let known = self.record.visit.take();
-        let (visit, changed) = self.visits.after(self.key, known, id, ended, self.now);
+        let (mut visit, changed) = self.visits.after(self.key, known, id, ended, self.now);
+        if let Some(due) = visit.as_mut().and_then(|visit| visit.due.as_mut()) {
+            *due = (*due).max(self.now.saturating_add(self.rest));
+        }
         self.record.visit = visit;
         changed
     }
