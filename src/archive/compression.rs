@@ -9,6 +9,7 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use super::gzip;
+use super::short;
 use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::IoError;
 
@@ -70,6 +71,9 @@ impl Dictionary {
 /// What a trained dictionary begins with.
 const TRAINED: [u8; 4] = [0x37, 0xA4, 0x30, 0xEC];
 
+/// Bytes that a member has room for beyond what it is expected to need: the other members of
+/// its exchange follow it.
+const ROOM: usize = 4 << 10;
 /// The longest block of deflate that is stored as it is (RFC 1951 section 3.2.4).
 const STORED: usize = 0xFFFF;
 
@@ -108,15 +112,17 @@ impl Compression {
 /// not decompress it all.
 fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     let length: usize = record.iter().map(|part| part.len()).sum();
-    let room = if is_compressed {
+    let room = if is_compressed || length <= short::MAX {
         length + length / 1_000
     } else {
         length / 3
     };
-    let mut member = Vec::with_capacity(room + 64);
+    let mut member = Vec::with_capacity(room + ROOM);
     gzip::begin_member(&mut member);
     if is_compressed {
         store(record, length, &mut member);
+    } else if length <= short::MAX {
+        short::deflate(&record.concat(), &mut member);
     } else {
         deflate(record, &mut member);
     }
@@ -168,7 +174,7 @@ fn deflate(record: &[&[u8]], to: &mut Vec<u8>) {
                 if rest.is_empty() && !is_last {
                     break;
                 }
-                to.reserve(rest.len() / 3 + 1_024);
+                to.reserve(rest.len() / 4 + 512);
                 // Compressing in memory does not fail.
                 match deflate.compress_vec(rest, to, flush) {
                     Ok(Status::Ok | Status::BufError) => {}

@@ -17,7 +17,8 @@
 //! | `pieces` | a list of millions that grows without moving | nothing |
 //! | `revisit` | which record has the contents of a revisit | pieces, record |
 //! | `files` | which files are archives, by their names, and their parts | nothing |
-//! | `compression` | records to members of gzip or frames of zstd | gzip, zstd |
+//! | `short` | deflate for short records | nothing |
+//! | `compression` | records to members of gzip or frames of zstd | gzip, short, zstd |
 //! | `surt` | the key by which indexes are sorted | nothing |
 //! | `cdxj` | a line of an index | gap, surt |
 //! | `select` | which captures are wanted | cdxj, surt |
@@ -67,6 +68,7 @@ pub mod record;
 pub mod revisit;
 pub mod select;
 mod separator;
+mod short;
 pub mod surt;
 #[cfg(test)]
 mod tests;

@@ -122,10 +122,10 @@ impl Packed {
     /// The members of the exchange: its response, or a revisit if `earlier` has the same
     /// body or the server says that nothing has changed; its request; and `metadata`, names
     /// and values, if there are any.
-    pub fn members(&self, earlier: Option<&Original>, metadata: &[(&str, String)]) -> Vec<u8> {
+    pub fn members(mut self, earlier: Option<&Original>, metadata: &[(&str, String)]) -> Vec<u8> {
         let mut members = match (earlier, self.status) {
             (Some(_), _) | (None, 304) => self.revisit(earlier),
-            (None, _) => self.response.clone(),
+            (None, _) => std::mem::take(&mut self.response),
         };
         members.extend_from_slice(&self.request);
         if !metadata.is_empty() {

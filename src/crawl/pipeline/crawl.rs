@@ -147,10 +147,11 @@ impl<'a> Crawl<'a> {
     fn complete_host_file(
         &mut self,
         frontier: &mut Frontier,
-        completion: Completion<Product>,
+        mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
         let time = timestamp(completion.dated.unwrap_or(now));
+        let exchange = completion.exchange.take();
         let body = match &completion.product {
             Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
             _ => None,
@@ -162,7 +163,7 @@ impl<'a> Crawl<'a> {
         let places = OnceCell::new();
         let write = |settled: &Settled| {
             let mut own = Places::default();
-            archive(outputs, &completion, &mut own, None, now)?;
+            archive(outputs, exchange, &completion, &mut own, None, now)?;
             let mut row = log_row::of_host_file(&completion, &time, settled);
             row.archive = places.get_or_init(|| own).archive.as_ref();
             log(outputs, &row, &completion)?;
@@ -217,11 +218,8 @@ impl<'a> Crawl<'a> {
             TaskKind::Image => frontier.instead(&completion.task.url)?.of,
             _ => None,
         };
-        let stored = match completion
-            .exchange
-            .as_ref()
-            .and_then(|exchange| exchange.key())
-        {
+        let exchange = completion.exchange.take();
+        let stored = match exchange.as_ref().and_then(|exchange| exchange.key()) {
             Some(digest) => frontier.stored_body(&digest)?,
             None => None,
         };
@@ -242,7 +240,8 @@ impl<'a> Crawl<'a> {
                 };
                 let first_of;
                 (places, first_of) = write(outputs, &completion, image, &time, finished)?;
-                archive(outputs, &completion, &mut places, stored.as_deref(), now)?;
+                let stored = stored.as_deref();
+                archive(outputs, exchange, &completion, &mut places, stored, now)?;
                 let mut row = log_row::of_task(&completion, &time, finished, &places);
                 row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 log(outputs, &row, &completion)?;

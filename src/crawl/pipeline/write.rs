@@ -3,7 +3,7 @@
 use super::completion::Completion;
 use super::documents;
 use super::product::Product;
-use crate::archive::writer::Original;
+use crate::archive::writer::{Original, Packed};
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitKind};
@@ -96,16 +96,17 @@ pub(super) fn write(
     }
 }
 
-/// Writes the records of the exchange to the archive, unless the terms of the page forbid to
+/// Writes the records of the exchange, if there are any, to the archive, unless the terms of the page forbid to
 /// keep it. `stored` tells where the same body was stored before.
 pub(super) fn archive(
     outputs: &mut Outputs,
+    exchange: Option<Box<Packed>>,
     completion: &Completion<Product>,
     places: &mut Places,
     stored: Option<&str>,
     now: u64,
 ) -> Result<(), OutputError> {
-    let Some(exchange) = &completion.exchange else {
+    let Some(exchange) = exchange else {
         return Ok(());
     };
     let is_forbidden = match &completion.product {
@@ -117,12 +118,15 @@ pub(super) fn archive(
         return Ok(());
     }
     let earlier = stored.and_then(Original::of_text);
+    let body = match &earlier {
+        None => exchange
+            .key()
+            .map(|digest| (digest, exchange.original().to_text())),
+        Some(_) => None,
+    };
     let records = exchange.members(earlier.as_ref(), &metadata(completion, now));
     places.archive = Some(outputs.exchange(&records, now)?);
-    if earlier.is_none() {
-        let digest = exchange.key();
-        places.body = digest.map(|digest| (digest, exchange.original().to_text()));
-    }
+    places.body = body;
     Ok(())
 }
 
