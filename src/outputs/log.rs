@@ -9,7 +9,8 @@ use super::output::{Form, Output, Position};
 use super::{OutputError, Sidecar, Table, TextPlace, undo};
 use crate::address::UrlId;
 use crate::page::{
-    DocumentScore, ImageContext, Likelihood, LinkParts, TaskKind, Terms, TextScore, TextShare,
+    Bucket, DocumentScore, ImageContext, Likelihood, LinkParts, TaskKind, Terms, TextScore,
+    TextShare,
 };
 use crate::rules::Applied;
 use crate::sanitize;
@@ -193,6 +194,60 @@ pub struct Row<'a> {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+impl<'a> Row<'a> {
+    /// The row of a task that is done, with nothing more to tell.
+    pub fn done(time: &'a str, kind: TaskKind, url: &'a str, url_id: UrlId) -> Self {
+        Self {
+            time,
+            id: None,
+            kind,
+            url,
+            url_id,
+            via: None,
+            hops: 0,
+            status: None,
+            bytes: 0,
+            ms: 0,
+            asked: None,
+            delay: None,
+            mime: None,
+            charset: None,
+            fallback: None,
+            bucket: Bucket::Seed.name(),
+            score: 0.0,
+            control: false,
+            parts: None,
+            document: None,
+            on_topic: None,
+            on_topic_probability: None,
+            on_topic_guessed: false,
+            title: None,
+            text: None,
+            language: None,
+            recognised: None,
+            foreign: false,
+            off_language: false,
+            terms: None,
+            forbidden: &[],
+            truncated: false,
+            file: None,
+            sentences: None,
+            documents: None,
+            archive: None,
+            redirect: None,
+            instead_of: None,
+            svgs: 0,
+            rules: None,
+            duplicate_of: None,
+            near_copy_of: None,
+            outcome: "done",
+            changed: None,
+            reason: None,
+            error: None,
+        }
+    }
 }
 
 impl Row<'_> {
