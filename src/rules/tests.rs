@@ -342,7 +342,7 @@ fn a_change_of_the_site_is_told_once_and_its_end_too() {
           matches none now"
         ]
     );
-    let standing = &watch.standings()[0];
+    let standing = &watch.standings(1)[0];
     assert_eq!((standing.totals.pages, standing.totals.matched), (81, 60));
 }
 
@@ -379,6 +379,119 @@ fn a_host_that_begins_to_refuse_us_is_told() {
         applied: None,
     });
     assert_eq!(quiet, []);
+}
+
+/// Three weeks of 100 pages, in the last of which each seventh has lost its title: too few for
+/// the last ten pages, enough for the week. The standing has the weeks.
+#[test]
+fn a_week_is_compared_with_the_weeks_before() {
+    let good = Applied {
+        rule: Some("news".to_owned()),
+        required: vec!["title".to_owned()],
+        ..Applied::default()
+    };
+    let lacking = Applied {
+        missing: vec!["title".to_owned()],
+        ..good.clone()
+    };
+    let pages = |watch: &mut Watch| {
+        let mut told = Vec::new();
+        for (week, day) in ["2026-11-09", "2026-11-17", "2026-11-29"]
+            .iter()
+            .enumerate()
+        {
+            for n in 0..100 {
+                let applied = if week == 2 && n % 7 == 6 {
+                    &lacking
+                } else {
+                    &good
+                };
+                told.extend(watch.see(&Seen {
+                    time: &format!("{day}T12:00:00Z"),
+                    url: &format!("https://example.org/{week}/{n}"),
+                    host: "example.org",
+                    is_covered: true,
+                    is_refused: Some(false),
+                    applied: Some(applied),
+                }));
+            }
+        }
+        told
+    };
+    let mut watch = Watch::default();
+    let told = pages(&mut watch);
+    let [event] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (event.change.name(), event.against()),
+        ("unfilled", "weeks")
+    );
+    let told = event.to_string();
+    let expected = "example.org: `title` of the rule `news` is filled on ";
+    assert!(told.starts_with(expected), "{told}");
+    let expected = " pages in the week of 2026-11-23, 100 % on average in the 2 weeks before; look \
+                    at https://example.org/2/";
+    assert!(told.contains(expected), "{told}");
+    let standing = &watch.standings(1)[0];
+    assert_eq!(standing.fallen, ["news.title"]);
+    let weeks: Vec<_> = standing.weeks.iter().collect();
+    let shown: Vec<String> = weeks.iter().map(|week| week.week.to_string()).collect();
+    assert_eq!(shown, ["2026-11-09", "2026-11-16", "2026-11-23"]);
+    assert_eq!(
+        (weeks[2].totals.required, weeks[2].totals.filled),
+        (100, 86)
+    );
+    assert_eq!(
+        (weeks[2].rules[0].pages, weeks[2].rules[0].filled),
+        (100, 86)
+    );
+
+    // Of stored pages, which come in any order, the same is told at the end.
+    let mut watch = Watch::unordered();
+    assert_eq!(pages(&mut watch), []);
+    let told: Vec<String> = watch.judged().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "example.org: `title` of the rule `news` is filled on 86 % of 100 pages in the week of \
+             2026-11-23, 100 % on average in the 2 weeks before; look at \
+             https://example.org/2/97"
+        ]
+    );
+    assert_eq!(watch.standings(1)[0].weeks, standing.weeks);
+}
+
+/// A site that changes at once is told by its last pages, and not again by the week.
+#[test]
+fn one_change_is_told_once() {
+    let good = Applied {
+        rule: Some("news".to_owned()),
+        ..Applied::default()
+    };
+    let mut watch = Watch::default();
+    let mut told = Vec::new();
+    for n in 0..180 {
+        let applied = if n < 120 {
+            good.clone()
+        } else {
+            Applied::default()
+        };
+        told.extend(watch.see(&Seen {
+            time: ["2026-11-09", "2026-11-16", "2026-11-23"][n / 60],
+            url: &format!("https://example.org/{n}"),
+            host: "example.org",
+            is_covered: true,
+            is_refused: Some(false),
+            applied: Some(&applied),
+        }));
+    }
+    let told: Vec<_> = told
+        .iter()
+        .map(|e| (e.change.name(), e.against()))
+        .collect();
+    assert_eq!(told, [("unmatched", "pages")]);
+    assert_eq!(watch.standings(1)[0].fallen, ["unmatched"]);
 }
 
 /// Selectors whose time is the square of the elements side by side, or that look through
