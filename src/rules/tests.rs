@@ -283,6 +283,34 @@ fn the_innermost_element_with_a_date_is_proposed_first() {
     assert_eq!(all[0].css, "p.published");
 }
 
+/// Both pages have an element of a class around the text, within one with an id that has
+/// hardly more: others of the site may have only the latter.
+#[test]
+fn an_id_around_the_text_is_taken_before_a_class() {
+    let page = |n: usize| {
+        let text = format!("word{n} ").repeat(400);
+        Html::parse_document(&format!(
+            "<div id=body><p>{}</p><div id=text><div class=v2><p>Infobox</p><p>The tower {n} is \
+             high.</p>{text}<p>It was built {n}.</p></div><p>Retrieved.</p></div></div>",
+            "Menu ".repeat(200)
+        ))
+    };
+    let (first, second) = (page(1), page(2));
+    let pages = [
+        Wanted {
+            html: &first,
+            value: "The tower 1 ... was built 1.",
+        },
+        Wanted {
+            html: &second,
+            value: "The tower 2 ... was built 2.",
+        },
+    ];
+    let all = propose(&pages).unwrap();
+    assert_eq!(all[0].css, "#text");
+    assert!(all.iter().any(|one| one.css == "div.v2"), "{all:?}");
+}
+
 fn seen(watch: &mut Watch, url: &str, applied: &Applied) -> Vec<Event> {
     watch.see(&Seen {
         time: "2026-01-01T00:00:00Z",
@@ -551,4 +579,119 @@ fn rules_are_the_same_wherever_they_stand() {
         assert_ne!(first.print(), other.print(), "{from}");
         assert_eq!(other.missing_in(&first).len(), 1, "{from}");
     }
+}
+
+/// Ten sites of the lab whose pages have a title, a date and enough text.
+const SITES: [&str; 10] = [
+    "beba", "beka", "bewimu", "bida", "bitade", "bizoro", "bobuto", "bowa", "bozuga", "widuma",
+];
+
+/// What a reader sees on a page of the lab: its title, the day of its last change, and the
+/// first and the last words of its text.
+fn seen_by_a_reader(markup: &str) -> Option<(String, String, [String; 2])> {
+    let html = Html::parse_document(markup);
+    let all = |css: &str| {
+        let selector = scraper::Selector::parse(css).unwrap();
+        let found: Vec<String> = html
+            .select(&selector)
+            .map(|found| rule::visible(found, usize::MAX))
+            .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        found
+    };
+    let title = all("h1").into_iter().next()?;
+    let date = regex::Regex::new(r"last (?:edited|modified) on (\d+) (\w+) (\d{4})").unwrap();
+    let date = date.captures(markup)?;
+    let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = 1 + months.find(&date[2][..3])? / 3;
+    let date = format!("{}-{month:02}-{:0>2}", &date[3], &date[1]);
+    let paragraphs = all("#mw-content-text p");
+    let mut paragraphs = paragraphs.iter().filter(|text| text.len() > 80);
+    let first = paragraphs.next()?;
+    let last = paragraphs.next_back().unwrap_or(first);
+    let words: Vec<&str> = first.split(' ').take(6).collect();
+    let ending: Vec<&str> = last.rsplit(' ').take(6).collect();
+    let ending: Vec<&str> = ending.into_iter().rev().collect();
+    Some((title, date, [words.join(" "), ending.join(" ")]))
+}
+
+/// Two examples each give selectors for title, date and text that are right on the other pages
+/// of ten sites of the lab.
+#[test]
+fn two_examples_are_enough_on_ten_sites_of_the_lab() {
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/labweb/labweb");
+    if !web.is_dir() {
+        println!("SKIPPED: no target/labweb; unpack ../shared/labweb there to run this");
+        return;
+    }
+    let mut others = 0;
+    for site in SITES {
+        let mut files: Vec<_> = std::fs::read_dir(web.join(format!("{site}.test/wiki")))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.sort();
+        let pages = files
+            .iter()
+            .filter_map(|file| std::fs::read_to_string(file).ok());
+        let pages = pages.filter_map(|page| Some((seen_by_a_reader(&page)?, page)));
+        let pages: Vec<_> = pages.take(12).collect();
+        assert!(pages.len() >= 5, "{site}");
+        let trees = [0, 1].map(|n| Html::parse_document(&pages[n].1));
+        let best = |of: &dyn Fn(usize) -> String| {
+            let values = [0, 1].map(of);
+            let wanted = [0, 1].map(|n| Wanted {
+                html: &trees[n],
+                value: &values[n],
+            });
+            propose(&wanted).unwrap().remove(0)
+        };
+        let fields = [
+            ("title", best(&|n| pages[n].0.0.clone())),
+            ("date", best(&|n| pages[n].0.1.clone())),
+            ("text", best(&|n| pages[n].0.2.join(" ... "))),
+        ];
+        let fields = fields.map(|(name, proposal)| NewField {
+            name: name.to_owned(),
+            css: proposal.css,
+            attribute: proposal.attribute,
+            is_date: proposal.is_date,
+            required: true,
+        });
+        let rule = NewRule {
+            name: site.to_owned(),
+            urls: vec![format!("{site}.test/*")],
+            fields: fields.to_vec(),
+            examples: Vec::new(),
+        };
+        let rules = RuleSet::parse(&append("", &rule).unwrap(), Path::new("rules.toml")).unwrap();
+        let url = PageUrl::parse(&format!("http://{site}.test/wiki/x")).unwrap();
+        for ((title, date, [first, last]), markup) in &pages[2..] {
+            let html = Html::parse_document(markup);
+            let page = Page {
+                url: &url,
+                markup,
+                html: &html,
+                day: None,
+            };
+            let applied = rules.apply(&page).unwrap();
+            let value = |name| {
+                applied
+                    .value(name)
+                    .map(ToString::to_string)
+                    .unwrap_or_default()
+            };
+            assert_eq!(value("title"), *title, "{site}");
+            assert_eq!(
+                value("date").get(..10),
+                Some(date.as_str()),
+                "{site}: {title}"
+            );
+            let text = value("text");
+            assert!(text.contains(first), "{site}: {title}: {first}");
+            assert!(text.contains(last), "{site}: {title}: {last}");
+            others += 1;
+        }
+    }
+    println!("{others} other pages");
 }
