@@ -149,9 +149,10 @@ impl Metrics {
             rule_events: IntCounterVec::new(
                 Opts::new(
                     "spoor_rule_events_total",
-                    "Changes of sites that rules are for, by kind.",
+                    "Changes of sites that rules are for, by kind, and by whether they were seen \
+                     against the pages or the weeks before.",
                 ),
-                &["change"],
+                &["change", "against"],
             )?,
             fetch: HistogramVec::new(
                 HistogramOpts::new(
@@ -294,9 +295,10 @@ impl Metrics {
         fields.with_label_values(&["no"]).inc_by(empty);
     }
 
-    /// Counts a change of a site that rules are for.
-    pub fn rule_event(&self, change: &str) {
-        self.rule_events.with_label_values(&[change]).inc();
+    /// Counts a change of a site that rules are for, against its pages or weeks before.
+    pub fn rule_event(&self, change: &str, against: &str) {
+        let labels = [change, against];
+        self.rule_events.with_label_values(&labels).inc();
     }
 
     /// Times the decoding and parsing of a page.

@@ -81,10 +81,9 @@ impl From<usize> for Cap {
 impl Cap {
     fn of(self, response: &Response) -> usize {
         let stated = response.header("content-type").unwrap_or_default();
-        let is_of = |media: &str| {
-            let start = stated.trim_ascii_start().get(..media.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(media.as_bytes()))
-        };
+        let stated = stated.split(|byte| *byte == b';').next();
+        let stated = stated.unwrap_or_default().trim_ascii();
+        let is_of = |media: &str| stated.eq_ignore_ascii_case(media.as_bytes());
         match self.of_type {
             Some((media, most)) if is_of(media) => most,
             _ => self.most,
@@ -334,6 +333,8 @@ mod tests {
         for (media, kept) in [
             ("application/pdf", 4),
             (" Application/PDF; x=y", 4),
+            ("application/pdf ;x=y", 4),
+            ("application/pdfx", 2),
             ("text/html", 2),
             ("", 2),
         ] {

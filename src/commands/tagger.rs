@@ -48,10 +48,14 @@ Example:
         /// How often all sentences are seen.
         #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
         rounds: u32,
+        /// Learn from endings of four to six letters too, for languages with long compound
+        /// words, as German. The tagger gets larger.
+        #[arg(long)]
+        long_endings: bool,
     },
     /// Count how often a tagger is right.
     Test {
-        /// A tagger, or the code of a language with one that is built in: en.
+        /// A tagger, or the code of a language with one that is built in: en, de.
         tagger: String,
         /// Files in CoNLL-U.
         #[arg(required = true, value_name = "FILE")]
@@ -62,7 +66,7 @@ Example:
     },
     /// Print the tokens of a text with their tags.
     Tag {
-        /// A tagger, or the code of a language with one that is built in: en.
+        /// A tagger, or the code of a language with one that is built in: en, de.
         tagger: String,
         /// The text; - for standard input.
         text: Vec<String>,
@@ -96,10 +100,11 @@ impl TaggerWork {
                 test,
                 column,
                 rounds,
+                long_endings,
             } => {
                 let test = sentences(&test, column)?;
                 let learned = sentences(&files, column)?;
-                let (tagger, bytes) = tagger::train(&learned, rounds, &output)?;
+                let (tagger, bytes) = tagger::train(&learned, rounds, long_endings, &output)?;
                 let accuracy = (!test.is_empty()).then(|| Accuracy::of(&tagger, &test));
                 if self.json {
                     let bytes = Some(bytes);

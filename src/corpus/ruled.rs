@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use scraper::Html;
@@ -15,7 +16,7 @@ use crate::archive::reader::{Item, ReadError, Reader};
 use crate::archive::record::{Kind, Record};
 use crate::fs::{IoError, atomic};
 use crate::page::Fetched;
-use crate::rules::Page;
+use crate::rules::{Event, LoggedPage, Page, RuleSet, Seen, Watch};
 use crate::web::extract::{self, Options};
 
 /// The longest body that is read, in bytes: as in a crawl. Longer ones are cut.
@@ -122,6 +123,57 @@ pub fn each_page(
     wanted: impl Fn(&PageUrl) -> bool,
     mut each: impl FnMut(StoredPage) -> bool,
 ) -> Result<(), RuledError> {
+    each_answer(paths, wanted, |answer| answer.page.is_none_or(&mut each))
+}
+
+/// Watches the rules over archives, as if their pages had been fetched by a job: how the hosts
+/// stand week by week, and what has changed from week to week.
+///
+/// # Errors
+///
+/// [`RuledError`] names the file.
+pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>), RuledError> {
+    let mut watch = Watch::unordered();
+    // What a crawl asks for besides pages is not watched.
+    let wanted = |url: &PageUrl| rules.covers(url) && url.path() != "/robots.txt";
+    each_answer(paths, wanted, |answer| {
+        let is_read = (200..=299).contains(&answer.status);
+        if is_read && answer.page.is_none() {
+            return true;
+        }
+        let page = answer.page.as_ref();
+        let applied = page.and_then(|page| rules.apply(&page.as_page()));
+        let host = answer.url.host_key();
+        let time = answer.time.map(|time| time.to_string()).unwrap_or_default();
+        let page = LoggedPage {
+            time: &time,
+            url: answer.url.as_str(),
+            host: host.as_str(),
+            status: Some(answer.status),
+            reason: None,
+            applied: applied.as_ref(),
+        };
+        watch.see(&Seen::of(&page, true));
+        true
+    })?;
+    let events = watch.judged();
+    Ok((watch, events))
+}
+
+/// What a server answered.
+struct Answer {
+    url: PageUrl,
+    time: Option<Timestamp>,
+    status: u16,
+    /// The page, if the request succeeded and it is one.
+    page: Option<StoredPage>,
+}
+
+fn each_answer(
+    paths: &[PathBuf],
+    wanted: impl Fn(&PageUrl) -> bool,
+    mut each: impl FnMut(Answer) -> bool,
+) -> Result<(), RuledError> {
     for path in files::listed(paths)? {
         let file = File::open(&path).map_err(IoError::at(&path, "opening"))?;
         let mut reader = Reader::new(file, &path);
@@ -137,15 +189,19 @@ pub fn each_page(
             let Some((url, Ok(response))) = response else {
                 continue;
             };
-            if !(200..=299).contains(&response.status) {
-                continue;
-            }
-            let day = entry.record.timestamp();
-            let day = day.map(|time| time.to_zoned(TimeZone::UTC).date());
-            let page = StoredPage::of(&url, &response.into_fetched(), &Options::default(), day);
-            if let Some(page) = page
-                && !each(page)
-            {
+            let status = response.status;
+            let time = entry.record.timestamp();
+            let day = time.map(|time| time.to_zoned(TimeZone::UTC).date());
+            let page = (200..=299)
+                .contains(&status)
+                .then(|| StoredPage::of(&url, &response.into_fetched(), &Options::default(), day));
+            let answer = Answer {
+                url,
+                time,
+                status,
+                page: page.flatten(),
+            };
+            if !each(answer) {
                 return Ok(());
             }
         }

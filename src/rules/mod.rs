@@ -36,7 +36,9 @@ pub use read::parse_fields;
 pub use rule::{Applied, Css, Example, Field, FieldResult, Origin, Page, Rule, Source};
 pub use transform::{FieldValue, Transform};
 pub use tree::Tree;
-pub use watch::{Change, Event, LoggedPage, Seen, Standing, Totals, Watch};
+pub use watch::{
+    Against, Change, Event, HostWeek, LoggedPage, RuleWeek, Seen, Standing, Totals, Watch,
+};
 pub use write::{NewExample, NewField, NewRule, WriteError, append, remove, replace_selector};
 pub use xpath::{XPath, XPathError};
 

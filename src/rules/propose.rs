@@ -70,15 +70,13 @@ pub enum ProposeError {
 ///
 /// [`ProposeError`] if there is none.
 pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
-    let whole = propose_by(pages, Fit::Whole);
+    if !pages.iter().all(|page| page.value.contains(GAP)) {
+        return propose_by(pages, Fit::Whole);
+    }
     // Whoever copies the first and the last words of a text seldom sees what else the element
     // around it has, such as a table before the first paragraph.
-    match whole {
-        Err(_) if pages.iter().all(|page| page.value.contains(GAP)) => {
-            propose_by(pages, Fit::Within).or(whole)
-        }
-        whole => whole,
-    }
+    let near = propose_by(pages, Fit::Near);
+    near.or_else(|error| propose_by(pages, Fit::Within).map_err(|_| error))
 }
 
 /// Where the first and the last words of a value stand in the text of an element.
@@ -86,12 +84,17 @@ pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
 enum Fit {
     /// At its beginning and its end.
     Whole,
+    /// Anywhere, one after the other, in the innermost element that has them so, or in one
+    /// around it that has hardly more text. On other pages of a site the innermost one may be
+    /// missing, and the one around it have an id.
+    Near,
     /// Anywhere, one after the other.
     Within,
 }
 
 fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeError> {
     let mut candidates: Vec<Candidate> = Vec::new();
+    let mut longest = Vec::new();
     for (nth, page) in pages.iter().enumerate() {
         let found = elements(page, fit);
         if found.is_empty() {
@@ -100,14 +103,20 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
                 value: page.value.chars().take(100).collect(),
             });
         }
+        let least = found.iter().map(|(_, how)| how.size).min();
+        longest.push(match fit {
+            Fit::Near => nearly(least.unwrap_or_default()),
+            _ => usize::MAX,
+        });
         // Candidates for all pages come from the first one.
         if nth == 0 {
-            for (element, how) in &found {
+            for (at, (element, how)) in found.iter().enumerate() {
                 for (css, cost) in selectors(*element) {
                     let candidate = Candidate {
                         css,
                         how: how.clone(),
                         cost,
+                        at,
                     };
                     if candidates.len() < MAX_CANDIDATES {
                         candidates.push(candidate);
@@ -117,7 +126,12 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         }
     }
     candidates.sort_by(|a, b| {
-        let key = |c: &Candidate| (c.cost + c.how.cost(), c.css.len());
+        // Of elements with the same text the innermost one, which comes last.
+        let inner = |c: &Candidate| match fit {
+            Fit::Near => (c.how.size, usize::MAX - c.at),
+            _ => (0, 0),
+        };
+        let key = |c: &Candidate| (c.cost + c.how.cost(), inner(c), c.css.len());
         key(a).cmp(&key(b)).then_with(|| a.css.cmp(&b.css))
     });
     let mut proposals: Vec<(usize, Proposal)> = Vec::new();
@@ -128,7 +142,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         if known {
             continue;
         }
-        let Some(met) = meets(&candidate, pages, fit) else {
+        let Some(met) = meets(&candidate, pages, fit, &longest) else {
             continue;
         };
         let proposal = Proposal {
@@ -153,6 +167,8 @@ struct Candidate {
     how: How,
     /// How special it is.
     cost: usize,
+    /// The number of its element on the first page.
+    at: usize,
 }
 
 /// How an element has the value.
@@ -162,6 +178,8 @@ struct How {
     is_date: bool,
     /// How much other text stands around a date, in hundreds of bytes.
     around: usize,
+    /// The length of the text that has it, in bytes.
+    size: usize,
 }
 
 impl How {
@@ -198,6 +216,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
                     attribute: Some((*attribute).to_owned()),
                     is_date,
                     around: 0,
+                    size: text.len(),
                 };
                 found.push((element, how));
             }
@@ -208,6 +227,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
                 attribute: None,
                 is_date,
                 around: if is_date { text.len() / 100 } else { 0 },
+                size: text.len(),
             };
             found.push((element, how));
         }
@@ -215,7 +235,11 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
             break;
         }
     }
-    if fit == Fit::Within {
+    if fit == Fit::Near {
+        let least = found.iter().map(|(_, how)| how.size).min();
+        let most = nearly(least.unwrap_or_default());
+        found.retain(|(_, how)| how.size <= most);
+    } else if fit == Fit::Within {
         // All elements around the text have it as well: the innermost one is meant.
         let all: Vec<_> = found.iter().map(|(element, _)| element.id()).collect();
         found.retain(|(element, _)| {
@@ -254,6 +278,11 @@ fn text_of(element: ElementRef<'_>, wanted: &str) -> String {
     folded(&text)
 }
 
+/// The longest text that is nearly one of so many bytes.
+fn nearly(size: usize) -> usize {
+    size + size / 20
+}
+
 fn folded(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()
@@ -279,7 +308,7 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
                 let is_long = text.len() >= start.len() + end.len();
                 is_long && text.starts_with(start) && text.ends_with(end)
             }
-            Fit::Within => {
+            Fit::Near | Fit::Within => {
                 let behind = text.find(start).and_then(|at| text.get(at + start.len()..));
                 behind.is_some_and(|behind| behind.contains(end))
             }
@@ -296,10 +325,16 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
 }
 
 /// How many elements a candidate meets at most on a page, if the first is right on each.
-fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize> {
+/// Its text is at most so long there, by page.
+fn meets(
+    candidate: &Candidate,
+    pages: &[Wanted<'_>],
+    fit: Fit,
+    longest: &[usize],
+) -> Option<usize> {
     let css = css_of(&candidate.css).ok()?;
     let mut most = 0;
-    for page in pages {
+    for (page, longest) in pages.iter().zip(longest) {
         let wanted = folded(page.value);
         let mut found = page.html.select(&css.selector);
         let first = found.next()?;
@@ -307,7 +342,7 @@ fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize>
             Some(name) => folded(first.attr(name)?),
             None => text_of(first, &wanted),
         };
-        if is_value(&text, &wanted, fit) != Some(candidate.how.is_date) {
+        if text.len() > *longest || is_value(&text, &wanted, fit) != Some(candidate.how.is_date) {
             return None;
         }
         most = most.max(1 + found.take(100).count());

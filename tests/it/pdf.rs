@@ -293,6 +293,34 @@ fn files_are_texts_to_train_on_and_to_rate() {
     assert!(told.contains("broken.pdf: it is damaged"), "{told}");
 }
 
+/// An address of a PDF file is a text to train on, and one that cannot be read is told.
+#[test]
+fn addresses_of_files_are_texts_to_train_on() {
+    let wire = web();
+    let text = JobText {
+        seeds: &["http://one.test/"],
+        rest: "",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let whole = std::fs::read_to_string(job.file()).unwrap();
+    let train = |positive: &str| {
+        let lines = whole.lines().map(|line| {
+            if line.starts_with("positive = ") {
+                format!("positive = [{positive:?}]\n")
+            } else {
+                format!("{line}\n")
+            }
+        });
+        std::fs::write(job.file(), lines.collect::<String>()).unwrap();
+        let file = job.file();
+        Ran::of(&mut spoor(&["train", file.to_str().unwrap(), "--force"]))
+    };
+    train("http://one.test/paper.pdf").good();
+    let told = train("http://one.test/broken.pdf").refused();
+    assert!(told.contains("one.test/broken.pdf: bad_pdf: "), "{told}");
+}
+
 /// A page that leads to a PDF about its topic, which leads to another page.
 fn web() -> Wire {
     let mut made = Made::titled("Lights of the coast", "Ada Light");

@@ -152,7 +152,7 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
     assert_eq!(board["ruled"][0]["fallen"][0], "refused", "{board}");
     let metrics = socket(&job, "GET /metrics", "").body;
     assert!(
-        metrics.contains("spoor_rule_events_total{change=\"refused\"} 1"),
+        metrics.contains("spoor_rule_events_total{against=\"pages\",change=\"refused\"} 1"),
         "{metrics}"
     );
     live.signal(Signal::SIGINT);
@@ -233,6 +233,169 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
     assert!(report.contains("site.test: a rule matches "), "{report}");
 
     over_the_archive(&job);
+}
+
+/// The dates of the rows of a log, changed in place: a resumed job finds as many bytes.
+fn dated(job: &Job, date_of: impl Fn(usize) -> Option<String>) {
+    let path = job.folder().join("logs/crawl.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut changed = String::new();
+    for line in text.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let (url, time) = (row["url"].as_str().unwrap(), row["time"].as_str().unwrap());
+        let number = url.rsplit_once("/item/").and_then(|(_, n)| n.parse().ok());
+        let line = match number.and_then(&date_of) {
+            Some(date) => line.replacen(&time[..10], &date, 1),
+            None => line.to_owned(),
+        };
+        writeln!(changed, "{line}").unwrap();
+    }
+    assert_eq!(changed.len(), text.len());
+    std::fs::write(path, changed).unwrap();
+}
+
+/// Two weeks ago and last week every page had its date; this week each sixth has none. That
+/// is told by a run that knows of those weeks by the log alone, and by the report.
+#[test]
+fn a_slow_fall_is_told_against_the_weeks_before() {
+    let pages = 180;
+    let page = |n: usize| {
+        let date = if n >= 100 && n.is_multiple_of(6) {
+            ""
+        } else {
+            "14. Februar 2018"
+        };
+        let text = some(topical(), n * 131, 4);
+        format!("<article class=news><h1>Item {n}</h1><p class=date>{date}</p><p>{text}</article>")
+    };
+    let links: String = (0..pages).fold(String::new(), |mut links, n| {
+        let text = some(topical(), n, 1);
+        write!(links, "<p><a href=\"/item/{n}\">{text}</a></p>").unwrap();
+        links
+    });
+    let mut site = vec![("site.test/".to_owned(), links)];
+    site.extend((0..pages).map(|n| (format!("site.test/item/{n}"), page(n))));
+    let site: Vec<_> = site.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&site)));
+    let job = job(&wire, "[limits]\ndocuments = 101\n");
+    job.run();
+    let today = jiff::Timestamp::now()
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .date();
+    let ago = |days: i64| {
+        today
+            .checked_sub(jiff::ToSpan::days(days))
+            .unwrap()
+            .to_string()
+    };
+    dated(&job, |n| Some(ago(if n < 50 { 14 } else { 7 })));
+    let text = std::fs::read_to_string(job.file()).unwrap();
+    std::fs::write(
+        job.file(),
+        text.replace("documents = 101", "documents = 1000"),
+    )
+    .unwrap();
+    job.run();
+    let told = told_of(&job, "\"unfilled\"");
+    assert!(
+        told.contains("100 % on average in the 2 weeks before"),
+        "{told}"
+    );
+    assert!(told.contains("\"against\":\"weeks\""), "{told}");
+
+    let file = job.file();
+    let report = shown(&["rules", "report", file.to_str().unwrap()]);
+    assert!(
+        report.contains("100 % on average in the 2 weeks before"),
+        "{report}"
+    );
+    assert!(report.contains("  news.date\n"), "{report}");
+    let weeks = report
+        .lines()
+        .filter(|line| line.contains("% of ") && line.contains("news 50"));
+    assert_eq!(weeks.count(), 2, "{report}");
+    let out = job.folder().with_file_name("report");
+    shown(&[
+        "report",
+        file.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    assert!(report.contains("| week of "), "{report}");
+
+    // Without the weeks before, nothing has fallen: the host is new.
+    dated(&job, |_| Some(ago(0)));
+    let report = shown(&["rules", "report", file.to_str().unwrap()]);
+    assert!(!report.contains("news.date\n"), "{report}");
+}
+
+/// Captures have dates, so archives tell the same, whatever the order of their records.
+#[test]
+fn archives_are_watched_week_by_week() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("rules.toml"), RULES).unwrap();
+    let mut warc = String::new();
+    let weeks = [
+        ("2026-03-12", 99),
+        ("2026-03-05", 40),
+        ("2026-02-26", 99),
+        ("2026-03-19", 30),
+    ];
+    for (date, good) in weeks {
+        for n in 0..40 {
+            let markup = if n < good {
+                item(n % 20)
+            } else {
+                "<p>Moved".to_owned()
+            };
+            let (status, markup) = match n {
+                39 if date == "2026-03-19" => ("403 Forbidden", String::new()),
+                _ => ("200 OK", markup),
+            };
+            let http = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\n\r\n{markup}");
+            let length = http.len();
+            write!(
+                warc,
+                "WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: \
+                 <urn:uuid:00000000-0000-4000-8000-{n:012}>\r\nWARC-Date: \
+                 {date}T10:00:00Z\r\nWARC-Target-URI: http://site.test/item/{n}\r\nContent-Type: \
+                 application/http; msgtype=response\r\nContent-Length: \
+                 {length}\r\n\r\n{http}\r\n\r\n"
+            )
+            .unwrap();
+        }
+    }
+    std::fs::write(at("pages.warc"), warc).unwrap();
+    let arguments = [
+        "rules",
+        "report",
+        &at("rules.toml"),
+        "--from",
+        &at("pages.warc"),
+    ];
+    let report = shown(&arguments);
+    let told = "site.test: a rule matches 77 % of 39 pages in the week of 2026-03-16, 100 % on \
+                average in the 3 weeks before: the site has changed; look at \
+                http://site.test/item/38";
+    assert!(report.contains(told), "{report}");
+    let json: Value =
+        serde_json::from_str(&shown(&[&arguments[..], &["--json"]].concat())).unwrap();
+    let host = &json["hosts"][0];
+    assert_eq!(host["fallen"][0], "unmatched", "{json}");
+    let mondays: Vec<&str> = host["weeks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|week| week["week"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        mondays,
+        ["2026-02-23", "2026-03-02", "2026-03-09", "2026-03-16"]
+    );
+    assert_eq!(host["weeks"][3]["refused"], 1, "{json}");
+    assert_eq!(json["events"].as_array().unwrap().len(), 1, "{json}");
 }
 
 /// The archive of the job gives the same fields: to `spoor rules`, to a replay and to a corpus.

@@ -50,11 +50,9 @@ enum Work {
         /// The name of the rule.
         name: String,
     },
-    /// Show how the rules of a job have worked on each host, and what has changed.
-    Report {
-        /// The job's TOML file.
-        job: PathBuf,
-    },
+    /// Show how the rules of a job, or rules over archives, have worked on each host week by
+    /// week, and what has changed.
+    Report(report::Report),
 }
 
 impl Rules {
@@ -66,7 +64,7 @@ impl Rules {
             Work::Test(test) => test.run(self.json),
             Work::Update(update) => update.run(self.json),
             Work::Remove { file, name } => remove(&file, &name),
-            Work::Report { job } => report::run(&job, self.json),
+            Work::Report(report) => report.run(self.json),
         };
         done.map(|()| 0)
     }

@@ -1,56 +1,124 @@
-//! `spoor rules report JOB.toml`
+//! `spoor rules report JOB.toml`, `spoor rules report RULES... --from WARC`
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use clap::Args;
 use serde_json::json;
 use spoor::config::Config;
-use spoor::outputs::ruled;
-use spoor::rules::RuleSet;
+use spoor::corpus;
+use spoor::outputs;
+use spoor::rules::{Event, RuleSet, Standing, Totals};
 use spoor::sanitize;
 
 use super::super::print_json;
 
 /// The most changes that are printed.
 const EVENTS: usize = 100;
+/// The most hosts whose weeks are printed.
+const BY_WEEK: usize = 50;
 
-pub fn run(job: &Path, as_json: bool) -> Result<()> {
-    let config = Config::load(job)?;
-    let rules = RuleSet::read(&config.rules.files)?;
-    let mut events = Vec::new();
-    let watch = ruled::watched(&config.job_folder(), &rules, |event| events.push(event))?;
-    let hosts = watch.standings();
-    if as_json {
-        return print_json(&json!({"hosts": hosts, "events": events}));
+/// Show how rules have worked on each host, week by week, and what has changed.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The job's TOML file; with --from rule files, or folders of them.
+    #[arg(required = true, value_name = "JOB|RULES")]
+    of: Vec<PathBuf>,
+    /// WARC or ARC files, or folders of them, instead of the log of a job.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    from: Vec<PathBuf>,
+}
+
+impl Report {
+    pub fn run(self, as_json: bool) -> Result<()> {
+        let (hosts, events) = if self.from.is_empty() {
+            let [job] = self.of.as_slice() else {
+                bail!("name one job; with --from FILE... rule files");
+            };
+            let config = Config::load(job)?;
+            let rules = RuleSet::read(&config.rules.files)?;
+            let mut events = Vec::new();
+            let folder = config.job_folder();
+            let watch = outputs::ruled::watched(&folder, &rules, |event| events.push(event))?;
+            (watch.standings(usize::MAX), events)
+        } else {
+            let rules = RuleSet::read(&self.of)?;
+            let (watch, events) = corpus::ruled::watched(&self.from, &rules)?;
+            (watch.standings(usize::MAX), events)
+        };
+        if as_json {
+            return print_json(&json!({"hosts": hosts, "events": events}));
+        }
+        if hosts.is_empty() {
+            println!("no page has an address that rules are for");
+            return Ok(());
+        }
+        let mut lines = standing(&hosts);
+        lines.extend(by_week(&hosts));
+        lines.extend(changes(&events));
+        println!("{}", sanitize::shown(&lines.join("\n")));
+        Ok(())
     }
-    if hosts.is_empty() {
-        println!("no page of the job has an address that rules are for");
-        return Ok(());
-    }
-    let share = |n: u64, of: u64| match of {
+}
+
+fn share(n: u64, of: u64) -> String {
+    match of {
         0 => "-".to_owned(),
         of => format!("{:.0} % of {of}", 100.0 * n as f64 / of as f64),
-    };
-    let mut lines = vec![format!(
-        "{:<40} {:>16} {:>16} {:>8}  fallen",
-        "host", "pages matched", "fields filled", "refused"
-    )];
-    for host in &hosts {
-        let totals = &host.totals;
-        let line = format!(
-            "{:<40} {:>16} {:>16} {:>8}  {}",
-            host.host,
-            share(totals.matched, totals.pages),
-            share(totals.filled, totals.required),
-            totals.refused,
-            host.fallen.join(", ")
-        );
-        lines.push(line.trim_end().to_owned());
+    }
+}
+
+fn line(name: &str, totals: &Totals, more: &str) -> String {
+    let line = format!(
+        "{name:<40} {:>16} {:>16} {:>8}  {more}",
+        share(totals.matched, totals.pages),
+        share(totals.filled, totals.required),
+        totals.refused,
+    );
+    line.trim_end().to_owned()
+}
+
+fn head(name: &str, more: &str) -> String {
+    let (pages, fields) = ("pages matched", "fields filled");
+    format!(
+        "{name:<40} {pages:>16} {fields:>16} {:>8}  {more}",
+        "refused"
+    )
+}
+
+fn standing(hosts: &[Standing]) -> Vec<String> {
+    let mut lines = vec![head("host", "fallen")];
+    let hosts = hosts.iter();
+    lines.extend(hosts.map(|host| line(&host.host, &host.totals, &host.fallen.join(", "))));
+    lines
+}
+
+fn by_week(hosts: &[Standing]) -> Vec<String> {
+    let mut lines = vec![String::new(), head("week of", "rules and their pages")];
+    for host in hosts.iter().take(BY_WEEK) {
+        lines.push(host.host.clone());
+        for week in &host.weeks {
+            let rules = week.rules.iter().map(|rule| match rule.required {
+                0 => format!("{} {}", rule.rule, rule.pages),
+                of => format!("{} {} ({})", rule.rule, rule.pages, share(rule.filled, of)),
+            });
+            let rules: Vec<String> = rules.collect();
+            let name = format!("  {}", week.week);
+            lines.push(line(&name, &week.totals, &rules.join(", ")));
+        }
+    }
+    if hosts.len() > BY_WEEK {
+        lines.push(format!("{} hosts more: see --json", hosts.len() - BY_WEEK));
+    }
+    lines
+}
+
+fn changes(events: &[Event]) -> Vec<String> {
+    if events.is_empty() {
+        return Vec::new();
     }
     let first = events.len().saturating_sub(EVENTS);
-    for event in events.iter().skip(first) {
-        lines.push(format!("{}  {event}", event.time));
-    }
-    println!("{}", sanitize::shown(&lines.join("\n")));
-    Ok(())
+    let shown = events.iter().skip(first);
+    let shown = shown.map(|event| format!("{}  {event}", event.time));
+    std::iter::once(String::new()).chain(shown).collect()
 }

@@ -39,8 +39,7 @@ impl Ruled {
     }
 
     pub fn finish(self, figures: &mut Figures) {
-        let standings = self.watch.standings().into_iter();
-        figures.ruled = standings.take(HOSTS).collect();
+        figures.ruled = self.watch.standings(HOSTS);
         figures.rule_events = self.events;
     }
 }

@@ -438,6 +438,9 @@ fn hosts(jobs: &[Figures]) -> Section {
     table("Top hosts", words, head(jobs, "host"), rows)
 }
 
+/// Hosts whose weeks are shown.
+const RULED_BY_WEEK: usize = 10;
+
 /// The rules at work.
 fn ruled(jobs: &[Figures]) -> Section {
     let several = jobs.len() > 1;
@@ -484,6 +487,40 @@ fn ruled(jobs: &[Figures]) -> Section {
     });
     let head = ["seen", "change"].map(str::to_owned).to_vec();
     section.add(head, events.collect());
+    let weeks = jobs.iter().flat_map(|job| {
+        let hosts = job.ruled.iter().take(RULED_BY_WEEK);
+        hosts.flat_map(move |host| {
+            let name = if several {
+                format!("{}: {}", job.name, host.host)
+            } else {
+                host.host.clone()
+            };
+            host.weeks.iter().rev().map(move |week| {
+                let rules = week.rules.iter().map(|rule| {
+                    let filled = share(rule.filled, rule.required);
+                    format!("{} on {} ({filled})", rule.rule, count(rule.pages))
+                });
+                let rules: Vec<String> = rules.collect();
+                vec![
+                    name.clone(),
+                    week.week.to_string(),
+                    share(week.totals.matched, week.totals.pages),
+                    share(week.totals.filled, week.totals.required),
+                    count(week.totals.refused),
+                    rules.join("; "),
+                ]
+            })
+        })
+    });
+    let names = [
+        "host",
+        "week of",
+        "pages matched",
+        "fields filled",
+        "refused",
+        "rules, their pages and filled fields",
+    ];
+    section.add(names.map(str::to_owned).to_vec(), weeks.collect());
     section
 }
 

@@ -9,6 +9,7 @@ use crate::address::PageUrl;
 use crate::config::{Config, Documents, Source};
 use crate::crawl::pipeline::pdf_reader;
 use crate::fs::IoError;
+use crate::pdf;
 use crate::topic::lm::{MIN_TOKENS, Sentence, sentences};
 use crate::topic::neutral;
 use crate::web::extract;
@@ -121,7 +122,6 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         Ok(())
     }
 
-    /// A paragraph of a PDF file is a block, as when a crawl reads the file.
     fn read_pdf(&self, path: &Path) -> Result<Document, TrainError> {
         let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let original = pdf_reader(self.config).read(&bytes);
@@ -129,9 +129,7 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
             path: path.to_owned(),
             failure,
         })?;
-        let text = original.clean(Some(&neutral::knows)).text();
-        let paragraphs: Vec<&str> = text.split("\n\n").collect();
-        Ok(Document::of_blocks(&paragraphs))
+        Ok(Document::of_blocks(&of_pdf(&original)))
     }
 
     fn read_file(&self, path: &Path, documents: &mut Vec<Document>) -> Result<(), TrainError> {
@@ -197,6 +195,12 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
 
 fn is_html(path: &Path) -> bool {
     has_extension(path, &["html", "htm", "xhtml"])
+}
+
+/// A paragraph of a PDF file is a block, as when a crawl reads the file.
+pub(super) fn of_pdf(original: &pdf::Original) -> Vec<String> {
+    let text = original.clean(Some(&neutral::knows)).text();
+    text.split("\n\n").map(str::to_owned).collect()
 }
 
 fn is_pdf(path: &Path) -> bool {

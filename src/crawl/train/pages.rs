@@ -11,17 +11,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::TrainError;
-use super::corpus::Document;
+use super::corpus::{Document, of_pdf};
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
 use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, Processor, drive,
+    Admission, Completion, Control, Handler, LoopOptions, Processor, drive, pdf_reader,
 };
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
+use crate::pdf;
 use crate::web::extract;
 use crate::web::fetch::Fetcher;
 use crate::web::scope::Scope;
@@ -75,6 +76,7 @@ pub(super) fn fetch(
         // under exactly the given addresses.
         let scope = Scope::new(crate::config::Scope {
             drop_parameters: Vec::new(),
+            reject_files: Vec::new(),
             ..crate::config::Scope::default()
         });
         let mut frontier = Frontier::open(store, policy, scope, now())?;
@@ -86,6 +88,7 @@ pub(super) fn fetch(
                 extractor: config.text.extractor,
                 ..extract::Options::default()
             },
+            pdf: pdf_reader(config),
             pages: Pages::default(),
             failures: HashMap::new(),
         };
@@ -122,6 +125,8 @@ fn tell(task: &Task, settled: &Settled, error: Option<&str>, now: u64) {
 
 struct Fetching {
     options: extract::Options,
+    /// Whoever names a PDF file wants it read, whether or not the job accepts such pages.
+    pdf: pdf::Reader,
     pages: Pages,
     failures: HashMap<PageUrl, String>,
 }
@@ -161,11 +166,22 @@ impl Handler for Fetching {
     type Error = StoreError;
 
     fn processor(&self) -> Processor<Vec<String>> {
-        let options = self.options.clone();
+        let (options, pdf) = (self.options.clone(), self.pdf.clone());
         Arc::new(move |task: &Task, fetched| {
             if task.kind == TaskKind::Robots {
                 let body = String::from_utf8_lossy(&fetched.body).into_owned();
                 return (Outcome::Done, Some(vec![body]));
+            }
+            if extract::is_pdf(&fetched) {
+                return match pdf.read(&fetched.body) {
+                    Ok(original) => (Outcome::Done, Some(of_pdf(&original))),
+                    Err(failure) => {
+                        let cut = if fetched.truncated { " (cut)" } else { "" };
+                        let why = format!("{}{cut}: {failure}", Reason::BadPdf.name());
+                        let reason = Reason::BadPdf;
+                        (Outcome::Drop { reason }, Some(vec![why]))
+                    }
+                };
             }
             match extract::extract(&task.url, &fetched, &options) {
                 Ok(page) => (Outcome::Done, Some(page.blocks)),
@@ -216,8 +232,9 @@ impl Handler for Fetching {
                 let document = Document::of_blocks(&blocks);
                 self.pages.documents.insert(task.url, document);
             }
-            (Settled::Dropped { reason }, _) => {
-                let why = error.unwrap_or_else(|| reason.name().to_owned());
+            (Settled::Dropped { reason }, why) => {
+                let why = why.map(|why| why.concat()).or(error);
+                let why = why.unwrap_or_else(|| reason.name().to_owned());
                 self.failures.insert(task.url, why);
             }
             _ => {}

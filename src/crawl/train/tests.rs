@@ -430,7 +430,7 @@ fn every_page_that_could_not_be_had_is_listed() {
             "http://cats.test/away: ",
             "redirected to http://cats.test/gone",
         ),
-        ("http://cats.test/data: ", "content_type"),
+        ("http://cats.test/data: ", "bad_pdf: "),
         ("http://down.test/: ", "does not answer"),
     ] {
         let line = text.lines().find(|l| l.contains(address));

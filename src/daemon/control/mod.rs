@@ -87,7 +87,7 @@ pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
 pub use routes::openapi;
-pub use rules::{RuleEvent, RuledHost};
+pub use rules::{RuleEvent, RuledHost, RuledWeek};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
 pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};

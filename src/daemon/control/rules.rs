@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::metrics::Metrics;
 use crate::outputs::{self, Row};
-use crate::rules::{Event, RuleSet, Standing, Watch};
+use crate::rules::{Event, HostWeek, RuleSet, Standing, Watch};
 
 /// How many of the last changes are shown.
 const EVENTS: usize = 20;
@@ -33,6 +33,39 @@ pub struct RuledHost {
     pub refused: u64,
     /// What has fallen and not risen again: `unmatched`, `refused`, or a rule and a field.
     pub fallen: Vec<String>,
+    /// The last weeks, at most nine, oldest first.
+    #[serde(default)]
+    pub weeks: Vec<RuledWeek>,
+}
+
+/// A week of a host that rules are for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuledWeek {
+    /// Its Monday, as `2026-11-23`.
+    pub week: String,
+    /// Pages that rules are for.
+    pub pages: u64,
+    /// Those that a rule matched.
+    pub matched: u64,
+    /// Required fields on them.
+    pub required: u64,
+    /// Those with a value.
+    pub filled: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+}
+
+impl RuledWeek {
+    fn of(week: HostWeek) -> Self {
+        Self {
+            week: week.week.to_string(),
+            pages: week.totals.pages,
+            matched: week.totals.matched,
+            required: week.totals.required,
+            filled: week.totals.filled,
+            refused: week.totals.refused,
+        }
+    }
 }
 
 impl RuledHost {
@@ -45,6 +78,7 @@ impl RuledHost {
             filled: standing.totals.filled,
             refused: standing.totals.refused,
             fallen: standing.fallen,
+            weeks: standing.weeks.into_iter().map(RuledWeek::of).collect(),
         }
     }
 }
@@ -104,13 +138,14 @@ impl RulesWatch {
             tracing::warn!(
                 host = event.host,
                 change,
+                against = event.against(),
                 before = event.before,
                 now = event.now,
                 url = event.url,
                 "{event}"
             );
             if let Some(metrics) = metrics {
-                metrics.rule_event(change);
+                metrics.rule_event(change, event.against());
             }
             self.note(&event);
         }
@@ -130,8 +165,8 @@ impl RulesWatch {
 
     /// The hosts, those with a fall first.
     pub fn hosts(&self) -> Vec<RuledHost> {
-        let standings = self.watch.standings().into_iter();
-        standings.take(HOSTS).map(RuledHost::of).collect()
+        let standings = self.watch.standings(HOSTS).into_iter();
+        standings.map(RuledHost::of).collect()
     }
 
     /// The last changes, newest first.

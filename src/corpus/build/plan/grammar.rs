@@ -19,7 +19,7 @@ pub struct Grammar {
     pub synonyms: Option<PathBuf>,
     /// Lists of stopwords, by language; of others the most frequent words.
     pub stopwords: BTreeMap<String, PathBuf>,
-    /// Taggers, by language; that of English is built in.
+    /// Taggers, by language; those of English and German are built in.
     pub taggers: BTreeMap<String, PathBuf>,
 }
 
@@ -125,7 +125,7 @@ pub struct Entities {
     pub nouns: bool,
     /// Single words that are part of a longer name are left out.
     pub whole_names: bool,
-    /// Taggers, by language; that of English is built in.
+    /// Taggers, by language; those of English and German are built in.
     pub taggers: BTreeMap<String, PathBuf>,
     /// The fewest mentions of a document that stays.
     pub least: u32,

@@ -48,19 +48,19 @@ impl Taggers {
 
     /// Whether nouns of a language are known.
     pub(in crate::corpus) fn know(&self, language: &str) -> bool {
-        language == "de" || self.of(language).is_some()
+        self.of(language).is_some()
     }
 
     /// Where the nouns of a sentence stand, if that is known.
     pub(in crate::corpus) fn nouns(&self, language: &str, text: &str) -> Option<Vec<(u32, u32)>> {
-        tagger::nouns(self.of(language).as_deref(), language, &tokens(text))
+        let tagger = self.of(language)?;
+        Some(tagger::nouns(&tagger, &tokens(text)))
     }
 
     fn tags(&self, language: &str, tokens: &[Token<'_>]) -> Vec<String> {
-        match (self.of(language), language) {
-            (Some(tagger), _) => tagger::tags(&tagger, tokens),
-            (None, "de") => tagger::german_tags(tokens),
-            (None, _) => vec![tagger::UNKNOWN.to_owned(); tokens.len()],
+        match self.of(language) {
+            Some(tagger) => tagger::tags(&tagger, tokens),
+            None => vec![tagger::UNKNOWN.to_owned(); tokens.len()],
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Parts of speech by an averaged perceptron (Collins 2002) over the features that Honnibal
 //! published for TextBlob: the word, its ending, its neighbours, and the tags before it.
 //!
-//! `model` is the file, `train` makes one. The built-in one is for English.
+//! `model` is the file, `train` makes one. Two are built in: that of English, and that of
+//! German, which `german` joins with what the spelling says.
 
+mod german;
 mod model;
 mod train;
 
@@ -25,13 +27,23 @@ pub const SIGN: &str = "PUNCT";
 /// The tag of words of which nothing is known.
 pub const UNKNOWN: &str = "X";
 
-/// The English model: see models/README.md.
+/// The models: see models/README.md.
 const ENGLISH: &[u8] = include_bytes!("../../../../models/tagger/en.tagger");
+const GERMAN: &[u8] = include_bytes!("../../../../models/tagger/de.tagger");
 
-static BUILT_IN: LazyLock<Option<Arc<Tagger>>> = LazyLock::new(|| {
-    Tagger::of_bytes(ENGLISH, Path::new("built in"))
-        .ok()
-        .map(Arc::new)
+type BuiltIn = LazyLock<Option<Arc<Tagger>>>;
+
+static BUILT_IN_ENGLISH: BuiltIn = LazyLock::new(|| {
+    let tagger = Tagger::of_bytes(ENGLISH, Path::new("built in"));
+    tagger.ok().map(Arc::new)
+});
+
+static BUILT_IN_GERMAN: BuiltIn = LazyLock::new(|| {
+    let tagger = Tagger::of_bytes(GERMAN, Path::new("built in")).ok()?;
+    Some(Arc::new(Tagger {
+        is_german: true,
+        ..tagger
+    }))
 });
 
 /// Knows the parts of speech of a language.
@@ -43,6 +55,10 @@ pub struct Tagger {
     /// By the hash of a feature, where its weights begin and end.
     features: FxHashMap<u64, (u32, u32)>,
     weights: Vec<(u8, i32)>,
+    /// Whether endings of four to six letters are features.
+    has_long_endings: bool,
+    /// Whether it was trained without capitals, and the spelling of German is asked as well.
+    is_german: bool,
 }
 
 /// The features of a word in its sentence. `words` are in lower case.
@@ -51,6 +67,7 @@ fn features(
     word: &str,
     words: &[String],
     (last, before): (&str, &str),
+    has_long_endings: bool,
     mut each: impl FnMut(&str),
 ) {
     let near = |offset: isize| {
@@ -92,6 +109,11 @@ fn features(
     ] {
         each(&format!("{name} {value}"));
     }
+    if has_long_endings {
+        for letters in 4..=6 {
+            each(&format!("suf{letters} {}", ending(letters)));
+        }
+    }
     each(&format!("shape {shape}{digits}"));
     each(&format!("t-1t-2 {last} {before}"));
     each(&format!("t-1 w {last} {lower}"));
@@ -110,7 +132,11 @@ fn features(
 impl Tagger {
     /// The one that is built in for a language, if there is one.
     pub fn built_in(language: &str) -> Option<Arc<Self>> {
-        BUILT_IN.clone().filter(|_| language == "en")
+        match language {
+            "en" => BUILT_IN_ENGLISH.clone(),
+            "de" => BUILT_IN_GERMAN.clone(),
+            _ => None,
+        }
     }
 
     /// Its tags, which are numbered in this order.
@@ -121,6 +147,23 @@ impl Tagger {
     /// The tags of the words of a sentence, without its signs.
     pub fn tag(&self, sentence: &[&str]) -> Vec<&str> {
         let words: Vec<String> = sentence.iter().map(|word| word.to_lowercase()).collect();
+        if self.is_german {
+            let lower: Vec<&str> = words.iter().map(String::as_str).collect();
+            let tags = self.tags_of(&lower, &words);
+            return german::spelled(sentence, tags, |word| self.is_no_noun(word));
+        }
+        self.tags_of(sentence, &words)
+    }
+
+    /// Whether a word is nearly always something else than a noun.
+    fn is_no_noun(&self, word: &str) -> bool {
+        let tag = self.fixed.get(&word.to_lowercase());
+        let tag = tag.and_then(|tag| self.tags.get(usize::from(*tag)));
+        tag.is_some_and(|tag| !is_noun(tag))
+    }
+
+    /// By the model alone. `words` are those of the sentence in lower case.
+    fn tags_of(&self, sentence: &[&str], words: &[String]) -> Vec<&str> {
         let (mut last, mut before) = (BEGIN, BEGIN);
         let mut found = Vec::with_capacity(words.len());
         let mut scores = vec![0_i64; self.tags.len()];
@@ -130,7 +173,8 @@ impl Tagger {
                 Some(tag) => usize::from(*tag),
                 None => {
                     scores.fill(0);
-                    features(at, word, &words, (last, before), |feature| {
+                    let long = self.has_long_endings;
+                    features(at, word, words, (last, before), long, |feature| {
                         for (tag, weight) in self.weights_of(feature) {
                             if let Some(score) = scores.get_mut(usize::from(*tag)) {
                                 *score += i64::from(*weight);
@@ -197,56 +241,21 @@ fn without_genitive(word: &str) -> &str {
     bare.filter(|bare| !bare.is_empty()).unwrap_or(word)
 }
 
-/// The same where nothing but the spelling of German is known: within a sentence a word with
-/// a capital is a noun, a number a number, and of the rest nothing is known.
-pub fn german_tags(tokens: &[Token<'_>]) -> Vec<String> {
-    let mut all = Vec::with_capacity(tokens.len());
-    for sentence in sentences(tokens) {
-        let first = sentence.iter().position(|token| token.is_word());
-        all.extend(sentence.iter().enumerate().map(|(at, token)| {
-            let is_capital = token.text.chars().next().is_some_and(char::is_uppercase);
-            let tag = match () {
-                () if token.is_symbol() => SIGN,
-                () if token.is_number() => "NUM",
-                // "Sie", "Ihnen" are the polite form.
-                () if is_capital && Some(at) != first && !is_polite(token.text) => "NOUN",
-                () => UNKNOWN,
-            };
-            tag.to_owned()
-        }));
-    }
-    all
-}
-
-fn is_polite(word: &str) -> bool {
-    matches!(
-        word,
-        "Sie" | "Ihnen" | "Ihr" | "Ihre" | "Ihrem" | "Ihren" | "Ihrer" | "Ihres"
-    )
-}
-
-/// Where the nouns of a text stand, from and to in characters; `None` where its language has
-/// no tagger. By the spelling of German, the first word of a sentence may be one too.
-pub fn nouns(
-    tagger: Option<&Tagger>,
-    language: &str,
-    tokens: &[Token<'_>],
-) -> Option<Vec<(u32, u32)>> {
-    let by_spelling = tagger.is_none();
-    let tags = match tagger {
-        Some(tagger) => tags(tagger, tokens),
-        None if language == "de" => german_tags(tokens),
-        None => return None,
-    };
+/// Where the nouns of a text stand, from and to in characters. The first word of a German
+/// sentence may be a name that the tagger does not know, so it is one unless it is known to be
+/// none; numbers are part of names there.
+pub fn nouns(tagger: &Tagger, tokens: &[Token<'_>]) -> Vec<(u32, u32)> {
     let mut first = true;
-    let nouns = tokens.iter().zip(tags).filter_map(|(token, tag)| {
-        first |= token.begins;
-        let may_be = by_spelling && first && tag == UNKNOWN;
-        first &= !token.is_word();
-        let is_one = is_noun(&tag) || may_be || (by_spelling && tag == "NUM");
-        is_one.then_some((token.from, token.to))
-    });
-    Some(nouns.collect())
+    let nouns = tokens
+        .iter()
+        .zip(tags(tagger, tokens))
+        .filter(|(token, tag)| {
+            first |= token.begins;
+            let may_be = first && tag == UNKNOWN && !tagger.is_no_noun(token.text);
+            first &= !token.is_word();
+            is_noun(tag) || (tagger.is_german && (may_be || tag == "NUM"))
+        });
+    nouns.map(|(token, _)| (token.from, token.to)).collect()
 }
 
 #[cfg(test)]
@@ -312,28 +321,6 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert!(english("").is_empty());
-        assert!(Tagger::built_in("de").is_none());
-    }
-
-    #[test]
-    fn german_nouns_have_capitals() {
-        let text = "Gestern fuhr der alte Mann für Sie 3 km nach Berlin. Haus";
-        let tokens = tokens(text);
-        let tags = german_tags(&tokens);
-        let nouns: Vec<&str> = tokens
-            .iter()
-            .zip(&tags)
-            .filter(|(_, tag)| *tag == "NOUN")
-            .map(|(t, _)| t.text)
-            .collect();
-        assert_eq!(nouns, ["Mann", "Berlin"]);
-        let places = super::nouns(None, "de", &tokens).unwrap();
-        let chars: Vec<char> = text.chars().collect();
-        let words: Vec<String> = places
-            .iter()
-            .map(|(from, to)| chars[*from as usize..*to as usize].iter().collect())
-            .collect();
-        assert_eq!(words, ["Gestern", "Mann", "3", "Berlin", "Haus"]);
-        assert!(super::nouns(None, "sv", &tokens).is_none());
+        assert!(Tagger::built_in("sv").is_none());
     }
 }

@@ -40,6 +40,8 @@ impl Model {
 
     pub(super) fn tagger(self) -> Option<Tagger> {
         let tags = self.tags.len();
+        let mut names = self.features.iter().map(|(name, _)| name);
+        let has_long_endings = names.any(|name| name.starts_with("suf4 "));
         let is_tag = |tag: &u8| usize::from(*tag) < tags;
         let mut weights = Vec::new();
         let mut features = FxHashMap::default();
@@ -57,6 +59,8 @@ impl Model {
             fixed: self.fixed.into_iter().collect(),
             features,
             weights,
+            has_long_endings,
+            is_german: false,
         })
     }
 }

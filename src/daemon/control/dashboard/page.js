@@ -331,7 +331,8 @@ function showBoard(board) {
 function rules(hosts, events) {
   $("rules-section").hidden = !hosts.length;
   const share = (n, of) => of ? `${percent(n / of)} of ${number.format(of)}` : "–";
-  table($("ruled"), hosts, (h) => [h.host, share(h.matched, h.pages), share(h.filled, h.required), h.fallen.length ? h.fallen.join(", ") : "–"]);
+  const byWeek = (weeks) => weeks.filter((w) => w.pages).slice(-5).map((w) => percent(w.matched / w.pages)).join(", ") || "–";
+  table($("ruled"), hosts, (h) => [h.host, share(h.matched, h.pages), share(h.filled, h.required), byWeek(h.weeks ?? []), h.fallen.length ? h.fallen.join(", ") : "–"]);
   const list = $("rule-events");
   list.replaceChildren();
   for (const event of events) element("li", event.text, list);

@@ -1,0 +1,144 @@
+//! A share among the last pages, compared with those before and from week to week.
+
+use std::collections::VecDeque;
+
+use jiff::civil::Date;
+
+use super::weeks::{Against, Verdict, Weeks};
+
+/// How many of the last pages are compared with those before.
+pub(super) const WINDOW: usize = 10;
+/// How many pages must come before them.
+const LEAST_BEFORE: f64 = 10.0;
+/// Older pages count half once there are so many.
+const MEMORY: f64 = 2_000.0;
+/// The least fall of a share.
+const LEAST_FALL: f64 = 0.3;
+/// The least fall in standard errors.
+const STANDARD_ERRORS: f64 = 4.0;
+
+/// A share among the last pages, and by week.
+#[derive(Debug, Clone)]
+pub(super) struct Followed {
+    last: Share,
+    pub weeks: Weeks,
+    /// The last pages had told the fall of the week already: its end is not told either.
+    is_silent: bool,
+}
+
+/// The figures of a change.
+pub(super) struct Told {
+    /// Whether the share has fallen; it has risen again otherwise.
+    pub is_fall: bool,
+    pub before: f64,
+    pub now: f64,
+    pub week: Option<Against>,
+    /// The page to look at, if it is another than the one at which it was seen.
+    pub url: Option<String>,
+}
+
+impl Followed {
+    pub fn keeping(weeks: usize) -> Self {
+        Self {
+            last: Share::default(),
+            weeks: Weeks::keeping(weeks),
+            is_silent: false,
+        }
+    }
+
+    pub fn has_fallen(&self) -> bool {
+        self.last.fallen || self.weeks.has_fallen()
+    }
+
+    /// Counts a page, and returns what it tells.
+    pub fn push(&mut self, hit: bool, week: Option<Date>, url: &str) -> Vec<Told> {
+        let mut told = Vec::new();
+        if let Some(is_fall) = self.last.push(hit) {
+            told.push(Told {
+                is_fall,
+                before: self.last.before_share(),
+                now: self.last.now(),
+                week: None,
+                url: None,
+            });
+        }
+        let verdict = week.and_then(|week| self.weeks.push(week, hit, url));
+        told.extend(verdict.and_then(|verdict| self.told(verdict)));
+        told
+    }
+
+    /// What the judgement of a week tells, unless the last pages have told it.
+    pub fn told(&mut self, verdict: Verdict) -> Option<Told> {
+        if verdict.is_fall {
+            self.is_silent = self.last.fallen;
+        }
+        (!self.is_silent).then(|| Told {
+            is_fall: verdict.is_fall,
+            before: verdict.before,
+            now: verdict.now,
+            week: Some(verdict.against),
+            url: verdict.missed,
+        })
+    }
+}
+
+/// A share among the last pages.
+#[derive(Debug, Clone, Default)]
+struct Share {
+    before: f64,
+    before_hits: f64,
+    recent: VecDeque<bool>,
+    fallen: bool,
+}
+
+impl Share {
+    /// Counts a page. True if the share has just fallen, false if it has risen again.
+    fn push(&mut self, hit: bool) -> Option<bool> {
+        self.recent.push_back(hit);
+        if self.recent.len() > WINDOW
+            && let Some(old) = self.recent.pop_front()
+            // A share that has fallen is compared with the time before it fell.
+            && !self.fallen
+        {
+            self.before += 1.0;
+            self.before_hits += f64::from(u8::from(old));
+            if self.before > MEMORY {
+                self.before /= 2.0;
+                self.before_hits /= 2.0;
+            }
+        }
+        if self.recent.len() < WINDOW || self.before < LEAST_BEFORE {
+            return None;
+        }
+        let (before, now) = (self.before_share(), self.now());
+        if self.fallen {
+            let is_back = now >= before - 0.1;
+            self.fallen = !is_back;
+            return is_back.then_some(false);
+        }
+        let size = count(self.recent.len());
+        let pooled = (self.before_hits + now * size) / (self.before + size);
+        let error = (pooled * (1.0 - pooled) * (1.0 / self.before + 1.0 / size)).sqrt();
+        let fall = before - now;
+        self.fallen = fall >= LEAST_FALL && fall >= STANDARD_ERRORS * error;
+        self.fallen.then_some(true)
+    }
+
+    fn before_share(&self) -> f64 {
+        if self.before > 0.0 {
+            self.before_hits / self.before
+        } else {
+            0.0
+        }
+    }
+
+    fn now(&self) -> f64 {
+        let hits = self.recent.iter().filter(|hit| **hit).count();
+        count(hits) / count(self.recent.len().max(1))
+    }
+}
+
+/// A count as a float.
+fn count(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
