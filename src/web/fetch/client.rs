@@ -23,7 +23,7 @@ use super::resolve::GuardedResolver;
 pub(super) enum Client {
     Open(reqwest::Client),
     /// Only during [`Options::term`].
-    Gated(gated::Client),
+    Gated(Box<gated::Client>),
 }
 
 impl Client {
@@ -59,7 +59,7 @@ pub(super) fn build(
             });
         }
         let client = gated::Client::new(options, term, tls, resolver, kept())?;
-        return Ok(Client::Gated(client));
+        return Ok(Client::Gated(Box::new(client)));
     }
     let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)

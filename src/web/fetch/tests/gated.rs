@@ -32,20 +32,17 @@ async fn fetch(fetcher: &Fetcher, server: &Server) -> Result<Answer, FetchError>
     fetcher.fetch(&server.url("/"), TaskKind::Page).await
 }
 
+/// Told once.
+type Told = Mutex<Option<oneshot::Sender<Vec<u8>>>>;
+
 /// What a server was sent on its first connection after a moment, from which on nothing may
 /// be sent: told when the connection is closed.
-fn rest() -> (
-    Mutex<Option<oneshot::Sender<Vec<u8>>>>,
-    oneshot::Receiver<Vec<u8>>,
-) {
+fn rest() -> (Told, oneshot::Receiver<Vec<u8>>) {
     let (sender, receiver) = oneshot::channel();
     (Mutex::new(Some(sender)), receiver)
 }
 
-async fn tell(
-    stream: &mut (impl AsyncReadExt + Unpin),
-    to: &Mutex<Option<oneshot::Sender<Vec<u8>>>>,
-) {
+async fn tell(stream: &mut (impl AsyncReadExt + Unpin), to: &Told) {
     let mut bytes = Vec::new();
     // Closed or reset: either way it is over.
     stream.read_to_end(&mut bytes).await.unwrap_or_default();
