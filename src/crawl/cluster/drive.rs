@@ -28,8 +28,9 @@ pub enum Order {
 pub struct Standing {
     /// Until when anything may be sent.
     pub until: u64,
-    /// The cells that it has and need not give back, with the time from which on their hosts
-    /// may be asked.
+    /// [`Session::resumed`].
+    pub resumed: u64,
+    /// The cells that it has, with [`Session::from`].
     pub cells: BTreeMap<CellId, u64>,
     /// The last checkpoint that is committed.
     pub committed: u64,
@@ -160,6 +161,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         let cells = cells.filter_map(|cell| Some((cell, self.session.from(cell)?)));
         let standing = Standing {
             until,
+            resumed: self.session.resumed(),
             cells: cells.collect(),
             committed: self.session.committed(),
         };

@@ -2,10 +2,10 @@
 //!
 //! Hosts fall into [cells](crate::crawl::frontier::CellCount). A cell is one [`Session`]'s at
 //! a time; a session is one life of one machine. Who has what is written in a few keys of a
-//! broker, which are changed by compare-and-set only ([`record`]). A session may write to the
+//! broker, which are changed by compare-and-set only (`record`). A session may write to the
 //! web only during its term, which it renews with the broker by its own clock; the check is
 //! in the connection ([`crate::web::fetch::Term`]). So two machines never ask one host at a
-//! time, whatever is stopped, slow, cut off or forgotten; [`session`] says why.
+//! time, whatever is stopped, slow, cut off or forgotten; `session` says why.
 //!
 //! | part | one line |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
 //! | `alone` | the engine of a machine that crawls alone |
+//! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
 //! | `told` | an engine for tests, which does what it is told |
 //!
 //! No command uses this yet: `spoor crawl` is one machine. What cells hold, how their states
@@ -22,6 +23,8 @@
 
 mod alone;
 mod drive;
+#[cfg(feature = "nats")]
+mod nats;
 mod record;
 mod session;
 mod shares;
@@ -34,6 +37,8 @@ use tokio::sync::mpsc;
 
 pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
+#[cfg(feature = "nats")]
+pub use self::nats::{Nats, Place};
 pub use self::record::{
     Base, CellRecord, Key, Node, SessionId, SessionRecord, State, Value, WrongNode,
 };

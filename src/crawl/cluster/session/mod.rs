@@ -2,8 +2,8 @@
 //!
 //! A [`Session`] is pure: it is told the time and what the broker answers, and says what to
 //! ask the broker next and what may be sent to the web. So whole clusters of sessions can
-//! be tested with clocks, networks and brokers that misbehave
-//! ([`tests`](self::tests) draws them by seeds). [`super::drive`] connects it to an engine
+//! be tested with clocks, networks and brokers that misbehave;
+//! its tests draw them by seeds. [`super::drive`] connects it to an engine
 //! and a clock.
 //!
 //! # The life of a session
@@ -295,18 +295,24 @@ impl Session {
         self.tenure
     }
 
-    /// Whether a host of this cell may be asked. Behind that, the first request to each host
-    /// waits for the host's delay; where the cell was not given back cleanly, for the
-    /// longest delay that there can be.
+    /// Whether hosts of this cell may be asked. The first request to each of them waits
+    /// longer, because another session may have asked just before: for the host's delay
+    /// after [`Session::from`] and [`Session::resumed`]; and, where the cell was not given
+    /// back cleanly, for the longest delay that there can be after the former.
     pub fn may_ask(&self, cell: CellId, now: u64) -> bool {
         let hand = self.hands.get(&cell);
         hand.is_some_and(|hand| hand.giving == Giving::No && now >= hand.from)
             && now < self.until(now)
     }
 
-    /// When the hosts of a cell may be asked for the first time.
+    /// When the quiet time of a cell that was taken ends.
     pub fn from(&self, cell: CellId) -> Option<u64> {
-        self.hands.get(&cell).map(|hand| hand.from.max(self.from))
+        self.hands.get(&cell).map(|hand| hand.from)
+    }
+
+    /// When the quiet time after the last lapse ends; 0 where there was none.
+    pub fn resumed(&self) -> u64 {
+        self.from
     }
 
     /// The cells that it has.

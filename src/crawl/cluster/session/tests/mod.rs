@@ -10,7 +10,7 @@
 //! - no page is done twice in committed checkpoints (C5, C6; not where the broker forgot
 //!   something, which only links and checkpoints of later steps can mend);
 //!
-//! and at the end that every cell is crawled again within half a minute, and no page is
+//! and at the end that every cell was crawled in the last 40 seconds, and no page is
 //! missing.
 //!
 //! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it
