@@ -155,19 +155,8 @@ async fn a_handshake_is_not_ended_after_the_term() {
 /// others may have asked the host meanwhile.
 #[tokio::test]
 async fn a_request_of_the_last_term_is_not_sent_in_the_next() {
-    let (rest, told) = rest();
-    let rest = Arc::new(rest);
+    let server = Server::answering(response("", b"here")).await;
     let term = running();
-    let ends = term.clone();
-    let server = Server::raw(move |mut stream| {
-        let (rest, ends) = (rest.clone(), ends.clone());
-        async move {
-            ends.end();
-            ends.set_end(now() + LONG);
-            tell(&mut stream, &rest).await;
-        }
-    })
-    .await;
     let fetcher = lab_with(|o| {
         o.term = Some(term.clone());
         o.booked = true;
@@ -182,9 +171,14 @@ async fn a_request_of_the_last_term_is_not_sent_in_the_next() {
     let known = Validators::default();
     let url = server.url("/");
     let asked = fetcher.fetch_booked(&url, TaskKind::Page, &known, &booking);
-    must_be_over(asked.await.answer);
-    assert_eq!(told.await.unwrap(), b"");
+    let next_term = async {
+        term.end();
+        term.set_end(now() + LONG);
+    };
+    let (asked, ()) = tokio::join!(asked, next_term);
+    must_be_over(asked.answer);
     assert!(term.runs());
+    assert_eq!(server.connections(), 0);
 }
 
 #[test]
