@@ -10,7 +10,7 @@ use reqwest::Response;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::{FetchError, Phase, Received, classify};
+use super::error::{Failure, FetchError, Phase, Received, classify};
 use super::rate::Rates;
 use super::room::{NoRoom, Part, Room, SMALL, Source};
 use super::underway::Exchange;
@@ -139,7 +139,7 @@ impl Watch {
         &mut self,
         host: &str,
         waited: impl Fn() -> Duration,
-        head: impl Future<Output = Result<T, reqwest::Error>>,
+        head: impl Future<Output = Result<T, impl Failure>>,
     ) -> Result<T, FetchError> {
         let begun = Instant::now();
         tokio::pin!(head);
@@ -314,7 +314,7 @@ mod tests {
         let mut watch = Watch::start(whole, idle, open);
         let answer = async {
             tokio::time::sleep(waits + Duration::from_secs(4)).await;
-            Ok(7)
+            Ok::<_, reqwest::Error>(7)
         };
         assert_eq!(watch.head("a.org", waited, answer).await, Ok(7));
         let millis = watch.elapsed().as_millis();

@@ -5,16 +5,36 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
-use reqwest::{Client, Proxy, redirect, retry};
+use reqwest::{Proxy, Request, Response, redirect, retry};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::page::TaskKind;
 
+use super::error::SendError;
 use super::gate::AfterConnecting;
+use super::gated;
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
+
+/// A client, and whether its connections write at any time.
+#[derive(Debug)]
+pub(super) enum Client {
+    Open(reqwest::Client),
+    /// Only during [`Options::term`].
+    Gated(Box<gated::Client>),
+}
+
+impl Client {
+    /// Sends a request.
+    pub(super) async fn execute(&self, request: Request) -> Result<Response, SendError> {
+        match self {
+            Self::Open(client) => Ok(client.execute(request).await?),
+            Self::Gated(client) => client.execute(request).await,
+        }
+    }
+}
 
 /// Builds a client. Everything is disabled that could send more than one request, or
 /// reveal more to a server than necessary.
@@ -31,7 +51,17 @@ pub(super) fn build(
     } else {
         vec![b"http/1.1".to_vec()]
     };
-    let builder = Client::builder()
+    if let Some(term) = &options.term {
+        if !proxies.is_empty() {
+            return Err(SetupError::Proxy {
+                place: "network.proxy",
+                why: "a machine of a cluster must reach the web without one".to_owned(),
+            });
+        }
+        let client = gated::Client::new(options, term, tls, resolver, kept())?;
+        return Ok(Client::Gated(Box::new(client)));
+    }
+    let builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .dns_resolver(Arc::new(resolver))
         .user_agent(options.user_agent())
@@ -65,9 +95,9 @@ pub(super) fn build(
         .cloned()
         .fold(builder, |b, proxy| b.proxy(proxy));
     let builder = if http2 { builder } else { builder.http1_only() };
-    builder
-        .build()
-        .map_err(|e| SetupError::Client(e.to_string()))
+    let client = builder.build();
+    let client = client.map_err(|e| SetupError::Client(e.to_string()))?;
+    Ok(Client::Open(client))
 }
 
 /// The fewest open files that must be permitted for keeping connections. Kept connections

@@ -9,7 +9,11 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use hyper_util::client::legacy;
+use url::Url;
+
 use super::resolve::{LookupFailed, Refused};
+use super::term::TermOver;
 
 /// What an exchange had received before it failed, for the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -199,6 +203,16 @@ pub enum FetchError {
         /// What was received until then.
         seen: Received,
     },
+    /// The term of this machine is over ([`super::Options::term`]); not the host's fault.
+    #[error(
+        "{host} was not asked or not heard to the end, because this machine has lost touch with its cluster"
+    )]
+    TermOver {
+        /// The URL's host.
+        host: String,
+        /// What was received until then.
+        seen: Received,
+    },
 }
 
 impl FetchError {
@@ -218,7 +232,8 @@ impl FetchError {
             | Self::Unsendable { seen, .. }
             | Self::Proxy { seen }
             | Self::NoRoom { seen, .. }
-            | Self::Local { seen, .. } => seen,
+            | Self::Local { seen, .. }
+            | Self::TermOver { seen, .. } => seen,
         }
     }
 
@@ -263,15 +278,94 @@ impl FetchError {
             | Self::Unsendable { seen, .. }
             | Self::Proxy { seen }
             | Self::NoRoom { seen, .. }
-            | Self::Local { seen, .. } => *seen = now,
+            | Self::Local { seen, .. }
+            | Self::TermOver { seen, .. } => *seen = now,
         }
         self
     }
 }
 
-/// Classifies an error of reqwest, which occurred while waiting for the head
+/// Why no response came from a client.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    /// Reported by reqwest.
+    #[error(transparent)]
+    Whole(#[from] reqwest::Error),
+    /// Reported by what is beneath it.
+    #[error(transparent)]
+    Beneath(#[from] legacy::Error),
+}
+
+/// What the error of a client says of itself, besides the chain of its sources.
+pub(super) trait Failure: Error + 'static {
+    /// The request could not be built.
+    fn is_builder(&self) -> bool;
+    /// No connection was established.
+    fn is_connect(&self) -> bool;
+    /// It took too long.
+    fn is_timeout(&self) -> bool;
+    /// The name was not found.
+    fn is_dns(&self) -> bool;
+    /// What was requested.
+    fn url(&self) -> Option<&Url>;
+}
+
+impl Failure for reqwest::Error {
+    fn is_builder(&self) -> bool {
+        self.is_builder()
+    }
+
+    fn is_connect(&self) -> bool {
+        self.is_connect()
+    }
+
+    fn is_timeout(&self) -> bool {
+        self.is_timeout()
+    }
+
+    fn is_dns(&self) -> bool {
+        self.is_dns()
+    }
+
+    fn url(&self) -> Option<&Url> {
+        self.url()
+    }
+}
+
+impl Failure for SendError {
+    fn is_builder(&self) -> bool {
+        matches!(self, Self::Whole(error) if error.is_builder())
+    }
+
+    fn is_connect(&self) -> bool {
+        match self {
+            Self::Whole(error) => error.is_connect(),
+            Self::Beneath(error) => error.is_connect(),
+        }
+    }
+
+    fn is_timeout(&self) -> bool {
+        match self {
+            Self::Whole(error) => error.is_timeout(),
+            Self::Beneath(_) => find::<hyper::Error>(self).is_some_and(hyper::Error::is_timeout),
+        }
+    }
+
+    fn is_dns(&self) -> bool {
+        matches!(self, Self::Whole(error) if error.is_dns())
+    }
+
+    fn url(&self) -> Option<&Url> {
+        match self {
+            Self::Whole(error) => error.url(),
+            Self::Beneath(_) => None,
+        }
+    }
+}
+
+/// Classifies an error of a client, which occurred while waiting for the head
 /// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
-pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> FetchError {
+pub(super) fn classify(host: &str, error: &impl Failure, phase: Phase) -> FetchError {
     let seen = Received::default();
     let host = host.to_owned();
     let why = innermost(error);
@@ -282,6 +376,9 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
             address,
             seen,
         };
+    }
+    if find::<TermOver>(error).is_some() {
+        return FetchError::TermOver { host, seen };
     }
     if error.is_builder() {
         let url = error.url().map_or(host, ToString::to_string);

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::term::Tenure;
 use super::underway::Exchange;
 use crate::page::Booking;
 
@@ -43,6 +44,14 @@ tokio::task_local! {
 /// The address that the current request was booked for.
 pub(super) fn booked_address() -> Option<IpAddr> {
     SENDING.try_with(|exit| exit.booking.address).ok().flatten()
+}
+
+/// The tenure that the current request began in.
+pub(super) fn tenure() -> Option<Tenure> {
+    SENDING
+        .try_with(|exit| lock(&exit.state).tenure.clone())
+        .ok()
+        .flatten()
 }
 
 /// The clocks by name, each with the time at which it expires.
@@ -132,12 +141,19 @@ struct State {
     since: Option<Instant>,
     /// The exchange that is suspended while it waits here.
     exchange: Option<Arc<Exchange>>,
+    /// What it may be sent in, where that is limited.
+    tenure: Option<Tenure>,
 }
 
 impl Exit {
     /// Excludes the waits of the request from the time of this exchange.
     pub(super) fn rests(&self, exchange: &Arc<Exchange>) {
         lock(&self.state).exchange = Some(Arc::clone(exchange));
+    }
+
+    /// Limits the request to a tenure.
+    pub(super) fn during(&self, tenure: &Tenure) {
+        lock(&self.state).tenure = Some(tenure.clone());
     }
 
     /// Sends a request when its clocks permit it.
@@ -217,7 +233,7 @@ pub(super) struct Connecting<S> {
     limit: Duration,
 }
 
-type BoxError = Box<dyn Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 impl<S, R> Service<R> for Connecting<S>
 where

@@ -13,7 +13,8 @@
 //! 4. `client`, `resolve`, [`address_guard`]: the name is resolved, special-purpose
 //!    addresses are removed, and the connection goes to one of the rest.
 //! 5. `gate`: waits for the clocks shared with other requests to the same address, and
-//!    sends it.
+//!    sends it; `gated`, `term`: where the time in which anything may be sent is limited, a
+//!    client whose connections write only then.
 //! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
 //! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate, and
 //!    counted while they are in memory; `room`: the memory for large bodies; `underway`:
@@ -32,6 +33,7 @@ mod body;
 mod client;
 mod error;
 mod gate;
+mod gated;
 mod headers;
 mod options;
 mod outcome;
@@ -41,6 +43,7 @@ mod rate;
 mod resolve;
 mod room;
 mod route;
+mod term;
 #[cfg(test)]
 mod tests;
 mod underway;
@@ -52,6 +55,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
+use reqwest::{Method, Request};
 
 use crate::address::PageUrl;
 use crate::page::{Booking, Fetched, TaskKind, Validators, Wire};
@@ -62,14 +66,15 @@ pub use error::{FetchError, Phase, Received};
 pub use headers::stored_redirect;
 pub use options::{Options, SetupError};
 pub use outcome::outcome;
+pub use term::Term;
 
 use body::{Gauge, Watch};
-use error::classify;
 use gate::{Exit, Gates};
 use rate::Rates;
 use resolve::NameService;
 use room::Source;
 use route::Router;
+use term::Tenure;
 use underway::Underway;
 
 /// Sends requests. Clones share connections, rates and the byte count.
@@ -312,6 +317,15 @@ impl Fetcher {
         exit: &Arc<Exit>,
         wire: &mut Option<Box<Wire>>,
     ) -> Result<Answer, FetchError> {
+        let over = || FetchError::TermOver {
+            host: url.host().to_owned(),
+            seen: Received::default(),
+        };
+        let tenure = self.inner.options.term.as_ref().map(|term| term.tenure());
+        let tenure = tenure.map(|tenure| tenure.ok_or_else(over)).transpose()?;
+        if let Some(tenure) = &tenure {
+            exit.during(tenure);
+        }
         let route = self.inner.router.route(url)?;
         let limit = self.inner.options.connect_timeout;
         let judged = tokio::time::timeout(limit, self.inner.router.judge(url)).await;
@@ -332,6 +346,7 @@ impl Fetcher {
         let sent = (route, exit);
         let answer = tokio::select! {
             biased;
+            () = ended(tenure.as_ref()) => Err(over()),
             answer = self.exchange(url, kind, condition, sent, &mut watch, wire) => answer,
             () = open.is_told() => Err(FetchError::Timeout {
                 host: url.host().to_owned(),
@@ -342,7 +357,10 @@ impl Fetcher {
         if let Ok(answer) = &answer {
             self.inner.underway.answered(answer.elapsed());
         }
-        answer.map_err(|e| e.with_seen(watch.seen()))
+        // A connection that was cut at the end of the term is no fault of the host.
+        let is_over = tenure.is_some_and(|tenure| tenure.is_over());
+        let cause = |error| if is_over { over() } else { error };
+        answer.map_err(|e| cause(e).with_seen(watch.seen()))
     }
 
     /// Ends the slowest requests until at most `most` slow ones are left. A request is
@@ -461,13 +479,10 @@ impl Fetcher {
         if inner.options.archive {
             wire::accept(&mut headers);
         }
-        let mut request = route.client.get(route.url).headers(headers);
-        request = request.headers(condition);
-        if let Some(header) = route.host_header {
-            request = request.header(HOST, header);
-        }
-        let request = request.build();
-        let request = request.map_err(|error| classify(host, &error, Phase::Head))?;
+        headers.extend(condition);
+        headers.extend(route.host_header.map(|header| (HOST, header)));
+        let mut request = Request::new(Method::GET, route.url);
+        *request.headers_mut() = headers;
         let archive = inner.options.archive;
         let sent = archive.then(|| wire::request(&request, &inner.options.user_agent()));
         let sending = Arc::clone(exit).send(route.client.execute(request));
@@ -523,5 +538,13 @@ impl Fetcher {
             },
             held: body.held,
         })
+    }
+}
+
+/// Returns at the end of a tenure; never, where there is no limit.
+async fn ended(tenure: Option<&Tenure>) {
+    match tenure {
+        Some(tenure) => tenure.clone().ended().await,
+        None => std::future::pending().await,
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crate::config::{ConnectTo, Proxy};
 use crate::page::TaskKind;
 
+use super::term::Term;
+
 /// How requests are sent and which responses are accepted.
 ///
 /// [`Default`] gives every field a sensible value except `contact`, which only the
@@ -77,6 +79,8 @@ pub struct Options {
     /// Whether bodies keep their content coding, and every answer comes with its
     /// [`Wire`](crate::page::Wire) for an archive. The caller removes the coding.
     pub archive: bool,
+    /// Until when anything may be sent; `None` is always. A proxy cannot be used with it.
+    pub term: Option<Term>,
 }
 
 impl Default for Options {
@@ -102,6 +106,7 @@ impl Default for Options {
             proxy: None,
             extra_ca: None,
             archive: false,
+            term: None,
         }
     }
 }

@@ -146,7 +146,12 @@ impl Class {
                     | (TooLarge, FetchError::TooLarge { .. })
                     | (Unsendable, FetchError::Unsendable { .. })
                     | (NoRoom, FetchError::NoRoom { .. })
-                    | (Local, FetchError::Local { .. } | FetchError::Proxy { .. })
+                    | (
+                        Local,
+                        FetchError::Local { .. }
+                            | FetchError::Proxy { .. }
+                            | FetchError::TermOver { .. }
+                    )
             ),
         }
     }
@@ -224,6 +229,7 @@ mod tests {
             }),
             made(|url, why, seen| FetchError::Unsendable { url, why, seen }),
             made(|_, why, seen| FetchError::Local { why, seen }),
+            made(|host, _, seen| FetchError::TermOver { host, seen }),
             FetchError::Proxy { seen },
             made(|host, _, seen| FetchError::NoRoom { host, seen }),
             status(404, None),
@@ -245,10 +251,11 @@ mod tests {
                 FetchError::Status { .. } => 11,
                 FetchError::Proxy { .. } => 12,
                 FetchError::NoRoom { .. } => 13,
+                FetchError::TermOver { .. } => 14,
             })
             .collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, (0..14).collect::<Vec<_>>());
+        assert_eq!(kinds, (0..15).collect::<Vec<_>>());
         all
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use reqwest::header::{CONTENT_RANGE, HOST, HeaderMap, RANGE};
-use reqwest::{Response, StatusCode};
+use reqwest::header::{CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RANGE};
+use reqwest::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::error::{FetchError, Phase, Received, classify};
@@ -50,18 +50,18 @@ impl Fetcher {
         let host = url.host();
         let route = self.inner.router.route(url)?;
         let last = offset.saturating_add(length.max(1)) - 1;
-        let mut request = route.client.get(route.url);
-        request = request.header(RANGE, format!("bytes={offset}-{last}"));
-        if let Some(header) = route.host_header {
-            request = request.header(HOST, header);
-        }
+        let mut request = Request::new(Method::GET, route.url);
+        let headers = request.headers_mut();
+        let range = HeaderValue::from_str(&format!("bytes={offset}-{last}"));
+        headers.extend(range.map(|range| (RANGE, range)));
+        headers.extend(route.host_header.map(|header| (HOST, header)));
         let late = |phase| FetchError::Timeout {
             host: host.to_owned(),
             phase,
             seen: Received::default(),
         };
         let limit = self.inner.options.read_timeout;
-        let sent = timeout(limit, request.send()).await;
+        let sent = timeout(limit, route.client.execute(request)).await;
         let sent = sent.map_err(|_| late(Phase::Head))?;
         let mut response = sent.map_err(|error| classify(host, &error, Phase::Head))?;
         let total = total(response.headers());

@@ -14,7 +14,6 @@
 
 use std::net::IpAddr;
 
-use reqwest::Client;
 use reqwest::header::HeaderValue;
 use url::{Host, Url};
 
@@ -23,7 +22,7 @@ use crate::config::ConnectTo;
 use crate::page::Booking;
 
 use super::address_guard::permitted;
-use super::client;
+use super::client::{self, Client};
 use super::error::{FetchError, Received};
 use super::options::{Options, SetupError};
 use super::proxy::Proxies;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_plain_page() {
+pub(super) async fn a_plain_page() {
     let server = Server::answering(response(
         "Content-Type: text/html; charset=utf-8\r\nX-Robots-Tag: noai\r\nX-Robots-Tag: bot: noindex\r\n",
         b"<p>cats</p>",
@@ -55,7 +55,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn content_codings_are_decoded() {
+pub(super) async fn content_codings_are_decoded() {
     let text = b"A cat sat on the mat. A cat sat on the mat.";
     for (coding, bytes) in [
         ("gzip", gzip(text)),
@@ -77,7 +77,7 @@ async fn content_codings_are_decoded() {
 }
 
 #[tokio::test]
-async fn a_chunked_body_is_put_together() {
+pub(super) async fn a_chunked_body_is_put_together() {
     let server = Server::answering(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n",
     )
@@ -87,7 +87,7 @@ async fn a_chunked_body_is_put_together() {
 }
 
 #[tokio::test]
-async fn no_content_is_an_empty_body() {
+pub(super) async fn no_content_is_an_empty_body() {
     let server = Server::answering("HTTP/1.1 204 No Content\r\n\r\n").await;
     let fetched = body(lab().fetch(&server.url("/"), TaskKind::Page).await);
     assert_eq!((fetched.status, fetched.body.len()), (204, 0));
@@ -100,7 +100,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_bomb_stops_at_the_cap() {
+pub(super) async fn a_bomb_stops_at_the_cap() {
     let server = Server::answering(bomb()).await;
     let fetcher = lab_with(|o| {
         o.page_cap = 1 << 20;
@@ -131,12 +131,13 @@ async fn a_bomb_stops_at_the_cap() {
 /// What bounds memory to the cap and a little: however much a compressed chunk
 /// stands for, the decoder gives it out in small pieces.
 #[tokio::test]
-async fn the_decoder_gives_small_chunks() {
+pub(super) async fn the_decoder_gives_small_chunks() {
     let server = Server::answering(bomb()).await;
     let fetcher = lab();
     let url = server.url("/");
     let route = fetcher.inner.router.route(&url).unwrap();
-    let mut response = route.client.get(route.url).send().await.unwrap();
+    let request = Request::new(Method::GET, route.url);
+    let mut response = route.client.execute(request).await.unwrap();
     let (mut all, mut largest) = (0, 0);
     while let Some(chunk) = response.chunk().await.unwrap() {
         all += chunk.len();
@@ -147,7 +148,7 @@ async fn the_decoder_gives_small_chunks() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_stops_at_the_cap() {
+pub(super) async fn a_body_without_end_stops_at_the_cap() {
     let (stopped, mut stops) = tokio::sync::mpsc::unbounded_channel();
     let server = Server::http(move |mut stream, _| {
         let stopped = stopped.clone();
@@ -170,7 +171,7 @@ async fn a_body_without_end_stops_at_the_cap() {
 }
 
 #[tokio::test]
-async fn caps_are_exact_and_by_kind() {
+pub(super) async fn caps_are_exact_and_by_kind() {
     let fetcher = lab_with(|o| {
         o.page_cap = 10;
         o.image_cap = 20;
@@ -201,7 +202,7 @@ async fn caps_are_exact_and_by_kind() {
 }
 
 #[tokio::test]
-async fn a_declared_giant_is_refused_unread() {
+pub(super) async fn a_declared_giant_is_refused_unread() {
     let server = Server::http(|mut stream, _| async move {
         send(
             &mut stream,
@@ -229,14 +230,14 @@ async fn a_declared_giant_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn content_length_too_short_gives_what_it_declares() {
+pub(super) async fn content_length_too_short_gives_what_it_declares() {
     let server = Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdefghij").await;
     let fetched = body(lab().fetch(&server.url("/"), TaskKind::Page).await);
     assert_eq!(&fetched.body[..], b"abc");
 }
 
 #[tokio::test]
-async fn our_own_throttle_is_not_the_servers_slowness() {
+pub(super) async fn our_own_throttle_is_not_the_servers_slowness() {
     let server = Server::answering(response("", &vec![b'x'; 96_000])).await;
     let fetcher = lab_with(|o| {
         o.bytes_per_second = Some(64_000);
@@ -252,7 +253,7 @@ async fn our_own_throttle_is_not_the_servers_slowness() {
 }
 
 #[tokio::test]
-async fn a_dropped_fetch_gives_back_what_it_held() {
+pub(super) async fn a_dropped_fetch_gives_back_what_it_held() {
     let server = Server::http(|mut stream, _| async move {
         send(&mut stream, &response("", &[b'x'; 100])[..80]).await;
         until_closed(&mut stream).await;

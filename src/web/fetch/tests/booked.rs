@@ -34,7 +34,7 @@ async fn ask(fetcher: &Fetcher, url: &str, booking: &Booking) -> Result<Answer, 
 
 /// What takes long before a request is sent does not bring it too close to another one.
 #[tokio::test]
-async fn a_request_whose_connection_comes_late_waits_for_those_before_it() {
+pub(super) async fn a_request_whose_connection_comes_late_waits_for_those_before_it() {
     let arrived = Arc::new(Mutex::new(Vec::new()));
     let stamps = arrived.clone();
     let server = Server::http(move |mut stream, head| {
@@ -92,7 +92,7 @@ async fn a_request_whose_connection_comes_late_waits_for_those_before_it() {
 }
 
 #[tokio::test]
-async fn a_request_goes_to_the_address_that_it_was_booked_for() {
+pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
     let listener = TcpListener::bind(("127.0.0.2", 0)).await.unwrap();
     let server = Server::http_at(listener, |mut stream, _| async move {
         send(&mut stream, &response("", b"here")).await;
@@ -132,7 +132,7 @@ async fn a_request_goes_to_the_address_that_it_was_booked_for() {
 }
 
 #[tokio::test]
-async fn a_connection_that_does_not_stand_in_time_is_given_up() {
+pub(super) async fn a_connection_that_does_not_stand_in_time_is_given_up() {
     let silent = Server::raw(|mut stream| async move { until_closed(&mut stream).await }).await;
     let fetcher = lab_with(|options| {
         options.booked = true;

@@ -25,11 +25,12 @@ fn name(error: &FetchError) -> &'static str {
         FetchError::Proxy { .. } => "proxy",
         FetchError::NoRoom { .. } => "no room",
         FetchError::Local { .. } => "local",
+        FetchError::TermOver { .. } => "term",
     }
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+pub(super) async fn nobody_listens() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = PageUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     drop(listener);
@@ -40,7 +41,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn cut_at_every_stage() {
+pub(super) async fn cut_at_every_stage() {
     let server = Server::raw(|stream| async move { drop(stream) }).await;
     assert_eq!(name(&failure(&lab(), &server).await), "connection");
 
@@ -85,7 +86,7 @@ async fn cut_at_every_stage() {
 }
 
 #[tokio::test]
-async fn nonsense() {
+pub(super) async fn nonsense() {
     let packed = gzip(b"A cat sat on the mat.");
     let coding = "Content-Encoding: gzip\r\n";
     for (sent, expected) in [
@@ -110,7 +111,7 @@ async fn nonsense() {
 }
 
 #[tokio::test]
-async fn header_lines_that_browsers_forgive() {
+pub(super) async fn header_lines_that_browsers_forgive() {
     let server = Server::answering(
         "HTTP/1.1 200 OK\r\nbad header line\r\nX-Space : a\r\nX-Fold: a\r\n b\r\nContent-Length: 2\r\n\r\nok",
     )
@@ -120,7 +121,7 @@ async fn header_lines_that_browsers_forgive() {
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout() {
+pub(super) async fn silence_is_a_timeout() {
     let fetcher = lab_with(|o| o.read_timeout = Duration::from_millis(200));
     for (sent, expected, status) in [
         (&b""[..], Phase::Head, None),
@@ -162,7 +163,7 @@ async fn silence_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_slow_drip_ends_in_time() {
+pub(super) async fn a_slow_drip_ends_in_time() {
     let server = Server::http(|mut stream, _| async move {
         send(&mut stream, b"HTTP/1.1 200 OK\r\n\r\n").await;
         let mut drip = tokio::time::interval(Duration::from_millis(10));
@@ -190,7 +191,7 @@ async fn a_slow_drip_ends_in_time() {
 }
 
 #[tokio::test]
-async fn statuses_keep_their_retry_after() {
+pub(super) async fn statuses_keep_their_retry_after() {
     let later = SystemTime::now() + Duration::from_secs(3600);
     let date = httpdate::fmt_http_date(later);
     for (status, header, least, most) in [
@@ -233,7 +234,7 @@ async fn statuses_keep_their_retry_after() {
 }
 
 #[tokio::test]
-async fn redirects_are_answers() {
+pub(super) async fn redirects_are_answers() {
     for status in [301, 302, 303, 307, 308, 300] {
         let server = Server::answering(format!(
             "HTTP/1.1 {status} Eh\r\nLocation: ../c?d#e\r\nRetry-After: 9\r\n\
@@ -262,7 +263,7 @@ async fn redirects_are_answers() {
 }
 
 #[tokio::test]
-async fn redirects_to_nowhere() {
+pub(super) async fn redirects_to_nowhere() {
     for location in [
         "",
         "Location: \r\n",
@@ -287,7 +288,7 @@ async fn redirects_to_nowhere() {
 }
 
 #[tokio::test]
-async fn reserved_names_do_not_resolve() {
+pub(super) async fn reserved_names_do_not_resolve() {
     for host in ["a.test", "b.invalid", "localhost", "c.localhost", "d.onion"] {
         for fetcher in [lab(), lab_with(|o| o.allow_private = false)] {
             for scheme in ["http", "https"] {
@@ -301,7 +302,7 @@ async fn reserved_names_do_not_resolve() {
 }
 
 #[tokio::test]
-async fn private_addresses_are_not_asked() {
+pub(super) async fn private_addresses_are_not_asked() {
     let server = Server::answering(response("", b"secret")).await;
     let port = server.address.port();
     let guarded = lab_with(|o| {

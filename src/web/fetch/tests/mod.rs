@@ -4,6 +4,7 @@
 mod bodies;
 mod booked;
 mod failures;
+mod gated;
 mod proxies;
 mod routing;
 mod tls;
@@ -181,8 +182,15 @@ fn response(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+thread_local! {
+    /// Whether the fetchers of this thread send only during a term.
+    static GATED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 fn lab_options() -> Options {
+    let term = GATED.get().then(gated::running);
     Options {
+        term,
         contact: "https://example.org/bot".into(),
         allow_private: true,
         ..Options::default()

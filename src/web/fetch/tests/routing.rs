@@ -8,7 +8,7 @@ async fn get(fetcher: &Fetcher, url: &str) -> Fetched {
 }
 
 #[tokio::test]
-async fn requests_say_who_asks_and_no_more() {
+pub(super) async fn requests_say_who_asks_and_no_more() {
     let server = Server::answering(response("Set-Cookie: id=1; Path=/\r\n", b"ok")).await;
     let fetcher = lab_with(|o| o.product = "Our-Spoor".into());
     for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Robots] {
@@ -33,7 +33,7 @@ async fn requests_say_who_asks_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_mapped_host_keeps_its_name() {
+pub(super) async fn a_mapped_host_keeps_its_name() {
     let server = Server::answering(response("", b"ok")).await;
     let fetcher = lab_with(|o| o.connect_to = vec![to(&server, ":")]);
     for (url, host) in [
@@ -55,7 +55,7 @@ async fn a_mapped_host_keeps_its_name() {
 }
 
 #[tokio::test]
-async fn the_first_rule_that_matches_wins() {
+pub(super) async fn the_first_rule_that_matches_wins() {
     let one = Server::answering(response("", b"one")).await;
     let two = Server::answering(response("", b"two")).await;
     let three = Server::answering(response("", b"three")).await;
@@ -84,7 +84,7 @@ async fn the_first_rule_that_matches_wins() {
 }
 
 #[tokio::test]
-async fn without_a_port_the_urls_port_is_kept() {
+pub(super) async fn without_a_port_the_urls_port_is_kept() {
     let server = Server::answering(response("", b"ok")).await;
     let port = server.address.port();
     let fetcher = lab_with(|o| {
@@ -99,7 +99,7 @@ async fn without_a_port_the_urls_port_is_kept() {
 }
 
 #[tokio::test]
-async fn without_a_host_the_urls_host_is_kept() {
+pub(super) async fn without_a_host_the_urls_host_is_kept() {
     for ip in ["127.0.0.1", "[::1]"] {
         let Ok(listener) = TcpListener::bind((ip.trim_matches(['[', ']']), 0)).await else {
             eprintln!("skipped: {ip} is not an address of this machine");
@@ -136,7 +136,7 @@ async fn without_a_host_the_urls_host_is_kept() {
 
 /// What the operator writes down is what is meant; nothing else comes with it.
 #[tokio::test]
-async fn an_address_as_target_needs_no_permission() {
+pub(super) async fn an_address_as_target_needs_no_permission() {
     let server = Server::answering(response("", b"ok")).await;
     let guarded = lab_with(|o| {
         o.allow_private = false;
@@ -159,7 +159,7 @@ async fn an_address_as_target_needs_no_permission() {
 }
 
 #[tokio::test]
-async fn a_rule_without_a_target_exempts() {
+pub(super) async fn a_rule_without_a_target_exempts() {
     let own = Server::answering(response("", b"own")).await;
     let other = Server::answering(response("", b"other")).await;
     let fetcher = lab_with(|o| {
@@ -170,7 +170,7 @@ async fn a_rule_without_a_target_exempts() {
 }
 
 #[tokio::test]
-async fn rules_that_lead_nowhere_are_refused() {
+pub(super) async fn rules_that_lead_nowhere_are_refused() {
     for text in ["a.org::b.test:80", "::localhost:", "::x.invalid:8080"] {
         let mut options = lab_options();
         options.connect_to = vec![rule(":::"), rule(text)];
@@ -183,7 +183,7 @@ async fn rules_that_lead_nowhere_are_refused() {
 /// Two URLs of one host that are sent to different places never share a
 /// connection, and those that are sent to the same place may.
 #[tokio::test]
-async fn connections_are_reused_under_the_right_name() {
+pub(super) async fn connections_are_reused_under_the_right_name() {
     let kept_open = || {
         Server::http(|mut stream, mut head| async move {
             loop {
@@ -211,7 +211,7 @@ async fn connections_are_reused_under_the_right_name() {
 }
 
 #[tokio::test]
-async fn https_to_a_mapped_address_is_refused_by_name() {
+pub(super) async fn https_to_a_mapped_address_is_refused_by_name() {
     let server = Server::answering(response("", b"ok")).await;
     let fetcher = lab_with(|o| o.connect_to = vec![to(&server, ":")]);
     let url = PageUrl::parse("https://10.1.2.3/").unwrap();
@@ -223,7 +223,7 @@ async fn https_to_a_mapped_address_is_refused_by_name() {
 
 /// One lookup a connection: no second one whose answer nobody has judged.
 #[tokio::test]
-async fn what_was_looked_up_is_what_is_connected_to() {
+pub(super) async fn what_was_looked_up_is_what_is_connected_to() {
     let server = Server::answering(response("", b"here")).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
@@ -240,7 +240,7 @@ async fn what_was_looked_up_is_what_is_connected_to() {
 
 /// A name server that says nothing is not a host that does.
 #[tokio::test]
-async fn a_silent_name_server_is_told_from_a_silent_host() {
+pub(super) async fn a_silent_name_server_is_told_from_a_silent_host() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = std::sync::Mutex::new(ended);
     let names = super::super::resolve::NameService::answered_by(move |name| match name {

@@ -10,12 +10,12 @@ use super::*;
 const NAMES: [&str; 2] = ["www.example.org", "127.0.0.1"];
 
 /// An authority's certificate in a file, and a server's TLS under it.
-struct Authority {
-    file: tempfile::NamedTempFile,
-    acceptor: TlsAcceptor,
+pub(super) struct Authority {
+    pub(super) file: tempfile::NamedTempFile,
+    pub(super) acceptor: TlsAcceptor,
 }
 
-fn authority(protocols: &[&str]) -> Authority {
+pub(super) fn authority(protocols: &[&str]) -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -99,7 +99,7 @@ async fn fetch(fetcher: &Fetcher, url: &str) -> Result<Answer, FetchError> {
 }
 
 #[tokio::test]
-async fn http2_where_both_offer_it() {
+pub(super) async fn http2_where_both_offer_it() {
     let authority = authority(&["h2", "http/1.1"]);
     let (server, log) = serve(authority.acceptor.clone(), false).await;
     let url = "https://www.example.org/";
@@ -124,7 +124,7 @@ async fn http2_where_both_offer_it() {
 
 /// TLS is spoken with the address itself, so that nothing must be replaced.
 #[tokio::test]
-async fn https_to_an_address_follows_a_port() {
+pub(super) async fn https_to_an_address_follows_a_port() {
     let authority = authority(&["h2", "http/1.1"]);
     let (server, log) = serve(authority.acceptor.clone(), false).await;
     let fetcher = lab_with(|o| {
@@ -141,7 +141,7 @@ async fn https_to_an_address_follows_a_port() {
 }
 
 #[tokio::test]
-async fn http1_where_the_server_has_no_other() {
+pub(super) async fn http1_where_the_server_has_no_other() {
     let authority = authority(&["http/1.1"]);
     let (server, _log) = serve(authority.acceptor.clone(), false).await;
     let answer = fetch(
@@ -153,7 +153,7 @@ async fn http1_where_the_server_has_no_other() {
 }
 
 #[tokio::test]
-async fn certificates_are_judged() {
+pub(super) async fn certificates_are_judged() {
     let authority = authority(&["h2", "http/1.1"]);
     let (server, log) = serve(authority.acceptor.clone(), false).await;
     for (trusted, url) in [
@@ -169,7 +169,7 @@ async fn certificates_are_judged() {
 }
 
 #[tokio::test]
-async fn a_plain_server_speaks_no_tls() {
+pub(super) async fn a_plain_server_speaks_no_tls() {
     let server = Server::raw(|mut stream| async move {
         send(
             &mut stream,
@@ -187,7 +187,7 @@ async fn a_plain_server_speaks_no_tls() {
 
 /// The library would send it again by itself; the host's clock forbids that.
 #[tokio::test]
-async fn a_refused_stream_is_not_sent_again() {
+pub(super) async fn a_refused_stream_is_not_sent_again() {
     let authority = authority(&["h2"]);
     let (server, log) = serve(authority.acceptor.clone(), true).await;
     let error = fetch(

@@ -13,7 +13,7 @@ fn known(etag: &str, date: &str) -> Validators {
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 #[tokio::test]
-async fn a_version_that_still_holds_brings_no_body() {
+pub(super) async fn a_version_that_still_holds_brings_no_body() {
     for (etag, date) in [("W/\"a b\"", DATE), ("\"x\"", ""), ("", DATE)] {
         let server = Server::answering("HTTP/1.1 304 Same\r\nETag: \"new\"\r\n\r\n").await;
         let version = known(etag, date);
@@ -33,7 +33,7 @@ async fn a_version_that_still_holds_brings_no_body() {
 }
 
 #[tokio::test]
-async fn another_version_comes_with_its_validators() {
+pub(super) async fn another_version_comes_with_its_validators() {
     let server = Server::answering(format!(
         "HTTP/1.1 200 OK\r\nETag: W/\"2\"\r\nLast-Modified: {DATE}\r\nContent-Length: 2\r\n\r\nhi"
     ))
@@ -46,7 +46,7 @@ async fn another_version_comes_with_its_validators() {
 }
 
 #[tokio::test]
-async fn without_a_known_version_there_is_no_condition() {
+pub(super) async fn without_a_known_version_there_is_no_condition() {
     let server = Server::answering("HTTP/1.1 304 Same\r\n\r\n").await;
     let error = lab().fetch(&server.url("/"), TaskKind::Page).await;
     let error = error.unwrap_err();

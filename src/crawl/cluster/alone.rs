@@ -1,0 +1,104 @@
+//! The engine of a machine that crawls alone: no broker and no other machine.
+//!
+//! Its keys are in memory, so that a session lives as ever. There is nobody to send anything
+//! to; whoever tries has a cell that is not this machine's, which is an error.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::versioned::Versioned;
+use super::{Change, Engine, EngineError, Entry, Revision};
+
+/// No broker.
+#[derive(Debug, Default)]
+pub struct Alone(Mutex<Keys>);
+
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct Keys {
+    values: Versioned<String, Vec<u8>>,
+    watches: Vec<(String, mpsc::Sender<Change>)>,
+}
+
+impl Alone {
+    pub(super) fn keys(&self) -> MutexGuard<'_, Keys> {
+        // No code that can panic runs between two writes.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Engine::swap`].
+    pub(super) fn swap_now(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        was: Option<Revision>,
+    ) -> Result<Revision, EngineError> {
+        let mut keys = self.keys();
+        let swapped = keys.values.swap(key.to_owned(), value.clone(), was);
+        let revision = swapped.ok_or(EngineError::Stale)?;
+        let change = Change::Set(key.to_owned(), value, revision);
+        // A watch that is not read any more, or too slowly, ends.
+        keys.watches.retain(|(prefix, told)| {
+            !key.starts_with(prefix.as_str()) || told.try_send(change.clone()).is_ok()
+        });
+        Ok(revision)
+    }
+}
+
+fn nobody<T>(what: &'static str) -> Result<T, EngineError> {
+    Err(EngineError::Failed {
+        to: "this machine crawls alone".to_owned(),
+        what,
+        why: "there is no other machine".to_owned(),
+    })
+}
+
+impl Engine for Alone {
+    async fn get(&self, key: &str) -> Result<Entry, EngineError> {
+        Ok(self.keys().values.get(&key.to_owned()).cloned())
+    }
+
+    async fn swap(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        was: Option<Revision>,
+    ) -> Result<Revision, EngineError> {
+        self.swap_now(key, value, was)
+    }
+
+    async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {
+        let mut keys = self.keys();
+        let found = keys.values.iter();
+        let found = found.filter(|(key, _)| key.starts_with(prefix));
+        let mut changes: Vec<Change> = found
+            .map(|(key, (value, revision))| Change::Set(key.clone(), value.clone(), *revision))
+            .collect();
+        changes.push(Change::Whole);
+        let (told, watch) = mpsc::channel(changes.len() + 1_024);
+        for change in changes {
+            // There is room for all of them.
+            drop(told.try_send(change));
+        }
+        keys.watches.push((prefix.to_owned(), told));
+        Ok(watch)
+    }
+
+    async fn send(&self, _: &str, _: &str, _: Bytes) -> Result<(), EngineError> {
+        nobody("sending a message")
+    }
+
+    async fn read(&self, _: &str, _: u64) -> Result<mpsc::Receiver<(u64, Bytes)>, EngineError> {
+        nobody("reading messages")
+    }
+
+    async fn cut(&self, _: &str, _: u64) -> Result<(), EngineError> {
+        nobody("removing messages")
+    }
+
+    async fn ask(&self, _: &str, _: Bytes) -> Result<Bytes, EngineError> {
+        nobody("asking")
+    }
+}

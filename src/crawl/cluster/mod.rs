@@ -1,0 +1,134 @@
+//! Several machines that crawl one job: who asks which hosts, and until when.
+//!
+//! Hosts fall into [cells](crate::crawl::frontier::CellCount). A cell is one [`Session`]'s at
+//! a time; a session is one life of one machine. Who has what is written in a few keys of a
+//! broker, which are changed by compare-and-set only (`record`). A session may write to the
+//! web only during its term, which it renews with the broker by its own clock; the check is
+//! in the connection ([`crate::web::fetch::Term`]). So two machines never ask one host at a
+//! time, whatever is stopped, slow, cut off or forgotten; `session` says why.
+//!
+//! | part | one line |
+//! |---|---|
+//! | `record` | keys and values |
+//! | `versioned` | values that are replaced by compare-and-set, in memory |
+//! | `shares` | which node should have which cell |
+//! | `session` | one life of a node: term, taking and giving cells; pure |
+//! | `drive` | a session, an engine and a clock put together |
+//! | `alone` | the engine of a machine that crawls alone |
+//! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
+//! | `told` | an engine for tests, which does what it is told |
+//!
+//! No command uses this yet: `spoor crawl` is one machine. What cells hold, how their states
+//! travel, and what is asked next are no matter of this module.
+
+mod alone;
+mod drive;
+#[cfg(feature = "nats")]
+mod nats;
+mod record;
+mod session;
+mod shares;
+#[cfg(test)]
+mod told;
+mod versioned;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+pub use self::alone::Alone;
+pub use self::drive::{Driver, Handle, Order, Standing};
+#[cfg(feature = "nats")]
+pub use self::nats::{Nats, Place};
+pub use self::record::{
+    Base, CellRecord, Key, Node, SessionId, SessionRecord, State, Value, WrongNode,
+};
+pub use self::session::{
+    Answer, Call, CallId, Inherited, LONGEST_TERM, News, Over, SHORTEST_TERM, Session, Setting,
+    Terms,
+};
+pub use self::shares::heir;
+
+/// Tells two values of a key from each other; grows with every change of any key, unless the
+/// broker forgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// Why an engine did not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The value is not what the caller took it for; nothing was changed by this call.
+    #[error("the value has changed meanwhile")]
+    Stale,
+    /// There is no answer; whether it was done is unknown.
+    #[error("{to}: {what} failed: {why}")]
+    Failed {
+        /// The broker.
+        to: String,
+        /// What was attempted.
+        what: &'static str,
+        /// The problem.
+        why: String,
+    },
+}
+
+/// A key's value and which it is; `None` where there is none.
+pub type Entry = Option<(Vec<u8>, Revision)>;
+
+/// A change of a key that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It has this value now.
+    Set(String, Vec<u8>, Revision),
+    /// It is gone.
+    Gone(String),
+    /// All values that were there when the watch began have been told.
+    Whole,
+}
+
+/// What connects the machines of a job. A future that is dropped may have done its work, or
+/// not, or does it later.
+pub trait Engine: Send + Sync + 'static {
+    /// The value of a key, as it is now or later.
+    fn get(&self, key: &str) -> impl Future<Output = Result<Entry, EngineError>> + Send;
+
+    /// Replaces the value of a key if it is still `was`: for `None`, if there is none.
+    fn swap(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        was: Option<Revision>,
+    ) -> impl Future<Output = Result<Revision, EngineError>> + Send;
+
+    /// All keys that begin so, and then their changes, until the broker is lost.
+    fn watch(
+        &self,
+        prefix: &str,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Change>, EngineError>> + Send;
+
+    /// Appends a message to a log; returns when it is stored. A message with the same `id`
+    /// within two minutes is not stored again.
+    fn send(
+        &self,
+        log: &str,
+        id: &str,
+        message: Bytes,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send;
+
+    /// The messages of a log with numbers above `after`, in their order, and those that
+    /// come, until the broker is lost.
+    fn read(
+        &self,
+        log: &str,
+        after: u64,
+    ) -> impl Future<Output = Result<mpsc::Receiver<(u64, Bytes)>, EngineError>> + Send;
+
+    /// Removes the messages of a log up to this number.
+    fn cut(&self, log: &str, up_to: u64) -> impl Future<Output = Result<(), EngineError>> + Send;
+
+    /// Asks whoever answers for a subject.
+    fn ask(
+        &self,
+        subject: &str,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Bytes, EngineError>> + Send;
+}

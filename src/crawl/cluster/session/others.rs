@@ -1,0 +1,111 @@
+//! What a session knows of the others.
+
+use std::collections::BTreeMap;
+
+use super::super::Revision;
+use super::super::record::{Node, SessionId, SessionRecord, State};
+
+/// Another session, as far as the last look at the keys showed it.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) record: SessionRecord,
+    pub(super) revision: Revision,
+    /// Since when its key has not changed, as far as is known.
+    pub(super) since: u64,
+    /// When it was first seen.
+    first: u64,
+}
+
+/// All other sessions, and those that were named and are not there.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    known: BTreeMap<SessionId, Other>,
+    /// Since when these are missing.
+    missing: BTreeMap<SessionId, u64>,
+}
+
+impl Others {
+    /// Takes note of a look at all keys.
+    pub(super) fn see(&mut self, now: u64, seen: BTreeMap<SessionId, (SessionRecord, Revision)>) {
+        self.known.retain(|id, _| seen.contains_key(id));
+        for (id, (record, revision)) in seen {
+            self.missing.remove(&id);
+            match self.known.get_mut(&id) {
+                Some(other) if other.revision == revision => {}
+                Some(other) => {
+                    other.record = record;
+                    other.revision = revision;
+                    other.since = now;
+                }
+                None => {
+                    let other = Other {
+                        record,
+                        revision,
+                        since: now,
+                        first: now,
+                    };
+                    self.known.insert(id, other);
+                }
+            }
+        }
+    }
+
+    /// Takes note that a session without a key was named as an owner.
+    pub(super) fn miss(&mut self, id: &SessionId, now: u64) {
+        if !self.known.contains_key(id) {
+            self.missing.entry(id.clone()).or_insert(now);
+        }
+    }
+
+    /// Forgets how long they have done nothing.
+    pub(super) fn excuse(&mut self, now: u64) {
+        for other in self.known.values_mut() {
+            other.since = now;
+        }
+        for since in self.missing.values_mut() {
+            *since = now;
+        }
+    }
+
+    /// Takes note that a session has been fenced by this one.
+    pub(super) fn fenced(&mut self, id: &SessionId, revision: Revision) {
+        if let Some(other) = self.known.get_mut(id) {
+            other.record.state = State::Fenced;
+            other.revision = revision;
+        }
+    }
+
+    /// Takes note that one was changed just now by somebody else.
+    pub(super) fn stirs(&mut self, id: &SessionId, now: u64) {
+        if let Some(other) = self.known.get_mut(id) {
+            other.since = now;
+        }
+    }
+
+    pub(super) fn get(&self, id: &SessionId) -> Option<&Other> {
+        self.known.get(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&SessionId, &Other)> {
+        self.known.iter()
+    }
+
+    /// Whether a session can have no cells: it was ended, or it has been missing that long.
+    pub(super) fn is_over(&self, id: &SessionId, now: u64, patience: u64) -> bool {
+        match self.known.get(id) {
+            Some(other) => !other.record.state.is_live(),
+            None => self
+                .missing
+                .get(id)
+                .is_some_and(|since| now.saturating_sub(*since) >= patience),
+        }
+    }
+
+    /// Nodes that take cells, with their weights: those that have lived so long.
+    pub(super) fn takers(&self, now: u64, settle: u64) -> impl Iterator<Item = (&Node, f64)> {
+        let takers = self.known.iter().filter(move |(_, other)| {
+            other.record.state == State::Live && now.saturating_sub(other.first) >= settle
+        });
+        takers.map(|(id, other)| (&id.node, other.record.weight))
+    }
+}

@@ -1,0 +1,317 @@
+//! A client whose connections write only during a [`Term`].
+//!
+//! A check before a request is not enough: a process can be stopped behind it, and goes on
+//! to send when others have long taken over. So the check is in the connection itself,
+//! beneath TLS and HTTP: each write asks the clock. When the term ends, each read fails as
+//! well, so that all connections close, idle ones too. What stays possible is a machine
+//! that freezes between the look at the clock and the system call behind it.
+//!
+//! reqwest lets nobody put anything between itself and the socket: what is returned by a
+//! layer around its connector must be its own connection, which nobody else can make. So
+//! here are the parts that reqwest is made of, put together in the same way, with one more
+//! part. Requests and responses are reqwest's. [`super::client`] uses this client only
+//! where [`Options::term`] is set.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::{Request, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use reqwest::dns::{Addrs, Resolve};
+use reqwest::header::{ACCEPT, HeaderValue, USER_AGENT};
+use reqwest::{Body, Response};
+use rustls::ClientConfig;
+use tower_http::decompression::{Decompression, DecompressionBody};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::error::SendError;
+use super::gate::{self, AfterConnecting, BoxError, Connecting};
+use super::options::{Options, SetupError};
+use super::resolve::GuardedResolver;
+use super::term::{Tenure, Term, TermOver};
+
+/// As reqwest keeps connections alive.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// As reqwest gives up a connection on which nothing is acknowledged.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+type Tcp = HttpConnector<Names>;
+type Connector = Connecting<HttpsConnector<Gatekeeper<Tcp>>>;
+type Http = Decompression<legacy::Client<Connector, Body>>;
+
+/// The client.
+#[derive(Clone)]
+pub(super) struct Client {
+    http: Http,
+    user_agent: HeaderValue,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Builds a client with settings that correspond to those of [`super::client::build`].
+    /// `tls` has the protocols to offer, `idle` says how many connections are kept for a
+    /// host.
+    pub(super) fn new(
+        options: &Options,
+        term: &Term,
+        tls: ClientConfig,
+        resolver: GuardedResolver,
+        idle: usize,
+    ) -> Result<Self, SetupError> {
+        let user_agent = HeaderValue::from_str(&options.user_agent());
+        let user_agent = user_agent.map_err(|e| SetupError::Client(e.to_string()))?;
+        let mut tcp = HttpConnector::new_with_resolver(Names(resolver));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(3));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let gated = Gatekeeper {
+            inner: tcp,
+            term: term.clone(),
+        };
+        let limit = options.connect_timeout;
+        let connector = AfterConnecting { limit }.layer(HttpsConnector::from((gated, tls)));
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(options.pool_idle)
+            .pool_max_idle_per_host(idle)
+            .http1_ignore_invalid_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .build(connector);
+        let decodes = !options.archive;
+        let http = Decompression::new(client)
+            .gzip(decodes)
+            .br(decodes)
+            .zstd(decodes)
+            .deflate(decodes);
+        Ok(Self { http, user_agent })
+    }
+
+    /// Sends a request.
+    pub(super) async fn execute(&self, request: reqwest::Request) -> Result<Response, SendError> {
+        let mut request: Request<Body> = request.try_into()?;
+        let headers = request.headers_mut();
+        headers
+            .entry(ACCEPT)
+            .or_insert(HeaderValue::from_static("*/*"));
+        headers
+            .entry(USER_AGENT)
+            .or_insert_with(|| self.user_agent.clone());
+        let mut http = self.http.clone();
+        poll_fn(|context| http.poll_ready(context)).await?;
+        let response = http.call(request).await?;
+        Ok(response
+            .map(Body::wrap::<DecompressionBody<Incoming>>)
+            .into())
+    }
+}
+
+/// The resolver in the form that the connector wants.
+#[derive(Debug, Clone)]
+struct Names(GuardedResolver);
+
+impl Service<Name> for Names {
+    type Response = Addrs;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Addrs, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        match name.as_str().parse() {
+            Ok(name) => self.0.resolve(name),
+            Err(error) => {
+                let error: BoxError = Box::new(error);
+                Box::pin(std::future::ready(Err(error)))
+            }
+        }
+    }
+}
+
+/// A connector of connections that write only during one tenure: that of the request for
+/// which they are made.
+#[derive(Debug, Clone)]
+struct Gatekeeper<S> {
+    inner: S,
+    term: Term,
+}
+
+impl<S> Service<Uri> for Gatekeeper<S>
+where
+    S: Service<Uri>,
+    S::Response: Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Gated<S::Response>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Gated<S::Response>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let tenure = gate::tenure().or_else(|| self.term.tenure());
+        let Some(tenure) = tenure.filter(|tenure| !tenure.is_over()) else {
+            return Box::pin(std::future::ready(Err(over().into())));
+        };
+        let connecting = self.inner.call(to);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = tenure.clone().ended() => Err(over().into()),
+                connected = connecting => {
+                    let inner = connected.map_err(Into::into)?;
+                    Ok(Gated::new(inner, tenure))
+                }
+            }
+        })
+    }
+}
+
+/// A connection that writes only during a tenure.
+struct Gated<T> {
+    inner: T,
+    tenure: Tenure,
+    /// Wakes what waits for the other end.
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<T> Gated<T> {
+    fn new(inner: T, tenure: Tenure) -> Self {
+        let ended = Box::pin(tenure.clone().ended());
+        Self {
+            inner,
+            tenure,
+            ended,
+        }
+    }
+}
+
+fn over() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, TermOver)
+}
+
+impl<T: Read + Unpin> Read for Gated<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.tenure.is_over() || self.ended.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(over()));
+        }
+        Pin::new(&mut self.inner).poll_read(context, into)
+    }
+}
+
+impl<T: Write + Unpin> Write for Gated<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.tenure.is_over() {
+            return Poll::Ready(Err(over()));
+        }
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.tenure.is_over() {
+            return Poll::Ready(Err(over()));
+        }
+        Pin::new(&mut self.inner).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    /// A socket keeps nothing back that would be sent here.
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    /// Closes the connection, which is permitted at any time.
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+impl<T: Connection> Connection for Gated<T> {
+    fn connected(&self) -> Connected {
+        self.inner.connected()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::clock::now;
+
+    #[tokio::test]
+    async fn a_connection_is_read_and_written_until_the_end_and_no_further() {
+        let term = Term::default();
+        term.set_end(now() + 60_000);
+        let (here, mut there) = tokio::io::duplex(64);
+        let gated = Gated::new(TokioIo::new(here), term.tenure().unwrap());
+        let mut gated = TokioIo::new(gated);
+        gated.write_all(b"before").await.unwrap();
+        there.write_all(b"answer").await.unwrap();
+        let mut answer = [0; 6];
+        gated.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"answer");
+
+        // Whoever waits for an answer is woken.
+        let end = async { term.end() };
+        let (read, ()) = tokio::join!(gated.read(&mut answer), end);
+        let over = read.unwrap_err();
+        assert!(over.get_ref().unwrap().is::<TermOver>(), "{over:?}");
+        let written = gated.write(b"after").await;
+        assert_eq!(
+            written.unwrap_err().kind(),
+            io::ErrorKind::ConnectionAborted
+        );
+        // A term that has begun anew is another one.
+        term.set_end(now() + 60_000);
+        assert!(gated.write(b"after").await.is_err());
+        assert!(gated.read(&mut answer).await.is_err());
+        drop(gated);
+        let mut sent = Vec::new();
+        there.read_to_end(&mut sent).await.unwrap();
+        assert_eq!(sent, b"before");
+    }
+}
