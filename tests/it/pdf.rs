@@ -304,15 +304,21 @@ fn addresses_of_files_are_texts_to_train_on() {
     };
     let job = Job::new(&wire, &text);
     let whole = std::fs::read_to_string(job.file()).unwrap();
-    let train = |positive: &str| {
-        let lines = whole.lines().map(|line| {
-            if line.starts_with("positive = ") {
-                format!("positive = [{positive:?}]\n")
+    // A model of its own, not that of all tests.
+    let models = job.file().with_file_name("models");
+    let whole: String = whole
+        .lines()
+        .map(|line| {
+            if line.starts_with("folder = ") && line.contains("models") {
+                format!("folder = {models:?}\n")
             } else {
                 format!("{line}\n")
             }
-        });
-        std::fs::write(job.file(), lines.collect::<String>()).unwrap();
+        })
+        .collect();
+    let train = |positive: &str| {
+        let text = format!("{whole}[train]\npositive = [{positive:?}]\n");
+        std::fs::write(job.file(), text).unwrap();
         let file = job.file();
         Ran::of(&mut spoor(&["train", file.to_str().unwrap(), "--force"]))
     };
