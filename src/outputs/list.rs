@@ -3,10 +3,11 @@
 use super::output::Output;
 
 /// All outputs. Their order does not matter.
-pub(super) static OUTPUTS: [&dyn Output; 5] = [
+pub(super) static OUTPUTS: [&dyn Output; 6] = [
     &super::log::Images,
     &super::log::Log,
     &super::texts::Sentences,
+    &super::fields::Fields,
     &super::document::DocumentLines,
     &super::archive::Archive,
 ];

@@ -16,7 +16,7 @@
 //!
 //! Reading order: this file, `output` (the list of growing outputs), `append` (append-only
 //! files), `segments` (names of numbered files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
-//! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
+//! changes to sidecars), `known` (a cache of sidecars), `document`, `fields` (what rules found), `schema` (of sidecars
 //! and documents), `rows` and `rotate` (reading and writing tables of several files), `chores` (work on complete files),
 //! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading or removal), `texts` (the
 //! sentences of each page).
@@ -25,6 +25,7 @@ mod append;
 mod archive;
 mod chores;
 mod document;
+mod fields;
 pub mod growth;
 mod known;
 mod list;

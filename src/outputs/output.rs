@@ -36,7 +36,7 @@ pub(super) trait Output: Sync {
         SEGMENT_BYTES
     }
 
-    /// Whether its folder is made only when something is written.
+    /// Whether its folder, or its table, is made only when something is written.
     fn is_optional(&self) -> bool {
         false
     }
@@ -201,6 +201,10 @@ impl Open {
             complete: 0,
         };
         match output.form() {
+            Form::Lines(_)
+                if output.is_optional()
+                    && position.unwrap_or_default() == Position::default()
+                    && files(output, folder)?.is_empty() => {}
             Form::Lines(name) => {
                 let path = folder.join(name);
                 make_folder_of(folder, name)?;
@@ -443,6 +447,7 @@ impl Open {
         let file = match &mut self.file {
             Some(file) => file,
             None => {
+                make_folder_of(&self.folder, &name)?;
                 let path = self.folder.join(&name);
                 self.file.insert(Appender::open(path, Some(0))?)
             }

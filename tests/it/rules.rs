@@ -1,6 +1,7 @@
 //! Rules at work: during a crawl, over its archive and in a corpus; a site whose markup changes
 //! is told by name; an index page leads to its items.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -578,6 +579,55 @@ fn rules_may_stand_in_the_job_file() {
     job.run();
     let rows: Vec<Value> = job.log();
     assert!(rows.iter().any(|row| row["rules"]["rule"] == "news"));
+}
+
+/// The lines of `sentences/fields.jsonl`, by the addresses of their pages.
+fn beside_the_sentences(job: &Job) -> BTreeMap<String, Value> {
+    let path = job.folder().join("sentences/fields.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["url"].as_str().unwrap().to_owned(), line)
+    });
+    lines.collect()
+}
+
+#[test]
+fn fields_lie_beside_the_sentences_and_leave_with_their_page() {
+    let wire = Wire::serve(site());
+    let job = job(&wire, "");
+    job.run();
+    let found = beside_the_sentences(&job);
+    let log: Vec<Value> = job.log();
+    let rows = log.iter().filter(|row| row["rules"]["rule"] == "news");
+    let mut pages = 0;
+    for row in rows {
+        let line = &found[row["url"].as_str().unwrap()];
+        assert_eq!(line["fields"], row["rules"]["fields"]);
+        assert_eq!(
+            (&line["rule"], &line["time"]),
+            (&row["rules"]["rule"], &row["time"])
+        );
+        pages += 1;
+    }
+    assert_eq!(pages, found.len());
+    assert!(pages >= PAGES / 2, "{pages}");
+
+    let url = "http://site.test/item/3";
+    let file = job.file();
+    shown(&["takedown", file.to_str().unwrap(), "--url", url]);
+    let left = beside_the_sentences(&job);
+    assert!(!left.contains_key(url));
+    assert_eq!(left.len(), pages - 1);
+
+    // A job without rules has no such file.
+    let text = std::fs::read_to_string(job.file()).unwrap();
+    let other = text.replace("[rules]\nfiles = [\"rules.toml\"]\n", "");
+    std::fs::write(job.file(), other).unwrap();
+    std::fs::remove_dir_all(job.folder()).unwrap();
+    job.run();
+    assert!(job.folder().join("sentences").is_dir());
+    assert!(!job.folder().join("sentences/fields.jsonl").exists());
 }
 
 /// A rule file that is changed while the job runs is used from the next page on.

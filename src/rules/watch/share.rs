@@ -72,7 +72,7 @@ impl Followed {
         if verdict.is_fall {
             self.is_silent = self.last.fallen;
         }
-        (!self.is_silent).then(|| Told {
+        (!self.is_silent).then_some(Told {
             is_fall: verdict.is_fall,
             before: verdict.before,
             now: verdict.now,

@@ -143,9 +143,10 @@ mod tests {
                 }
                 let is_begin = std::mem::take(&mut is_first);
                 let capital = token.text.starts_with(char::is_uppercase);
-                let is = match is_begin {
-                    true => first_nouns.contains(&token.text),
-                    false => capital && !no_nouns.contains(&token.text),
+                let is = if is_begin {
+                    first_nouns.contains(&token.text)
+                } else {
+                    capital && !no_nouns.contains(&token.text)
                 };
                 let taken = is_noun(&tag);
                 let both = if is_begin { 2 } else { 1 };
