@@ -582,7 +582,8 @@ fn rules_are_the_same_wherever_they_stand() {
     }
 }
 
-/// Ten sites of the lab whose pages have a title, a date and enough text.
+/// Ten sites of the lab whose pages have a title, a date and enough text. Of 19 that were tried,
+/// only bufo.test is not right on all pages: two of its twelve lack the element that is proposed.
 const SITES: [&str; 10] = [
     "beba", "beka", "bewimu", "bida", "bitade", "bizoro", "bobuto", "bowa", "bozuga", "widuma",
 ];

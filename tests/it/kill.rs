@@ -516,7 +516,7 @@ fn a_crawl_that_is_killed_brings_what_an_undisturbed_one_does() {
 
 #[test]
 fn a_crawl_that_is_killed_brings_the_same_with_the_other_store() {
-    kill_and_compare(StoreKind::Fjall, KILLS, 20);
+    kill_and_compare(StoreKind::Fjall, KILLS / 2, 10);
 }
 
 #[test]

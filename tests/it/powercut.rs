@@ -251,12 +251,12 @@ fn sled_says_what_it_lost(times: usize) {
 
 #[test]
 fn a_power_cut_costs_fjall_nothing_that_was_flushed() {
-    fjall_holds_what_was_flushed(3);
+    fjall_holds_what_was_flushed(2);
 }
 
 #[test]
 fn a_power_cut_costs_sled_what_it_says() {
-    sled_says_what_it_lost(3);
+    sled_says_what_it_lost(2);
 }
 
 #[test]
