@@ -85,8 +85,9 @@ enum Fit {
     /// At its beginning and its end.
     Whole,
     /// Anywhere, one after the other, in the innermost element that has them so, or in one
-    /// around it that has hardly more text. On other pages of a site the innermost one may be
-    /// missing, and the one around it have an id.
+    /// around it that has hardly more text, on the first page. On other pages of a site the
+    /// innermost one may be missing, and the one around it have an id; or a single paragraph
+    /// may have the words.
     Near,
     /// Anywhere, one after the other.
     Within,
@@ -94,7 +95,6 @@ enum Fit {
 
 fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeError> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    let mut longest = Vec::new();
     for (nth, page) in pages.iter().enumerate() {
         let found = elements(page, fit);
         if found.is_empty() {
@@ -103,11 +103,6 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
                 value: page.value.chars().take(100).collect(),
             });
         }
-        let least = found.iter().map(|(_, how)| how.size).min();
-        longest.push(match fit {
-            Fit::Near => nearly(least.unwrap_or_default()),
-            _ => usize::MAX,
-        });
         // Candidates for all pages come from the first one.
         if nth == 0 {
             for (at, (element, how)) in found.iter().enumerate() {
@@ -142,7 +137,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         if known {
             continue;
         }
-        let Some(met) = meets(&candidate, pages, fit, &longest) else {
+        let Some(met) = meets(&candidate, pages, fit) else {
             continue;
         };
         let proposal = Proposal {
@@ -325,16 +320,10 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
 }
 
 /// How many elements a candidate meets at most on a page, if the first is right on each.
-/// Its text is at most so long there, by page.
-fn meets(
-    candidate: &Candidate,
-    pages: &[Wanted<'_>],
-    fit: Fit,
-    longest: &[usize],
-) -> Option<usize> {
+fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize> {
     let css = css_of(&candidate.css).ok()?;
     let mut most = 0;
-    for (page, longest) in pages.iter().zip(longest) {
+    for page in pages {
         let wanted = folded(page.value);
         let mut found = page.html.select(&css.selector);
         let first = found.next()?;
@@ -342,7 +331,7 @@ fn meets(
             Some(name) => folded(first.attr(name)?),
             None => text_of(first, &wanted),
         };
-        if text.len() > *longest || is_value(&text, &wanted, fit) != Some(candidate.how.is_date) {
+        if is_value(&text, &wanted, fit) != Some(candidate.how.is_date) {
             return None;
         }
         most = most.max(1 + found.take(100).count());
