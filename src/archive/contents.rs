@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::copy::{self, CopyError};
 use super::find::{self, Capture, FindError, Source};
-use super::http::Response;
+use super::http::{Response, media_type};
 use super::lookup::stored::StoredError;
 use super::record::Kind;
 use super::select::Selection;
@@ -225,8 +225,7 @@ pub fn save_all(
 /// A name that tells the host and the time, and that no other capture has.
 fn name_of(capture: &Capture, media: Option<&str>) -> String {
     let line = &capture.line;
-    let media = media.and_then(|media| media.split(';').next());
-    let media = media.unwrap_or_default().trim().to_ascii_lowercase();
+    let media = media_type(media.unwrap_or_default()).to_ascii_lowercase();
     let known = ENDINGS.iter().find(|(name, _)| *name == media);
     let ending = known.map_or("bin", |(_, ending)| *ending);
     let host = line.key.split([')', ':']).next().unwrap_or_default();

@@ -78,12 +78,16 @@ impl From<usize> for Cap {
     }
 }
 
+/// The media type in a `Content-Type`, as it is written, without parameters.
+pub(super) fn media_type(header: &str) -> &str {
+    header.split(';').next().unwrap_or_default().trim()
+}
+
 impl Cap {
     fn of(self, response: &Response) -> usize {
         let stated = response.header("content-type").unwrap_or_default();
-        let stated = stated.split(|byte| *byte == b';').next();
-        let stated = stated.unwrap_or_default().trim_ascii();
-        let is_of = |media: &str| stated.eq_ignore_ascii_case(media.as_bytes());
+        let stated = String::from_utf8_lossy(stated);
+        let is_of = |media: &str| media_type(&stated).eq_ignore_ascii_case(media);
         match self.of_type {
             Some((media, most)) if is_of(media) => most,
             _ => self.most,

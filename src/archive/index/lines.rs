@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::archive::cdxj::{Line, REVISIT};
 use crate::archive::gap::Place;
-use crate::archive::http::Response;
+use crate::archive::http::{Response, media_type};
 use crate::archive::reader::{Entry, Item, ReadError, Reader};
 use crate::archive::record::{Kind, Record};
 
@@ -106,9 +106,8 @@ pub(super) fn answered(line: &mut Line, record: &Record, head: &Response) {
 
 fn media(declared: Option<&str>) -> Option<String> {
     let media = declared
-        .and_then(|media| media.split(';').next())
-        .map(str::trim);
-    let media = media.filter(|media| !media.is_empty() && !media.contains(char::is_whitespace));
+        .map(media_type)
+        .filter(|media| !media.is_empty() && !media.contains(char::is_whitespace));
     Some(media.unwrap_or(UNKNOWN).to_owned())
 }
 
