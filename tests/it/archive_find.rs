@@ -7,14 +7,12 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::archive::{arc, filedesc, gzip, page, replaced, warc};
-use crate::support::process::GUARD;
 use crate::support::{Live, Ran, spoor};
 
 const EACH: usize = 10;
@@ -391,7 +389,7 @@ fn a_cut_that_is_killed_goes_on_where_it_was() {
     let path = folder.path().join("a.warc.gz");
     // Enough for some tenths of a second, in few different records.
     let some: Vec<Vec<u8>> = (0..50).map(|n| gzip(&warc(n))).collect();
-    std::fs::write(&path, some.concat().repeat(40)).unwrap();
+    std::fs::write(&path, some.concat().repeat(20)).unwrap();
     let cut = |name: &str| {
         let to = folder.path().join(name);
         spoor(&["archive", "cut", text(&path), "--output", text(&to)])
@@ -401,11 +399,8 @@ fn a_cut_that_is_killed_goes_on_where_it_was() {
     let open = folder.path().join("b.warc.gz.open");
     for part in [1, 2, 4] {
         let mut live = Live::start(&mut cut("b.warc.gz"));
-        let begun = Instant::now();
-        let length = |path: &Path| path.metadata().map_or(0, |about| about.len());
-        while length(&open) < part * 200_000 && begun.elapsed() < GUARD && !live.has_ended() {
-            std::thread::yield_now();
-        }
+        let length = || open.metadata().map_or(0, |about| about.len());
+        live.wait_for(|| length() >= part * 100_000);
         killed += usize::from(live.kill());
     }
     if !folder.path().join("b.warc.gz").exists() {

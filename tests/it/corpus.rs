@@ -390,9 +390,7 @@ fn kill(kills: usize, documents: usize) {
         let mut live = Live::start(&mut spoor(&["corpus", "build", killed.to_str().unwrap()]));
         // Something must have been done since the last kill, or no run would ever end.
         let before = size();
-        while size() == before && !live.has_ended() {
-            std::thread::yield_now();
-        }
+        live.wait_for(|| size() != before);
         if !live.kill() {
             break;
         }

@@ -132,9 +132,7 @@ fn replay_killed(job: &Job, kills: usize) {
     for _ in 0..kills {
         let before = rows(&log);
         let mut process = Live::start(&mut replay(job, &[]));
-        while rows(&log) < before + 60 && !process.has_ended() {
-            std::thread::yield_now();
-        }
+        process.wait_for(|| rows(&log) >= before + 60);
         assert!(process.kill(), "it was done before the last kill");
     }
     let out = Ran::of(&mut replay(job, &["--json"])).good();

@@ -259,6 +259,25 @@ impl Live {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Waits until `seen` is so or the process has ended, without a core of its own as a loop
+    /// that never pauses would have. What is shorter than a millisecond can be missed.
+    pub fn wait_for(&mut self, mut seen: impl FnMut() -> bool) {
+        const SOON: Duration = Duration::from_millis(1);
+        let mut patience = Patience::with(self.id());
+        while !seen() && !self.has_ended() {
+            assert!(
+                patience.is_left(),
+                "the process does nothing and does not end"
+            );
+            match self.out.recv_timeout(SOON) {
+                Ok(part) => self.read.extend(part),
+                Err(RecvTimeoutError::Timeout) => {}
+                // It has closed its output and is about to end.
+                Err(RecvTimeoutError::Disconnected) => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// Waits until it ends by itself; with the most memory that it had in RAM at any
     /// time, in KiB.
     pub fn ended_with_peak(mut self) -> (Ran, u64) {

@@ -138,7 +138,7 @@ const MANY_BLOCKS: usize = 50;
 /// Each page is read whole and its article looked for, in one extraction, as both take the
 /// one parse that nearly all of the time goes into.
 #[test]
-#[ignore = "long; the default suite crawls the same pages, in tests/it/zoo.rs"]
+#[ignore = "long; the default suite crawls the same pages, in tests/it/crawl_zoo.rs"]
 fn pages_and_their_articles_are_read_within_their_bounds() {
     let options = Options {
         documents: Some(Extractor::Article),
