@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::record::SessionId;
 use super::record::{Key, Value};
-use super::session::{Answer, Call, CallId, News, Over, Session, Setting, Terms};
+use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Revision};
 use crate::crawl::frontier::{CellCount, CellId};
 use crate::web::fetch::Term;
@@ -26,6 +27,8 @@ pub enum Order {
 /// What a node may do at present.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
+    /// Which session it is, as soon as it has asked for a key.
+    pub session: Option<SessionId>,
     /// Until when anything may be sent.
     pub until: u64,
     /// [`Session::resumed`].
@@ -67,15 +70,43 @@ pub struct Driver<E, C> {
 impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
     /// A session that begins, and what the node has of it. The driver sets the end of `term`.
     pub fn new(engine: Arc<E>, setting: Setting, clock: C, term: Term) -> (Self, Handle) {
+        let terms = setting.terms.clone();
+        let cells = setting.cells;
+        let session = Session::new(setting, clock());
+        Self::of(engine, session, terms, cells, clock, term)
+    }
+
+    /// The same for a session that goes on after its process died: [`Session::resume`].
+    pub fn resume(
+        engine: Arc<E>,
+        setting: Setting,
+        kept: Kept,
+        clock: C,
+        term: Term,
+    ) -> (Self, Handle) {
+        let terms = setting.terms.clone();
+        let cells = setting.cells;
+        let session = Session::resume(setting, kept, clock());
+        Self::of(engine, session, terms, cells, clock, term)
+    }
+
+    fn of(
+        engine: Arc<E>,
+        session: Session,
+        terms: Terms,
+        cells: CellCount,
+        clock: C,
+        term: Term,
+    ) -> (Self, Handle) {
         let (orders, told) = mpsc::unbounded_channel();
         let (tells, news) = mpsc::unbounded_channel();
         let (shows, standing) = watch::channel(Standing::default());
         let driver = Self {
             engine,
             term,
-            terms: setting.terms.clone(),
-            cells: setting.cells,
-            session: Session::new(setting, clock()),
+            terms,
+            cells,
+            session,
             clock,
             view: Arc::default(),
             tenure: 0,
@@ -159,7 +190,9 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         }
         let cells = self.session.cells();
         let cells = cells.filter_map(|cell| Some((cell, self.session.from(cell)?)));
+        let id = self.session.id();
         let standing = Standing {
+            session: (id.number > 0).then(|| id.clone()),
             until,
             resumed: self.session.resumed(),
             cells: cells.collect(),
@@ -450,6 +483,93 @@ mod tests {
             node.has(usize::from(CELLS)).await.cells.len(),
             usize::from(CELLS)
         );
+    }
+
+    /// What a node with this secret would have written down.
+    fn kept(standing: &Standing, secret: u64, cells: BTreeMap<CellId, Revision>) -> Kept {
+        Kept {
+            session: standing.session.clone().unwrap(),
+            secrets: [secret].into(),
+            made: 0,
+            cells,
+        }
+    }
+
+    impl Node1 {
+        /// The cells that it was told to have.
+        async fn revisions(&mut self) -> BTreeMap<CellId, Revision> {
+            let mut cells = BTreeMap::new();
+            while cells.len() < usize::from(CELLS) {
+                let taken = self
+                    .is_told(|news| matches!(news, News::Taken { .. }))
+                    .await;
+                if let News::Taken { cell, revision, .. } = taken {
+                    cells.insert(cell, revision);
+                }
+            }
+            cells
+        }
+    }
+
+    fn resume<E: Engine>(
+        engine: &Arc<E>,
+        secret: u64,
+        kept: Kept,
+        clock: &(impl Fn() -> u64 + Clone + Send + 'static),
+    ) -> Node1 {
+        let (term, engine) = (Term::default(), Arc::clone(engine));
+        let setting = setting("n1", secret);
+        let (driver, handle) = Driver::resume(engine, setting, kept, clock.clone(), term.clone());
+        let run = tokio::spawn(driver.run());
+        Node1 { handle, run, term }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_started_again_keeps_session_and_cells() {
+        let clock = clock();
+        let engine = Arc::new(Told::default());
+        let mut first = start(&engine, "n1", 1, &clock);
+        let standing = first.has(usize::from(CELLS)).await;
+        let kept = kept(&standing, 1, first.revisions().await);
+        first.run.abort();
+        tokio::time::sleep(SHORTEST_TERM).await;
+        let mut next = resume(&engine, 2, kept.clone(), &clock);
+        let begun = clock();
+        let again = next.has(usize::from(CELLS)).await;
+        assert_eq!(again.session, standing.session);
+        next.is_told(|news| matches!(news, News::Kept(_))).await;
+        let goes_on = |standing: &Standing| standing.until > 0;
+        next.handle.standing.wait_for(goes_on).await.unwrap();
+        assert!(clock() - begun >= crate::clock::millis(setting("n1", 1).terms.quiet()));
+
+        // A copy of the disk goes on, and the process it was copied from does not.
+        let copy = Kept {
+            secrets: [1, 2].into(),
+            ..kept
+        };
+        let mut other = resume(&engine, 3, copy, &clock);
+        other.has(usize::from(CELLS)).await;
+        assert_eq!(next.run.await.unwrap(), Over::NameTaken);
+        assert!(!next.term.runs());
+        other.handle.standing.wait_for(goes_on).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_have_taken_meanwhile_is_not_kept() {
+        let clock = clock();
+        let engine = Arc::new(Told::default());
+        let mut first = start(&engine, "n1", 1, &clock);
+        let standing = first.has(usize::from(CELLS)).await;
+        let kept = kept(&standing, 1, first.revisions().await);
+        first.run.abort();
+        let mut second = start(&engine, "n2", 2, &clock);
+        second.has(usize::from(CELLS)).await;
+        let mut next = resume(&engine, 3, kept, &clock);
+        for _ in 0..CELLS {
+            next.is_told(|news| matches!(news, News::Lost(_))).await;
+        }
+        assert_eq!(next.run.await.unwrap(), Over::Fenced);
+        assert!(!next.term.runs());
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,8 +43,8 @@ pub use self::record::{
     Base, CellRecord, Key, Node, SessionId, SessionRecord, State, Value, WrongNode,
 };
 pub use self::session::{
-    Answer, Call, CallId, Inherited, LONGEST_TERM, News, Over, SHORTEST_TERM, Session, Setting,
-    Terms,
+    Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, News, Over, SHORTEST_TERM,
+    Session, Setting, Terms,
 };
 pub use self::shares::heir;
 

@@ -29,27 +29,40 @@
 //! An answer may be late, lost, repeated, or come in any order. A refusal is never the last
 //! word: it may be due to an own write whose answer was lost, or that was sent later than
 //! asked. The key is then read, and that decides.
+//!
+//! # A process that dies
+//!
+//! A process that is started again on the same machine goes on with the session of the one
+//! that died ([`Session::resume`]), as if its term had lapsed: it reads its key, and is over
+//! if others have ended it. The states of its cells are in its own store; a cell is still
+//! its own if the key of the cell has not changed since it was taken.
+//!
+//! | part | one line |
+//! |---|---|
+//! | `own` | its own key: made, renewed, read when in doubt, ended |
+//! | `hands` | its cells: taken, confirmed, given back |
+//! | `judging` | what it makes of the others, and how it ends those that are silent |
+//! | `others` | what it knows of the others |
+//! | `kept` | what outlives a process |
+//! | `terms` | how long it waits for what, and why that is safe |
 
+mod hands;
+mod judging;
+mod kept;
 mod others;
+mod own;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::kept::{Kept, KeptError};
 use self::others::Others;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
-use super::record::{Base, CellRecord, Key, Node, SessionId, SessionRecord, State, Value};
-use super::shares::heir;
+use super::record::{Base, CellRecord, Key, Node, SessionId, Value};
 use super::{EngineError, Revision};
 use crate::crawl::frontier::{CellCount, CellId};
-
-/// The most cells that it takes at once.
-const TAKEN_AT_ONCE: usize = 8;
-
-/// The most checkpoints that may have the state of a cell. Only if so many sessions in a row
-/// took a cell and ended before their first checkpoint, an older state is used.
-const MOST_BASES: usize = 16;
 
 /// What a session asks of the broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +98,13 @@ pub enum News {
         cell: CellId,
         /// How its state comes about.
         state: Inherited,
+        /// Which value of its key says so; for [`Kept::cells`] as soon as the node's store
+        /// has the state.
+        revision: Revision,
     },
+    /// It still has a cell that it kept. The state is that of the node's store; hosts may
+    /// have been asked after its last batch.
+    Kept(CellId),
     /// It should give a cell back: stop to ask, let requests end, make a checkpoint, call
     /// [`Session::give`].
     Give(CellId),
@@ -170,6 +189,8 @@ enum Purpose {
     Confirm(CellId),
     /// To read the key of a cell that it does not have.
     ReadCell(CellId),
+    /// To read the key of a cell that it kept.
+    Reclaim(CellId),
     Fence(SessionId),
 }
 
@@ -228,6 +249,12 @@ pub struct Session {
     committed: u64,
     is_leaving: bool,
     hands: BTreeMap<CellId, Hand>,
+    /// Whether it goes on after a process that died.
+    is_resumed: bool,
+    /// The secrets that its key may have until it has renewed it.
+    before: BTreeSet<u64>,
+    /// Cells that it kept, until their keys say whose they are.
+    kept: BTreeMap<CellId, Revision>,
     others: Others,
     /// The cells' keys, as far as the last look showed them.
     table: BTreeMap<CellId, (CellRecord, Revision)>,
@@ -260,6 +287,9 @@ impl Session {
             committed: 0,
             is_leaving: false,
             hands: BTreeMap::new(),
+            is_resumed: false,
+            before: BTreeSet::new(),
+            kept: BTreeMap::new(),
             others: Others::default(),
             table: BTreeMap::new(),
             doubtful: BTreeSet::new(),
@@ -268,6 +298,20 @@ impl Session {
             next_call: 0,
             news: Vec::new(),
         }
+    }
+
+    /// A session that goes on after its process died. Its secret is a new one, so that of
+    /// two machines with copies of one disk only the last to begin goes on.
+    pub fn resume(setting: Setting, kept: Kept, now: u64) -> Self {
+        let mut session = Self::new(setting, now);
+        session.id = kept.session;
+        session.before = kept.secrets;
+        session.phase = Phase::Live;
+        session.made = kept.made;
+        session.kept = kept.cells;
+        session.is_resumed = true;
+        session.lapsed = true;
+        session
     }
 
     /// Which one it is; its number is 0 until it has a key.
@@ -380,6 +424,7 @@ impl Session {
         match self.phase {
             Phase::Beginning => self.begin(now, &mut calls),
             Phase::Live if !self.lapsed => {
+                self.reclaim(now, &mut calls);
                 self.give_back(now, &mut calls);
                 if self.is_sure(now) {
                     self.fence(now, &mut calls);
@@ -387,7 +432,7 @@ impl Session {
                         self.take(now, &mut calls);
                     }
                 }
-                if self.is_leaving && self.hands.is_empty() {
+                if self.is_leaving && self.hands.is_empty() && self.kept.is_empty() {
                     self.end(now, &mut calls);
                 }
             }
@@ -446,6 +491,9 @@ impl Session {
                     _ => drop(self.table.remove(&cell)),
                 };
             }
+            (Purpose::Reclaim(cell), Ok(Answer::Got(found))) => {
+                self.has_reclaimed(now, sent, cell, found);
+            }
             (Purpose::Fence(id), Ok(Answer::Swapped(revision))) => {
                 self.others.fenced(&id, revision);
             }
@@ -453,22 +501,6 @@ impl Session {
             // It is asked again when it is due.
             (_, Err(_)) | (_, Ok(_)) => {}
         }
-    }
-
-    /// Notices that its term has lapsed.
-    fn check(&mut self, now: u64) {
-        let end = self.renewed + self.setting.terms.term;
-        if self.phase == Phase::Live && !self.lapsed && now >= end {
-            self.lapse(now);
-        }
-    }
-
-    /// Sends nothing until its key was read and renewed, and the quiet time is over.
-    fn lapse(&mut self, now: u64) {
-        self.tenure += 1;
-        self.lapsed = true;
-        self.has_read = false;
-        self.due = now;
     }
 
     /// Whether it may judge others: it has heard from the broker lately.
@@ -494,469 +526,5 @@ impl Session {
 
     fn is_pending(&self, of: impl Fn(&Purpose) -> bool) -> bool {
         self.calls.values().any(|pending| of(&pending.purpose))
-    }
-
-    fn own_key(&self) -> Key {
-        Key::Session(self.id.clone())
-    }
-
-    fn own_record(&self, state: State) -> Value {
-        Value::Session(SessionRecord {
-            state,
-            secret: self.setting.secret,
-            beat: self.beat,
-            checkpoint: self.made,
-            weight: self.setting.weight,
-        })
-    }
-
-    /// Makes its key, when no other session of its node lives.
-    fn begin(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        let is_beginning =
-            |purpose: &Purpose| matches!(purpose, Purpose::Begin | Purpose::Fence(_));
-        if self.looked.is_none() || self.is_pending(is_beginning) {
-            return;
-        }
-        let of_node = self.others.iter().filter(|(id, _)| id.node == self.id.node);
-        let mut last = 0;
-        let mut waits = false;
-        let mut dead = None;
-        for (id, other) in of_node {
-            last = last.max(id.number);
-            if other.record.secret == self.setting.secret {
-                // Its own, made by a call whose answer was lost. It is read first, as after
-                // a lapse.
-                self.id = id.clone();
-                self.phase = Phase::Live;
-                self.revision = None;
-                self.lapsed = true;
-                self.due = now;
-                return;
-            }
-            if other.record.state.is_live() {
-                waits = true;
-                if now.saturating_sub(other.since) >= self.setting.terms.patience {
-                    dead = Some((id.clone(), other.record.clone(), other.revision));
-                }
-            }
-        }
-        if let Some((id, record, revision)) = dead {
-            self.fence_one(now, id, record, revision, calls);
-        } else if !waits {
-            self.id.number = last + 1;
-            self.beat += 1;
-            let record = self.own_record(State::Live);
-            let call = Call::Swap(self.own_key(), record, None);
-            self.call(now, Purpose::Begin, call, calls);
-        }
-    }
-
-    /// Renews its term; reads its key first where it is not sure of it.
-    fn renew(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        let is_pending = |purpose: &Purpose| {
-            let reads = matches!(purpose, Purpose::ReadOwn { .. });
-            reads
-                || matches!(
-                    purpose,
-                    Purpose::Renew { .. } | Purpose::Begin | Purpose::End
-                )
-        };
-        if self.phase != Phase::Live || self.is_pending(is_pending) {
-            return;
-        }
-        if !self.has_read {
-            let known = self.revision;
-            let call = Call::Get(self.own_key());
-            self.call(now, Purpose::ReadOwn { known }, call, calls);
-            return;
-        }
-        self.beat += 1;
-        let checkpoint = self.made;
-        let state = if self.is_leaving {
-            State::Leaving
-        } else {
-            State::Live
-        };
-        let call = Call::Swap(self.own_key(), self.own_record(state), self.revision);
-        self.call(now, Purpose::Renew { checkpoint }, call, calls);
-    }
-
-    fn has_renewed(&mut self, now: u64, pending: &Pending, checkpoint: u64, revision: Revision) {
-        self.committed = self.committed.max(checkpoint);
-        if pending.tenure != self.tenure {
-            return;
-        }
-        self.revision = Some(revision);
-        self.renewed = self.renewed.max(pending.sent);
-        if self.lapsed {
-            self.lapsed = false;
-            self.from = now + self.setting.terms.quiet;
-            self.others.excuse(now);
-            // What it has is confirmed before anything is sent.
-            for hand in self.hands.values_mut() {
-                hand.confirmed = 0;
-            }
-            self.due = now;
-        }
-    }
-
-    fn has_read_own(
-        &mut self,
-        now: u64,
-        known: Option<Revision>,
-        found: Option<(Value, Revision)>,
-    ) {
-        let Some((Value::Session(record), revision)) = found else {
-            // Without a revision its key may never have been made.
-            match self.revision {
-                Some(_) => self.end_as(Over::Forgotten),
-                None => self.phase = Phase::Beginning,
-            }
-            return;
-        };
-        if record.secret != self.setting.secret {
-            self.end_as(Over::NameTaken);
-            return;
-        }
-        match record.state {
-            State::Fenced => self.end_as(Over::Fenced),
-            State::Ended => self.end_as(Over::Left),
-            State::Live | State::Leaving => {
-                // The broker has forgotten what it had stored, unless this is an old answer.
-                if known.is_some_and(|known| revision < known) {
-                    self.lapse(now);
-                }
-                self.revision = Some(revision);
-                self.committed = record.checkpoint;
-                self.has_read = true;
-                self.due = now;
-            }
-        }
-    }
-
-    fn end_as(&mut self, why: Over) {
-        self.phase = Phase::Over(why);
-        self.tenure += 1;
-        let lost = std::mem::take(&mut self.hands);
-        self.news.extend(lost.into_keys().map(News::Lost));
-        self.news.push(News::Over(why));
-        self.calls.clear();
-    }
-
-    /// Ends its key, when it has no cells any more.
-    fn end(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        let is_pending = |purpose: &Purpose| {
-            let takes = matches!(purpose, Purpose::Take { .. });
-            takes || matches!(purpose, Purpose::End | Purpose::Renew { .. })
-        };
-        if !self.has_read || self.is_pending(is_pending) {
-            return;
-        }
-        self.beat += 1;
-        let call = Call::Swap(self.own_key(), self.own_record(State::Ended), self.revision);
-        self.call(now, Purpose::End, call, calls);
-    }
-
-    /// Asks for the keys of its cells.
-    fn confirm(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        for cell in Vec::from_iter(self.hands.keys().copied()) {
-            let purpose = Purpose::Confirm(cell);
-            if !self.is_pending(|other| *other == purpose) {
-                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
-            }
-        }
-    }
-
-    fn has_confirmed(
-        &mut self,
-        now: u64,
-        sent: u64,
-        cell: CellId,
-        found: Option<(Value, Revision)>,
-    ) {
-        let Some(hand) = self.hands.get_mut(&cell) else {
-            return;
-        };
-        let record = match found {
-            Some((Value::Cell(record), revision)) if revision == hand.revision => {
-                if record.owner.as_ref() == Some(&self.id) {
-                    hand.confirmed = hand.confirmed.max(sent);
-                    return;
-                }
-                Some(record)
-            }
-            Some((Value::Cell(record), _)) => Some(record),
-            _ => None,
-        };
-        if let (Giving::Stopped(checkpoint), Some(record)) = (hand.giving, record)
-            && record.owner.is_none()
-            && record
-                .bases
-                .first()
-                .is_some_and(|base| base.session == self.id && base.checkpoint == checkpoint)
-        {
-            // The answer was lost.
-            self.has_given(cell);
-            return;
-        }
-        // It cannot be another one's while this session lives, so the broker has forgotten
-        // something.
-        self.hands.remove(&cell);
-        self.table.remove(&cell);
-        self.news.push(News::Lost(cell));
-        if !self.lapsed {
-            self.lapse(now);
-        }
-    }
-
-    /// Takes note of all keys.
-    fn see(&mut self, now: u64, sent: u64, keys: Vec<(Key, Value, Revision)>) {
-        if self.looked.is_some_and(|looked| sent < looked) {
-            return;
-        }
-        self.looked = Some(sent);
-        self.table.clear();
-        let mut sessions = BTreeMap::new();
-        for (key, value, revision) in keys {
-            match (key, value) {
-                (Key::Session(id), Value::Session(record)) => {
-                    sessions.insert(id, (record, revision));
-                }
-                (Key::Cell(cell), Value::Cell(record)) => {
-                    self.table.insert(cell, (record, revision));
-                }
-                _ => {}
-            }
-        }
-        if self.phase == Phase::Live {
-            sessions.remove(&self.id);
-        }
-        self.refuse_a_second(&sessions);
-        self.others.see(now, sessions);
-        for (record, _) in self.table.values() {
-            if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {
-                self.others.miss(owner, now);
-            }
-        }
-    }
-
-    /// Refuses to begin where another session of its node shows signs of life.
-    fn refuse_a_second(&mut self, seen: &BTreeMap<SessionId, (SessionRecord, Revision)>) {
-        let is_alive = |(id, (record, _)): (&SessionId, &(SessionRecord, Revision))| {
-            let before = self.others.get(id);
-            id.node == self.id.node
-                && record.state.is_live()
-                && record.secret != self.setting.secret
-                && before.is_some_and(|other| other.record.beat < record.beat)
-        };
-        if self.phase == Phase::Beginning && seen.iter().any(is_alive) {
-            self.end_as(Over::NameTaken);
-        }
-    }
-
-    /// Takes cells that nobody has, and that should be its own.
-    fn take(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        if self.looked.is_none() {
-            return;
-        }
-        for cell in Vec::from_iter(self.doubtful.iter().copied()) {
-            let purpose = Purpose::ReadCell(cell);
-            if !self.is_pending(|other| *other == purpose) {
-                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
-            }
-        }
-        let is_taking = |purpose: &Purpose| matches!(purpose, Purpose::Take { .. });
-        let taking = self
-            .calls
-            .values()
-            .filter(|p| is_taking(&p.purpose))
-            .count();
-        let mut room = TAKEN_AT_ONCE.saturating_sub(taking);
-        let own = (&self.setting.node, self.setting.weight);
-        let nodes: Vec<_> = self.others.takers(now, 0).chain([own]).collect();
-        let mut chosen = Vec::new();
-        for cell in self.setting.cells.all() {
-            if room == 0 {
-                break;
-            }
-            let is_busy = |purpose: &Purpose| matches!(purpose, Purpose::Take { cell: other, .. } if *other == cell);
-            let is_known = !self.hands.contains_key(&cell) && !self.doubtful.contains(&cell);
-            if !is_known || self.is_pending(is_busy) {
-                continue;
-            }
-            let Some(state) = self.inherited(cell, now) else {
-                continue;
-            };
-            // What is its own by the key, and not in its hands, nobody else can take.
-            let entry = self.table.get(&cell);
-            let is_own = entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id));
-            if is_own || heir(cell, nodes.iter().copied()) == Some(&self.setting.node) {
-                chosen.push((cell, state));
-                room -= 1;
-            }
-        }
-        for (cell, state) in chosen {
-            let record = self.taken_record(&state);
-            let was = self.table.get(&cell).map(|(_, revision)| *revision);
-            let call = Call::Swap(Key::Cell(cell), Value::Cell(record), was);
-            self.call(now, Purpose::Take { cell, state }, call, calls);
-        }
-    }
-
-    fn taken_record(&self, state: &Inherited) -> CellRecord {
-        CellRecord {
-            owner: Some(self.id.clone()),
-            after: self.made,
-            bases: state.bases.clone(),
-        }
-    }
-
-    /// Where the state of a cell would come from; `None` where it is another one's.
-    fn inherited(&self, cell: CellId, now: u64) -> Option<Inherited> {
-        let Some((record, _)) = self.table.get(&cell) else {
-            return Some(Inherited {
-                clean: true,
-                bases: Vec::new(),
-            });
-        };
-        let mut bases = record.bases.clone();
-        let Some(owner) = &record.owner else {
-            return Some(Inherited { clean: true, bases });
-        };
-        // What it owns and does not have is what it was to take when the answer was lost, or
-        // what the broker has forgotten that it gave back.
-        let last = if *owner == self.id {
-            self.committed
-        } else if self.others.is_over(owner, now, self.setting.terms.patience) {
-            let other = self.others.get(owner);
-            other.map_or(0, |other| other.record.checkpoint)
-        } else {
-            return None;
-        };
-        if last > record.after {
-            let last = Base {
-                session: owner.clone(),
-                checkpoint: last,
-            };
-            bases.insert(0, last);
-            bases.truncate(MOST_BASES);
-        }
-        Some(Inherited {
-            clean: false,
-            bases,
-        })
-    }
-
-    fn has_taken(
-        &mut self,
-        now: u64,
-        sent: u64,
-        cell: CellId,
-        state: Inherited,
-        revision: Revision,
-    ) {
-        let hand = Hand {
-            revision,
-            confirmed: sent,
-            from: now + self.setting.terms.quiet,
-            giving: Giving::No,
-        };
-        self.hands.insert(cell, hand);
-        self.table.remove(&cell);
-        self.news.push(News::Taken { cell, state });
-    }
-
-    /// Gives back what another node should have, one cell after the other; all of them when
-    /// it leaves.
-    fn give_back(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        let own = (!self.is_leaving).then_some((&self.setting.node, self.setting.weight));
-        let settled = self.others.takers(now, self.setting.terms.settle);
-        let nodes: Vec<_> = settled.chain(own).collect();
-        let mut is_giving = self.hands.values().any(|hand| hand.giving != Giving::No);
-        let mut told = Vec::new();
-        for (cell, hand) in &self.hands {
-            let stays = hand.giving != Giving::No || (is_giving && !self.is_leaving);
-            let heir = || heir(*cell, nodes.iter().copied());
-            if stays || (!self.is_leaving && heir() == Some(&self.setting.node)) {
-                continue;
-            }
-            is_giving = true;
-            told.push(*cell);
-        }
-        for cell in told {
-            if let Some(hand) = self.hands.get_mut(&cell) {
-                hand.giving = Giving::Told;
-                self.news.push(News::Give(cell));
-            }
-        }
-        let mut given = Vec::new();
-        for (cell, hand) in &self.hands {
-            let Giving::Stopped(checkpoint) = hand.giving else {
-                continue;
-            };
-            // The checkpoint has to be committed first: what is not counts as not done.
-            if self.committed >= checkpoint {
-                given.push((*cell, hand.revision, checkpoint));
-            }
-        }
-        for (cell, revision, checkpoint) in given {
-            let purpose = Purpose::Give(cell);
-            if self.is_pending(|other| *other == purpose) {
-                continue;
-            }
-            let session = self.id.clone();
-            let record = CellRecord {
-                owner: None,
-                after: 0,
-                bases: vec![Base {
-                    session,
-                    checkpoint,
-                }],
-            };
-            let call = Call::Swap(Key::Cell(cell), Value::Cell(record), Some(revision));
-            self.call(now, purpose, call, calls);
-        }
-    }
-
-    fn has_given(&mut self, cell: CellId) {
-        if self.hands.remove(&cell).is_some() {
-            self.table.remove(&cell);
-            self.news.push(News::Given(cell));
-        }
-    }
-
-    /// Ends sessions of which nothing was heard for too long.
-    fn fence(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        let patience = self.setting.terms.patience;
-        let is_dead = |since: u64| now.saturating_sub(since) >= patience;
-        let dead = self
-            .others
-            .iter()
-            .filter(|(_, other)| other.record.state.is_live() && is_dead(other.since));
-        let dead = dead.map(|(id, other)| (id.clone(), other.record.clone(), other.revision));
-        for (id, record, revision) in dead.collect::<Vec<_>>() {
-            self.fence_one(now, id, record, revision, calls);
-        }
-    }
-
-    fn fence_one(
-        &mut self,
-        now: u64,
-        id: SessionId,
-        mut record: SessionRecord,
-        revision: Revision,
-        calls: &mut Vec<(CallId, Call)>,
-    ) {
-        let purpose = Purpose::Fence(id);
-        if self.is_pending(|other| *other == purpose) {
-            return;
-        }
-        record.state = State::Fenced;
-        let Purpose::Fence(id) = &purpose else {
-            return;
-        };
-        let key = Key::Session(id.clone());
-        let call = Call::Swap(key, Value::Session(record), Some(revision));
-        self.call(now, purpose, call, calls);
     }
 }

@@ -1,12 +1,12 @@
 //! Nodes, a broker and a web in true time, and what is wrong with what they do.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use super::super::super::EngineError;
 use super::super::super::record::{Key, Node, SessionId, Value};
-use super::super::{Answer, Call, CallId, Inherited, News, Session, Setting, Terms};
+use super::super::super::{EngineError, Revision};
+use super::super::{Answer, Call, CallId, Inherited, Kept, News, Session, Setting, Terms};
 use super::broker::{Broker, Dice};
 use crate::crawl::frontier::{CellCount, CellId};
 
@@ -49,6 +49,8 @@ enum Event {
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Kill(usize),
+    /// The machine is gone, with its disk.
+    Lose(usize),
     Start(usize),
     Freeze(usize, u64),
     Cut {
@@ -79,6 +81,16 @@ struct CellState {
     clean: bool,
 }
 
+impl CellState {
+    /// Nobody knows by this machine's clock when a host was asked last.
+    fn forget_moments(&mut self, clean: bool) {
+        self.clean = clean;
+        for host in &mut self.hosts {
+            (host.next, host.asked) = (0, 0);
+        }
+    }
+}
+
 struct Process {
     session: Session,
     tenure: u64,
@@ -91,6 +103,33 @@ struct Process {
     giving: Vec<CellId>,
     /// The true moment of the last renewal that the broker stored.
     stored: u64,
+    /// The values of the keys of its cells.
+    revisions: BTreeMap<CellId, Revision>,
+    secrets: BTreeSet<u64>,
+}
+
+/// What outlives a process.
+struct Disk {
+    kept: Kept,
+    cells: BTreeMap<CellId, CellState>,
+}
+
+impl Process {
+    fn of(session: Session) -> Self {
+        Self {
+            session,
+            tenure: 0,
+            cells: BTreeMap::new(),
+            open: Vec::new(),
+            written: Vec::new(),
+            made: 0,
+            checkpoint_due: 0,
+            giving: Vec::new(),
+            stored: 0,
+            revisions: BTreeMap::new(),
+            secrets: BTreeSet::new(),
+        }
+    }
 }
 
 struct Machine {
@@ -99,6 +138,7 @@ struct Machine {
     offset: u64,
     life: u64,
     process: Option<Process>,
+    disk: Option<Disk>,
     frozen: u64,
     cut_out: bool,
     cut_back: bool,
@@ -141,6 +181,10 @@ pub(super) struct World {
     asked: BTreeMap<CellId, u64>,
     pub(super) requests: u64,
     pub(super) over: u64,
+    /// Cells that a process kept over the death of another.
+    pub(super) kept: u64,
+    /// Cells that others had meanwhile.
+    pub(super) lost: u64,
     pub(super) steps: u64,
 }
 
@@ -183,6 +227,7 @@ impl World {
             offset: dice.within(0, 1_000_000_000),
             life: 0,
             process: None,
+            disk: None,
             frozen: 0,
             cut_out: false,
             cut_back: false,
@@ -215,6 +260,8 @@ impl World {
             asked: BTreeMap::new(),
             requests: 0,
             over: 0,
+            kept: 0,
+            lost: 0,
             steps: 0,
         };
         world.plan();
@@ -235,7 +282,11 @@ impl World {
             let at = self.dice.within(3_000, 110_000);
             let node = self.dice.within(0, NODES as u64 - 1) as usize;
             let lasts = self.dice.within(200, 25_000);
-            match self.dice.within(0, 9) {
+            match self.dice.within(0, 10) {
+                10 => {
+                    self.fault(at, Fault::Lose(node));
+                    self.fault(at + lasts, Fault::Start(node));
+                }
                 0 | 1 => {
                     self.fault(at, Fault::Kill(node));
                     self.fault(at + lasts, Fault::Start(node));
@@ -341,13 +392,10 @@ impl World {
                 self.push(self.now, node, Event::Tick);
             }
             Fault::Start(_) => {}
-            Fault::Kill(node) => {
-                if let Some(process) = self.machines[node].process.take() {
-                    self.written
-                        .insert(process.session.id().clone(), process.written);
-                }
-                self.machines[node].life += 1;
-                self.machines[node].kept.clear();
+            Fault::Kill(node) => self.dies(node),
+            Fault::Lose(node) => {
+                self.dies(node);
+                self.machines[node].disk = None;
             }
             Fault::Freeze(node, lasts) => self.machines[node].frozen = self.now + lasts,
             Fault::Cut {
@@ -380,6 +428,28 @@ impl World {
         }
     }
 
+    /// The process of a machine is gone; what it wrote is on the disk.
+    fn dies(&mut self, node: usize) {
+        let machine = &mut self.machines[node];
+        machine.life += 1;
+        machine.kept.clear();
+        let Some(process) = machine.process.take() else {
+            return;
+        };
+        let session = process.session.id().clone();
+        if session.number > 0 {
+            let kept = Kept {
+                session: session.clone(),
+                secrets: process.secrets,
+                made: process.made,
+                cells: process.revisions,
+            };
+            let cells = process.cells;
+            machine.disk = Some(Disk { kept, cells });
+        }
+        self.written.insert(session, process.written);
+    }
+
     fn begin(&mut self, node: usize) {
         let mut terms = Terms::new(Duration::from_millis(TERM), Duration::from_secs(10));
         match self.without {
@@ -397,17 +467,27 @@ impl World {
             cells: CellCount::new(CELLS).unwrap(),
             terms,
         };
-        machine.process = Some(Process {
-            session: Session::new(setting, local),
-            tenure: 0,
-            cells: BTreeMap::new(),
-            open: Vec::new(),
-            written: Vec::new(),
-            made: 0,
-            checkpoint_due: local + 3_000,
-            giving: Vec::new(),
-            stored: 0,
-        });
+        let mut secrets = BTreeSet::from([setting.secret]);
+        let mut process = match machine.disk.take() {
+            Some(Disk { kept, mut cells }) => {
+                secrets.extend(&kept.secrets);
+                for state in cells.values_mut() {
+                    state.forget_moments(false);
+                }
+                let written = self.written.remove(&kept.session);
+                Process {
+                    cells,
+                    written: written.unwrap_or_default(),
+                    made: kept.made,
+                    revisions: kept.cells.clone(),
+                    ..Process::of(Session::resume(setting, kept, local))
+                }
+            }
+            None => Process::of(Session::new(setting, local)),
+        };
+        process.secrets = secrets;
+        process.checkpoint_due = local + 3_000;
+        machine.process = Some(process);
     }
 
     fn one(&mut self, node: usize, life: u64, event: Event) -> Result<(), Wrong> {
@@ -463,13 +543,21 @@ impl World {
         }
         for news in process.session.news() {
             match news {
-                News::Taken { cell, state } => {
+                News::Taken {
+                    cell,
+                    state,
+                    revision,
+                } => {
                     let own = inherit(&self.checkpoints, cell, &state);
                     process.cells.insert(cell, own);
+                    process.revisions.insert(cell, revision);
                 }
+                News::Kept(_) => self.kept += 1,
                 News::Give(cell) => process.giving.push(cell),
                 News::Given(cell) | News::Lost(cell) => {
+                    self.lost += u64::from(matches!(news, News::Lost(_)));
                     process.cells.remove(&cell);
+                    process.revisions.remove(&cell);
                     process.open.retain(|(of, _)| *of != cell);
                     process.giving.retain(|of| *of != cell);
                 }
@@ -803,10 +891,7 @@ fn inherit(
         done: 0,
         clean: true,
     });
-    own.clean = state.clean;
-    for host in &mut own.hosts {
-        (host.next, host.asked) = (0, 0);
-    }
+    own.forget_moments(state.clean);
     own
 }
 

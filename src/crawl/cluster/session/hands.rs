@@ -1,0 +1,287 @@
+//! The cells of a session: taken, confirmed, given back.
+
+use super::super::Revision;
+use super::super::record::{Base, CellRecord, Key, Value};
+use super::super::shares::heir;
+use super::{Call, CallId, Giving, Hand, Inherited, News, Purpose, Session};
+use crate::crawl::frontier::CellId;
+
+/// The most cells that it takes at once.
+const TAKEN_AT_ONCE: usize = 8;
+
+/// The most checkpoints that may have the state of a cell. Only if so many sessions in a row
+/// took a cell and ended before their first checkpoint, an older state is used.
+const MOST_BASES: usize = 16;
+
+impl Session {
+    /// Asks for the keys of the cells that it kept.
+    pub(super) fn reclaim(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        for cell in Vec::from_iter(self.kept.keys().copied()) {
+            let purpose = Purpose::Reclaim(cell);
+            if !self.is_pending(|other| *other == purpose) {
+                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
+            }
+        }
+    }
+
+    /// A cell that it kept is its own if nobody has changed the key since it was taken.
+    pub(super) fn has_reclaimed(
+        &mut self,
+        now: u64,
+        sent: u64,
+        cell: CellId,
+        found: Option<(Value, Revision)>,
+    ) {
+        let Some(known) = self.kept.remove(&cell) else {
+            return;
+        };
+        let is_own = |record: &CellRecord| record.owner.as_ref() == Some(&self.id);
+        match found {
+            Some((Value::Cell(record), revision)) if revision == known && is_own(&record) => {
+                let hand = Hand {
+                    revision,
+                    confirmed: sent,
+                    from: now.max(self.from),
+                    giving: Giving::No,
+                };
+                self.hands.insert(cell, hand);
+                self.table.remove(&cell);
+                self.news.push(News::Kept(cell));
+            }
+            _ => {
+                // The table may show what the key was before.
+                self.doubtful.insert(cell);
+                self.news.push(News::Lost(cell));
+            }
+        }
+    }
+
+    /// Asks for the keys of its cells.
+    pub(super) fn confirm(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        for cell in Vec::from_iter(self.hands.keys().copied()) {
+            let purpose = Purpose::Confirm(cell);
+            if !self.is_pending(|other| *other == purpose) {
+                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
+            }
+        }
+    }
+
+    pub(super) fn has_confirmed(
+        &mut self,
+        now: u64,
+        sent: u64,
+        cell: CellId,
+        found: Option<(Value, Revision)>,
+    ) {
+        let Some(hand) = self.hands.get_mut(&cell) else {
+            return;
+        };
+        let record = match found {
+            Some((Value::Cell(record), revision)) if revision == hand.revision => {
+                if record.owner.as_ref() == Some(&self.id) {
+                    hand.confirmed = hand.confirmed.max(sent);
+                    return;
+                }
+                Some(record)
+            }
+            Some((Value::Cell(record), _)) => Some(record),
+            _ => None,
+        };
+        if let (Giving::Stopped(checkpoint), Some(record)) = (hand.giving, record)
+            && record.owner.is_none()
+            && record
+                .bases
+                .first()
+                .is_some_and(|base| base.session == self.id && base.checkpoint == checkpoint)
+        {
+            // The answer was lost.
+            self.has_given(cell);
+            return;
+        }
+        // It cannot be another one's while this session lives, so the broker has forgotten
+        // something.
+        self.hands.remove(&cell);
+        self.table.remove(&cell);
+        self.news.push(News::Lost(cell));
+        if !self.lapsed {
+            self.lapse(now);
+        }
+    }
+
+    /// Takes cells that nobody has, and that should be its own.
+    pub(super) fn take(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        if self.looked.is_none() {
+            return;
+        }
+        for cell in Vec::from_iter(self.doubtful.iter().copied()) {
+            let purpose = Purpose::ReadCell(cell);
+            if !self.is_pending(|other| *other == purpose) {
+                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
+            }
+        }
+        let is_taking = |purpose: &Purpose| matches!(purpose, Purpose::Take { .. });
+        let taking = self
+            .calls
+            .values()
+            .filter(|p| is_taking(&p.purpose))
+            .count();
+        let mut room = TAKEN_AT_ONCE.saturating_sub(taking);
+        let own = (&self.setting.node, self.setting.weight);
+        let nodes: Vec<_> = self.others.takers(now, 0).chain([own]).collect();
+        let mut chosen = Vec::new();
+        for cell in self.setting.cells.all() {
+            if room == 0 {
+                break;
+            }
+            let is_busy = |purpose: &Purpose| matches!(purpose, Purpose::Take { cell: other, .. } if *other == cell);
+            let is_known = !self.hands.contains_key(&cell)
+                && !self.kept.contains_key(&cell)
+                && !self.doubtful.contains(&cell);
+            if !is_known || self.is_pending(is_busy) {
+                continue;
+            }
+            let Some(state) = self.inherited(cell, now) else {
+                continue;
+            };
+            // What is its own by the key, and not in its hands, nobody else can take.
+            let entry = self.table.get(&cell);
+            let is_own = entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id));
+            if is_own || heir(cell, nodes.iter().copied()) == Some(&self.setting.node) {
+                chosen.push((cell, state));
+                room -= 1;
+            }
+        }
+        for (cell, state) in chosen {
+            let record = self.taken_record(&state);
+            let was = self.table.get(&cell).map(|(_, revision)| *revision);
+            let call = Call::Swap(Key::Cell(cell), Value::Cell(record), was);
+            self.call(now, Purpose::Take { cell, state }, call, calls);
+        }
+    }
+
+    fn taken_record(&self, state: &Inherited) -> CellRecord {
+        CellRecord {
+            owner: Some(self.id.clone()),
+            after: self.made,
+            bases: state.bases.clone(),
+        }
+    }
+
+    /// Where the state of a cell would come from; `None` where it is another one's.
+    fn inherited(&self, cell: CellId, now: u64) -> Option<Inherited> {
+        let Some((record, _)) = self.table.get(&cell) else {
+            return Some(Inherited {
+                clean: true,
+                bases: Vec::new(),
+            });
+        };
+        let mut bases = record.bases.clone();
+        let Some(owner) = &record.owner else {
+            return Some(Inherited { clean: true, bases });
+        };
+        // What it owns and does not have is what it was to take when the answer was lost, or
+        // what the broker has forgotten that it gave back.
+        let last = if *owner == self.id {
+            self.committed
+        } else if self.others.is_over(owner, now, self.setting.terms.patience) {
+            let other = self.others.get(owner);
+            other.map_or(0, |other| other.record.checkpoint)
+        } else {
+            return None;
+        };
+        if last > record.after {
+            let last = Base {
+                session: owner.clone(),
+                checkpoint: last,
+            };
+            bases.insert(0, last);
+            bases.truncate(MOST_BASES);
+        }
+        Some(Inherited {
+            clean: false,
+            bases,
+        })
+    }
+
+    pub(super) fn has_taken(
+        &mut self,
+        now: u64,
+        sent: u64,
+        cell: CellId,
+        state: Inherited,
+        revision: Revision,
+    ) {
+        let hand = Hand {
+            revision,
+            confirmed: sent,
+            from: now + self.setting.terms.quiet,
+            giving: Giving::No,
+        };
+        self.hands.insert(cell, hand);
+        self.table.remove(&cell);
+        self.news.push(News::Taken {
+            cell,
+            state,
+            revision,
+        });
+    }
+
+    /// Gives back what another node should have, one cell after the other; all of them when
+    /// it leaves.
+    pub(super) fn give_back(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let own = (!self.is_leaving).then_some((&self.setting.node, self.setting.weight));
+        let settled = self.others.takers(now, self.setting.terms.settle);
+        let nodes: Vec<_> = settled.chain(own).collect();
+        let mut is_giving = self.hands.values().any(|hand| hand.giving != Giving::No);
+        let mut told = Vec::new();
+        for (cell, hand) in &self.hands {
+            let stays = hand.giving != Giving::No || (is_giving && !self.is_leaving);
+            let heir = || heir(*cell, nodes.iter().copied());
+            if stays || (!self.is_leaving && heir() == Some(&self.setting.node)) {
+                continue;
+            }
+            is_giving = true;
+            told.push(*cell);
+        }
+        for cell in told {
+            if let Some(hand) = self.hands.get_mut(&cell) {
+                hand.giving = Giving::Told;
+                self.news.push(News::Give(cell));
+            }
+        }
+        let mut given = Vec::new();
+        for (cell, hand) in &self.hands {
+            let Giving::Stopped(checkpoint) = hand.giving else {
+                continue;
+            };
+            // The checkpoint has to be committed first: what is not counts as not done.
+            if self.committed >= checkpoint {
+                given.push((*cell, hand.revision, checkpoint));
+            }
+        }
+        for (cell, revision, checkpoint) in given {
+            let purpose = Purpose::Give(cell);
+            if self.is_pending(|other| *other == purpose) {
+                continue;
+            }
+            let session = self.id.clone();
+            let record = CellRecord {
+                owner: None,
+                after: 0,
+                bases: vec![Base {
+                    session,
+                    checkpoint,
+                }],
+            };
+            let call = Call::Swap(Key::Cell(cell), Value::Cell(record), Some(revision));
+            self.call(now, purpose, call, calls);
+        }
+    }
+
+    pub(super) fn has_given(&mut self, cell: CellId) {
+        if self.hands.remove(&cell).is_some() {
+            self.table.remove(&cell);
+            self.news.push(News::Given(cell));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What outlives a process: which session it was, and the cells whose states are in the
+//! node's own store.
+//!
+//! The node writes this before it relies on it: a secret before it begins or resumes, the
+//! number of a checkpoint before it makes it, a cell when its state is in the store. It
+//! removes a cell before it deletes the state. So what is named here is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Revision;
+use super::super::record::{Node, SessionId};
+use crate::crawl::frontier::{CellCount, CellId};
+use crate::fs::{IoError, atomic, beneath};
+
+/// The file in the job's folder.
+const NAME: &str = "session.json";
+
+/// What a node keeps of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Which one it is.
+    pub session: SessionId,
+    /// The secrets that its key may have: that of the process, and those of processes
+    /// before it whose secrets were not replaced for certain.
+    pub secrets: BTreeSet<u64>,
+    /// The highest number that a checkpoint was given.
+    pub made: u64,
+    /// The cells whose states are in the node's store, with the values of their keys that say
+    /// so.
+    pub cells: BTreeMap<CellId, Revision>,
+}
+
+/// Why what was kept is not to be had. The node can remove the file and its store, and begin
+/// a new session: what it did since the last checkpoint is then done again.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The file is damaged.
+    #[error(
+        "{}: {why}; remove it together with the folder `frontier` beside it: the work since the last checkpoint is then done again",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        why: String,
+    },
+}
+
+/// As it is in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    session: SessionId,
+    secrets: BTreeSet<u64>,
+    made: u64,
+    cells: BTreeMap<u16, u64>,
+}
+
+impl Kept {
+    /// What the node of this name kept in a job's folder; `None` where there is nothing, or
+    /// it is another node's.
+    ///
+    /// # Errors
+    /// [`KeptError`].
+    pub fn read(folder: &Path, node: &Node, cells: CellCount) -> Result<Option<Self>, KeptError> {
+        let path = folder.join(NAME);
+        let damaged = |why: String| KeptError::Damaged {
+            path: path.clone(),
+            why,
+        };
+        let bytes = match beneath::read(folder, NAME) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(IoError::at(&path, "reading"))?,
+        };
+        let written: Written =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        if written.session.node != *node {
+            return Ok(None);
+        }
+        let mut known = BTreeMap::new();
+        for (number, revision) in written.cells {
+            let cell = cells.cell(number).ok_or_else(|| {
+                damaged(format!(
+                    "it names cell {number}, and the cluster has {}",
+                    cells.number()
+                ))
+            })?;
+            known.insert(cell, Revision(revision));
+        }
+        Ok(Some(Self {
+            session: written.session,
+            secrets: written.secrets,
+            made: written.made,
+            cells: known,
+        }))
+    }
+
+    /// Writes it; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// [`KeptError::Io`].
+    pub fn write(&self, folder: &Path) -> Result<(), KeptError> {
+        let path = folder.join(NAME);
+        let cells = self.cells.iter();
+        let written = Written {
+            session: self.session.clone(),
+            secrets: self.secrets.clone(),
+            made: self.made,
+            cells: cells
+                .map(|(cell, revision)| (cell.number(), revision.0))
+                .collect(),
+        };
+        let bytes = serde_json::to_vec(&written).map_err(std::io::Error::other);
+        let stored = bytes.and_then(|bytes| atomic::write_bytes(folder, NAME, &bytes));
+        Ok(stored.map_err(IoError::at(&path, "writing"))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(cells: CellCount) -> Kept {
+        let node = Node::new("n1").unwrap();
+        Kept {
+            session: SessionId { node, number: 4 },
+            secrets: BTreeSet::from([1, u64::MAX]),
+            made: 17,
+            cells: [(0, 5), (7, u64::MAX)]
+                .map(|(cell, revision)| (cells.cell(cell).unwrap(), Revision(revision)))
+                .into(),
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written_by_the_node_of_its_name_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (node, other) = (Node::new("n1").unwrap(), Node::new("n2").unwrap());
+        let cells = CellCount::new(8).unwrap();
+        assert_eq!(Kept::read(folder.path(), &node, cells).unwrap(), None);
+        kept(cells).write(folder.path()).unwrap();
+        let read = Kept::read(folder.path(), &node, cells).unwrap();
+        assert_eq!(read, Some(kept(cells)));
+        assert_eq!(Kept::read(folder.path(), &other, cells).unwrap(), None);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = Node::new("n1").unwrap();
+        let cells = CellCount::new(8).unwrap();
+        kept(cells).write(folder.path()).unwrap();
+        let whole = std::fs::read(folder.path().join(NAME)).unwrap();
+        let fewer = CellCount::new(7).unwrap();
+        let few = Kept::read(folder.path(), &node, fewer).unwrap_err();
+        assert!(few.to_string().contains("cell 7"), "{few}");
+        for end in 0..whole.len() {
+            std::fs::write(folder.path().join(NAME), &whole[..end]).unwrap();
+            let error = Kept::read(folder.path(), &node, cells).unwrap_err();
+            assert!(error.to_string().contains("session.json"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A session's own key: made, renewed, read when in doubt, ended.
+
+use super::super::Revision;
+use super::super::record::{Key, SessionRecord, State, Value};
+use super::{Call, CallId, News, Over, Pending, Phase, Purpose, Session};
+
+impl Session {
+    /// Makes its key, when no other session of its node lives.
+    pub(super) fn begin(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let is_beginning =
+            |purpose: &Purpose| matches!(purpose, Purpose::Begin | Purpose::Fence(_));
+        if self.looked.is_none() || self.is_pending(is_beginning) {
+            return;
+        }
+        let of_node = self.others.iter().filter(|(id, _)| id.node == self.id.node);
+        let mut last = 0;
+        let mut waits = false;
+        let mut dead = None;
+        for (id, other) in of_node {
+            last = last.max(id.number);
+            if other.record.secret == self.setting.secret {
+                // Its own, made by a call whose answer was lost. It is read first, as after
+                // a lapse.
+                self.id = id.clone();
+                self.phase = Phase::Live;
+                self.revision = None;
+                self.lapsed = true;
+                self.due = now;
+                return;
+            }
+            if other.record.state.is_live() {
+                waits = true;
+                if now.saturating_sub(other.since) >= self.setting.terms.patience {
+                    dead = Some((id.clone(), other.record.clone(), other.revision));
+                }
+            }
+        }
+        if let Some((id, record, revision)) = dead {
+            self.fence_one(now, id, record, revision, calls);
+        } else if !waits {
+            self.id.number = last + 1;
+            self.beat += 1;
+            let record = self.own_record(State::Live);
+            let call = Call::Swap(self.own_key(), record, None);
+            self.call(now, Purpose::Begin, call, calls);
+        }
+    }
+
+    /// Renews its term; reads its key first where it is not sure of it.
+    pub(super) fn renew(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let is_pending = |purpose: &Purpose| {
+            let reads = matches!(purpose, Purpose::ReadOwn { .. });
+            reads
+                || matches!(
+                    purpose,
+                    Purpose::Renew { .. } | Purpose::Begin | Purpose::End
+                )
+        };
+        if self.phase != Phase::Live || self.is_pending(is_pending) {
+            return;
+        }
+        if !self.has_read {
+            let known = self.revision;
+            let call = Call::Get(self.own_key());
+            self.call(now, Purpose::ReadOwn { known }, call, calls);
+            return;
+        }
+        self.beat += 1;
+        let checkpoint = self.made;
+        let state = if self.is_leaving {
+            State::Leaving
+        } else {
+            State::Live
+        };
+        let call = Call::Swap(self.own_key(), self.own_record(state), self.revision);
+        self.call(now, Purpose::Renew { checkpoint }, call, calls);
+    }
+
+    pub(super) fn has_renewed(
+        &mut self,
+        now: u64,
+        pending: &Pending,
+        checkpoint: u64,
+        revision: Revision,
+    ) {
+        self.committed = self.committed.max(checkpoint);
+        if pending.tenure != self.tenure {
+            return;
+        }
+        self.revision = Some(revision);
+        self.before.clear();
+        self.renewed = self.renewed.max(pending.sent);
+        if self.lapsed {
+            self.lapsed = false;
+            self.from = now + self.setting.terms.quiet;
+            self.others.excuse(now);
+            // What it has is confirmed before anything is sent.
+            for hand in self.hands.values_mut() {
+                hand.confirmed = 0;
+            }
+            self.due = now;
+        }
+    }
+
+    pub(super) fn has_read_own(
+        &mut self,
+        now: u64,
+        known: Option<Revision>,
+        found: Option<(Value, Revision)>,
+    ) {
+        let Some((Value::Session(record), revision)) = found else {
+            // Without a revision its key may never have been made.
+            if self.revision.is_some() || self.is_resumed {
+                self.end_as(Over::Forgotten);
+            } else {
+                self.phase = Phase::Beginning;
+            }
+            return;
+        };
+        if record.secret != self.setting.secret && !self.before.contains(&record.secret) {
+            self.end_as(Over::NameTaken);
+            return;
+        }
+        match record.state {
+            State::Fenced => self.end_as(Over::Fenced),
+            State::Ended => self.end_as(Over::Left),
+            State::Live | State::Leaving => {
+                // The broker has forgotten what it had stored, unless this is an old answer.
+                if known.is_some_and(|known| revision < known) {
+                    self.lapse(now);
+                }
+                self.revision = Some(revision);
+                self.committed = record.checkpoint;
+                self.has_read = true;
+                self.due = now;
+            }
+        }
+    }
+
+    pub(super) fn end_as(&mut self, why: Over) {
+        self.phase = Phase::Over(why);
+        self.tenure += 1;
+        let hands = std::mem::take(&mut self.hands).into_keys();
+        let kept = std::mem::take(&mut self.kept).into_keys();
+        self.news.extend(hands.chain(kept).map(News::Lost));
+        self.news.push(News::Over(why));
+        self.calls.clear();
+    }
+
+    /// Ends its key, when it has no cells any more.
+    pub(super) fn end(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let is_pending = |purpose: &Purpose| {
+            let takes = matches!(purpose, Purpose::Take { .. });
+            takes || matches!(purpose, Purpose::End | Purpose::Renew { .. })
+        };
+        if !self.has_read || self.is_pending(is_pending) {
+            return;
+        }
+        self.beat += 1;
+        let call = Call::Swap(self.own_key(), self.own_record(State::Ended), self.revision);
+        self.call(now, Purpose::End, call, calls);
+    }
+
+    /// Notices that its term has lapsed.
+    pub(super) fn check(&mut self, now: u64) {
+        let end = self.renewed + self.setting.terms.term;
+        if self.phase == Phase::Live && !self.lapsed && now >= end {
+            self.lapse(now);
+        }
+    }
+
+    /// Sends nothing until its key was read and renewed, and the quiet time is over.
+    pub(super) fn lapse(&mut self, now: u64) {
+        self.tenure += 1;
+        self.lapsed = true;
+        self.has_read = false;
+        self.due = now;
+    }
+
+    fn own_key(&self) -> Key {
+        Key::Session(self.id.clone())
+    }
+
+    fn own_record(&self, state: State) -> Value {
+        Value::Session(SessionRecord {
+            state,
+            secret: self.setting.secret,
+            beat: self.beat,
+            checkpoint: self.made,
+            weight: self.setting.weight,
+        })
+    }
+}
