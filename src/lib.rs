@@ -50,7 +50,8 @@
 //! | `sanitize` | untrusted text made safe to print | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
-//! | `guide` | the guide for users: Markdown to plain text and manual pages | nothing |
+//! | `fold` | running text in lines of a width | nothing |
+//! | `guide` | the guide for users: Markdown to plain text and manual pages | fold |
 //! | `file_errors` | problems in files that people write, by file, line and key | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | language identification | nothing |
@@ -58,7 +59,7 @@
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
 //! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language |
 //! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address, file_errors |
-//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, language, page |
+//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
@@ -93,6 +94,7 @@ pub mod corpus;
 pub mod crawl;
 pub mod daemon;
 pub mod file_errors;
+pub mod fold;
 pub mod fs;
 pub mod guide;
 pub mod lab;

@@ -31,6 +31,12 @@ pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 pub use wire::Wire;
 
+/// The media type of a `Content-Type` header, as it is written, without parameters (RFC 9110
+/// section 8.3.1).
+pub fn media_type(header: &str) -> &str {
+    header.split(';').next().unwrap_or_default().trim()
+}
+
 /// What a task requests. All kinds share the clock of their host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

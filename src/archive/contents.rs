@@ -10,11 +10,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::copy::{self, CopyError};
 use super::find::{self, Capture, FindError, Source};
-use super::http::{Response, media_type};
+use super::http::Response;
 use super::lookup::stored::StoredError;
 use super::record::Kind;
 use super::select::Selection;
 use crate::fs::IoError;
+use crate::page::media_type;
 use crate::progress::Step;
 
 /// The most bytes of one body.

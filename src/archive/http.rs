@@ -10,7 +10,7 @@ use super::body::{self, BodyError};
 use super::digest::http_head_end;
 use super::gap::{Damaged, Why};
 use super::head::text;
-use crate::page::{Fetched, TermsHeaders, Validators};
+use crate::page::{Fetched, TermsHeaders, Validators, media_type};
 
 /// The longest head of a response in bytes.
 const MAX_HEAD: usize = 256 << 10;
@@ -76,11 +76,6 @@ impl From<usize> for Cap {
             of_type: None,
         }
     }
-}
-
-/// The media type in a `Content-Type`, as it is written, without parameters.
-pub(super) fn media_type(header: &str) -> &str {
-    header.split(';').next().unwrap_or_default().trim()
 }
 
 impl Cap {

@@ -9,6 +9,7 @@ use serde_json::json;
 use spoor::address::PageUrl;
 use spoor::corpus::build::plan::Plan;
 use spoor::corpus::build::{self, Built, Cluster, Explained, How, Removed, Sent};
+use spoor::fold;
 use spoor::page::TaskKind;
 use spoor::sanitize;
 use spoor::web::scope::{HostRange, Order, Scope, Takedowns, Target};
@@ -289,18 +290,8 @@ const WIDTH: usize = 80;
 /// Reasons behind the beginning of a line, and in further lines below the first reason. One
 /// that is too long for any line is whole in its own.
 fn reasons(begin: &str, why: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for (number, reason) in why.iter().enumerate() {
-        let comma = if number + 1 < why.len() { "," } else { "" };
-        let reason = format!("{reason}{comma}");
-        match lines.last_mut() {
-            Some(line) if begin.len() + line.len() + 1 + reason.len() <= WIDTH => {
-                line.push(' ');
-                line.push_str(&reason);
-            }
-            _ => lines.push(reason),
-        }
-    }
+    let all = why.join(",\n");
+    let lines = fold::pieces(all.lines(), WIDTH.saturating_sub(begin.len()));
     if lines.is_empty() {
         return vec![begin.trim_end().to_owned()];
     }

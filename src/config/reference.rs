@@ -6,6 +6,7 @@ use super::errors::nearest;
 use super::section::{Key, Section, Walker};
 use super::values::Value;
 use super::{Changed, Config, Scope};
+use crate::fold::fold;
 
 /// The complete configuration file: every section and key with meaning, kind of value,
 /// range and default. It is a valid file; optional keys are commented out with an example,
@@ -163,7 +164,7 @@ const WIDTH: usize = 80;
 
 /// Appends `text` as comment lines.
 fn comment(out: &mut String, text: &str) {
-    for line in filled(text, WIDTH - 2) {
+    for line in fold(text, WIDTH - 2) {
         out.push_str(&format!("# {line}\n"));
     }
 }
@@ -172,25 +173,9 @@ fn comment(out: &mut String, text: &str) {
 fn wrapped_list(value: &str) -> String {
     match value.strip_prefix('[').and_then(|v| v.strip_suffix(']')) {
         Some(items) if value.len() > WIDTH => {
-            let lines = filled(items, WIDTH - 4);
+            let lines = fold(items, WIDTH - 4);
             format!("[\n    {},\n]", lines.join("\n    "))
         }
         _ => value.to_owned(),
     }
-}
-
-/// Breaks text at white space into lines of at most `width` characters, as far as word
-/// lengths permit.
-fn filled(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -3,6 +3,7 @@
 use console::measure_text_width as columns;
 
 use super::blocks::{Block, Line, Style, Table, linked};
+use crate::fold::fold;
 
 /// The space between two columns of a table.
 const GAP: usize = 2;
@@ -17,7 +18,7 @@ pub fn page(blocks: &[Block], width: usize) -> String {
         .collect();
     if !more.is_empty() {
         lines.push(String::new());
-        lines.extend(wrap(&format!("See also: {}", more.join(", ")), width));
+        lines.extend(fold(&format!("See also: {}", more.join(", ")), width));
     }
     lines.join("\n") + "\n"
 }
@@ -39,7 +40,7 @@ fn all(blocks: &[Block], width: usize, out: &mut Vec<String>) {
                 let under = rule.repeat(columns(&text));
                 out.extend([text, under]);
             }
-            Block::Paragraph(line) => out.extend(wrap(&plain(line), width)),
+            Block::Paragraph(line) => out.extend(fold(&plain(line), width)),
             Block::Code(code) => out.extend(code.lines().map(|line| match line {
                 "" => String::new(),
                 _ => format!("    {line}"),
@@ -79,21 +80,6 @@ pub fn plain(line: &Line) -> String {
     text
 }
 
-/// The text in lines of at most `width` columns; a longer word has a line of its own.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// The table in columns if it fits, with cells of several lines if necessary; else a
 /// paragraph for each row, with the head of each column before its cell.
 pub fn table(table: &Table, width: usize) -> Vec<String> {
@@ -108,7 +94,7 @@ pub fn table(table: &Table, width: usize) -> Vec<String> {
     match widths(&rows, width) {
         Some(widths) => {
             let in_lines = |row: &Vec<String>| {
-                let cells = row.iter().zip(&widths).map(|(cell, w)| wrap(cell, *w));
+                let cells = row.iter().zip(&widths).map(|(cell, w)| fold(cell, *w));
                 aligned(&cells.collect::<Vec<_>>(), &widths, &table.right)
             };
             let mut lines = in_lines(head);
@@ -188,7 +174,7 @@ fn records(head: &[String], body: &[Vec<String>], width: usize) -> Vec<String> {
                 Some(name) if at > 0 && !name.is_empty() => format!("{name}: {cell}"),
                 _ => cell.clone(),
             };
-            let wrapped = wrap(&named, width.saturating_sub(indent.len()).max(1));
+            let wrapped = fold(&named, width.saturating_sub(indent.len()).max(1));
             lines.extend(wrapped.into_iter().map(|line| format!("{indent}{line}")));
         }
     }

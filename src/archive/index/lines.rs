@@ -5,9 +5,10 @@ use std::path::Path;
 
 use crate::archive::cdxj::{Line, REVISIT};
 use crate::archive::gap::Place;
-use crate::archive::http::{Response, media_type};
+use crate::archive::http::Response;
 use crate::archive::reader::{Entry, Item, ReadError, Reader};
 use crate::archive::record::{Kind, Record};
+use crate::page::media_type;
 
 /// What a response without a declared type has in an index, as other programs write it.
 const UNKNOWN: &str = "unk";

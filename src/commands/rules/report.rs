@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 use spoor::config::Config;
 use spoor::corpus;
+use spoor::fold::{self, fold};
 use spoor::outputs;
 use spoor::rules::{Event, RuleSet, Standing, Totals};
 use spoor::sanitize;
@@ -68,33 +69,58 @@ fn share(n: u64, of: u64) -> String {
     }
 }
 
-fn line(name: &str, totals: &Totals, more: &str) -> String {
-    let line = format!(
-        "{name:<40} {:>16} {:>16} {:>8}  {more}",
+/// The columns of a terminal.
+const WIDTH: usize = 80;
+/// Before what belongs to the line above.
+const INDENT: &str = "    ";
+/// The columns of the names; a longer one has a line of its own.
+const NAMES: usize = 36;
+
+/// A row of counts.
+fn line(name: &str, totals: &Totals) -> String {
+    let counts = format!(
+        "{:>16} {:>16} {:>8}",
         share(totals.matched, totals.pages),
         share(totals.filled, totals.required),
         totals.refused,
     );
-    line.trim_end().to_owned()
+    row(name, &counts)
 }
 
-fn head(name: &str, more: &str) -> String {
+fn head(name: &str) -> String {
     let (pages, fields) = ("pages matched", "fields filled");
-    format!(
-        "{name:<40} {pages:>16} {fields:>16} {:>8}  {more}",
-        "refused"
-    )
+    row(name, &format!("{pages:>16} {fields:>16} {:>8}", "refused"))
+}
+
+fn row(name: &str, counts: &str) -> String {
+    if name.chars().count() > NAMES {
+        return format!("{name}\n{:NAMES$} {counts}", "");
+    }
+    format!("{name:NAMES$} {counts}")
+}
+
+/// What belongs to a row, in lines below it.
+fn below(what: &str, all: &[String]) -> Vec<String> {
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let list = all.join(",\n");
+    let pieces = std::iter::once(what).chain(list.lines());
+    let lines = fold::pieces(pieces, WIDTH - INDENT.len());
+    lines.iter().map(|line| format!("{INDENT}{line}")).collect()
 }
 
 fn standing(hosts: &[Standing]) -> Vec<String> {
-    let mut lines = vec![head("host", "fallen")];
-    let hosts = hosts.iter();
-    lines.extend(hosts.map(|host| line(&host.host, &host.totals, &host.fallen.join(", "))));
+    let mut lines = vec![head("host")];
+    for host in hosts {
+        lines.push(line(&host.host, &host.totals));
+        lines.extend(below("fallen:", &host.fallen));
+    }
     lines
 }
 
 fn by_week(hosts: &[Standing]) -> Vec<String> {
-    let mut lines = vec![String::new(), head("week of", "rules and their pages")];
+    let mut lines = vec![String::new(), head("week of")];
     for host in hosts.iter().take(BY_WEEK) {
         lines.push(host.host.clone());
         for week in &host.weeks {
@@ -103,8 +129,8 @@ fn by_week(hosts: &[Standing]) -> Vec<String> {
                 of => format!("{} {} ({})", rule.rule, rule.pages, share(rule.filled, of)),
             });
             let rules: Vec<String> = rules.collect();
-            let name = format!("  {}", week.week);
-            lines.push(line(&name, &week.totals, &rules.join(", ")));
+            lines.push(line(&format!("  {}", week.week), &week.totals));
+            lines.extend(below("pages by rule:", &rules));
         }
     }
     if hosts.len() > BY_WEEK {
@@ -119,6 +145,10 @@ fn changes(events: &[Event]) -> Vec<String> {
     }
     let first = events.len().saturating_sub(EVENTS);
     let shown = events.iter().skip(first);
-    let shown = shown.map(|event| format!("{}  {event}", event.time));
+    let shown = shown.flat_map(|event| {
+        let lines = fold(&event.to_string(), WIDTH - INDENT.len());
+        let lines = lines.into_iter().map(|line| format!("{INDENT}{line}"));
+        std::iter::once(event.time.clone()).chain(lines)
+    });
     std::iter::once(String::new()).chain(shown).collect()
 }

@@ -4,6 +4,7 @@ use super::find::{Found, Hit};
 use super::query::Request;
 use super::snippet::{Part, Snippet};
 use crate::corpus::report::count;
+use crate::fold::fold;
 use crate::sanitize;
 
 /// How results are written.
@@ -123,32 +124,13 @@ fn marked(snippet: &Snippet, bold: bool) -> String {
     snippet.parts.iter().map(part).collect()
 }
 
-/// Text in lines of at most `width` columns; what has no spaces stays whole.
+/// Text in lines of at most `width` columns, each behind `indent`.
 fn wrapped(text: &str, indent: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut line = indent.to_owned();
-    let mut columns = indent.len();
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        let long = console::measure_text_width(word);
-        if !is_empty && columns + 1 + long > width {
-            out.push_str(&line);
-            out.push('\n');
-            line = indent.to_owned();
-            columns = indent.len();
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-            columns += 1;
-        }
-        line.push_str(word);
-        columns += long;
-        is_empty = false;
-    }
-    out.push_str(&line);
-    out.push('\n');
-    out
+    let lines = fold(text, width.saturating_sub(indent.len()));
+    lines.iter().fold(String::new(), |mut out, line| {
+        out.extend([indent, line, "\n"]);
+        out
+    })
 }
 
 #[cfg(test)]

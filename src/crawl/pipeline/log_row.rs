@@ -8,7 +8,7 @@ use crate::clock::millis;
 use crate::crawl::frontier::{Finished, Settled};
 use crate::language::Language;
 use crate::outputs::Row;
-use crate::page::{Fallback, Likelihood, Outcome, Reason};
+use crate::page::{Fallback, Likelihood, Outcome, Reason, media_type};
 
 /// The row of a page, an image or a sitemap.
 pub(super) fn of_task<'a>(
@@ -78,7 +78,7 @@ pub(super) fn of_host_file<'a>(
         ms: millis(completion.elapsed),
         asked: completion.asked,
         delay: completion.delay,
-        mime: completion.content_type.as_deref().and_then(media_type),
+        mime: completion.content_type.as_deref().and_then(registered),
         bucket: task.bucket.name(),
         score: task.score,
         control: task.control,
@@ -94,9 +94,8 @@ pub(super) fn of_host_file<'a>(
     }
 }
 
-/// The media type of a `Content-Type` without its parameters; `None` if it is longer than
-/// any registered one.
-fn media_type(content_type: &str) -> Option<&str> {
-    let media = content_type.split(';').next()?.trim();
+/// The media type of a `Content-Type`; `None` if it is longer than any registered one.
+fn registered(content_type: &str) -> Option<&str> {
+    let media = media_type(content_type);
     (1..=127).contains(&media.len()).then_some(media)
 }

@@ -62,7 +62,7 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
+use crate::page::{self, Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
 pub use paged::{is_pdf, of_pdf};
 pub use text::plain_text;
@@ -182,10 +182,9 @@ pub fn extract(
     Ok(page)
 }
 
-/// The media type of a `Content-Type` header: in lower case, without parameters.
+/// The media type of a `Content-Type` header in lower case.
 pub fn media_type(header: &str) -> String {
-    let media = header.split(';').next().unwrap_or_default();
-    media.trim().to_ascii_lowercase()
+    page::media_type(header).to_ascii_lowercase()
 }
 
 /// How many control characters but white space a body has.
