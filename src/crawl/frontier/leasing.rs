@@ -305,7 +305,7 @@ impl Frontier {
             return;
         };
         let wait = millis(wait).min(self.policy.longest_group_pause());
-        self.schedule.put_off(slot, now.saturating_add(wait));
+        self.schedule.put_off(slot, now.saturating_add(wait), now);
     }
 
     /// Finishes a lease for the host's address: `None` where it has no address of its

@@ -16,7 +16,7 @@ use super::record::{GroupKey, GroupRecord, HostRecord, Meta, RobotsState};
 use super::recrawl::Visits;
 use super::rejudge::{self, Rescoped};
 use super::retries::Retries;
-use super::schedule::{Head, Host, Schedule, Slot};
+use super::schedule::{AddressClocks, Head, Host, Schedule, Slot};
 use super::seen::Memory;
 use super::store::{Store, StoreError};
 use super::transaction::Prepared;
@@ -48,6 +48,8 @@ pub(super) struct Share {
     pub home: Option<Home>,
     /// Its share of the memory.
     pub memory: Memory,
+    /// The clocks of IP addresses that all cells keep together.
+    pub addresses: Option<AddressClocks>,
 }
 
 /// Whether pages are leased.
@@ -113,7 +115,11 @@ impl Frontier {
             scope: scope.digest(),
             ..Meta::default()
         };
-        let Share { home, memory } = share.unwrap_or_default();
+        let Share {
+            home,
+            memory,
+            addresses,
+        } = share.unwrap_or_default();
         first.next_id += home.map_or(0, |home| home.cell.pages_from());
         let mut ledger = Ledger::open(store, first, home, memory)?;
         let meta = ledger.meta_mut();
@@ -126,7 +132,7 @@ impl Frontier {
             visits: Visits::new(policy.recrawl.clone()),
             policy,
             scope,
-            schedule: Schedule::default(),
+            schedule: Schedule::with(addresses),
             leases: Leases::default(),
             files: HostFiles::shared_by(home.map_or(CellCount::ONE, |home| home.cells)),
             ratings: Ratings::default(),

@@ -53,6 +53,7 @@ use super::policy::Policy;
 use super::ratings::Rating;
 use super::record::Counts;
 use super::referral::Referral;
+use super::schedule::AddressClocks;
 use super::seen::Memory;
 use super::store::{self, Batch, Store, StoreError};
 use super::turns::Standing;
@@ -139,6 +140,7 @@ pub struct Cells {
     cells: CellCount,
     below: Below,
     memory: Memory,
+    addresses: AddressClocks,
     policy: Policy,
     scope: Scope,
     rating: Option<Arc<dyn Rating>>,
@@ -194,6 +196,7 @@ impl Cells {
             cells,
             below,
             memory: Memory::default(),
+            addresses: AddressClocks::default(),
             policy,
             scope,
             rating: None,
@@ -231,6 +234,7 @@ impl Cells {
                 let share = Share {
                     home: Some(home),
                     memory,
+                    addresses: Some(self.addresses.clone()),
                 };
                 (
                     Box::new(CellStore::of(home, Arc::clone(shared))),

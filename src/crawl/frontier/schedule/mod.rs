@@ -1,16 +1,19 @@
 //! The hosts in memory and the order in which they are asked.
 //!
 //! `head` (the next task of a host), `shared_limits` (clocks that hosts share),
+//! `address_clocks` (those that several frontiers share),
 //! `lookahead` (hosts in their delay, by their best link), `newcomers` (the limit of open
 //! requests to hosts that have returned nothing yet), `order` (all hosts, by the event
 //! that they wait for). None of these reads the store.
 
+mod address_clocks;
 mod head;
 mod lookahead;
 mod newcomers;
 mod order;
 mod shared_limits;
 
+pub use address_clocks::AddressClocks;
 pub use head::{Head, Slot};
 pub use newcomers::Newcomers;
 pub use order::{Host, HostStates, HostTurn, Schedule};

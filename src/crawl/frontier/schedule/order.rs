@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::address_clocks::AddressClocks;
 use super::head::{Head, Slot};
 use super::lookahead::{MAX_REST, Resting};
 use super::shared_limits::{Booked, Failing, Group, Groups};
@@ -137,9 +138,19 @@ pub struct Schedule {
     full: bool,
     /// Hosts whose next task is a page and whose short delay runs.
     resting: Resting,
+    /// When other frontiers ask IP addresses, where there are others.
+    addresses: Option<AddressClocks>,
 }
 
 impl Schedule {
+    /// A schedule that keeps the clocks of IP addresses together with others.
+    pub fn with(addresses: Option<AddressClocks>) -> Self {
+        Self {
+            addresses,
+            ..Self::default()
+        }
+    }
+
     pub fn slot(&self, key: &HostKey) -> Option<Slot> {
         self.by_key.get(key).copied()
     }
@@ -275,6 +286,13 @@ impl Schedule {
         }
         let before = std::mem::replace(&mut group.record, record);
         let due = group.record.due;
+        if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
+            if group.record.failures > 0 {
+                clocks.put_off(*address, due, now);
+            } else if before.failures > 0 {
+                clocks.bring_forward(*address, now.saturating_add(group.record.delay));
+            }
+        }
         if due >= before.due && group.record.parked >= before.parked {
             return;
         }
@@ -303,6 +321,9 @@ impl Schedule {
             if let Some(group) = self.groups.get_mut(&key) {
                 let due = now.saturating_add(group.record.delay);
                 group.record.due = group.record.due.max(due);
+                if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
+                    clocks.put_off(*address, group.record.due, now);
+                }
                 if !group.held.is_empty() {
                     self.plan(&key);
                 }
@@ -311,11 +332,14 @@ impl Schedule {
     }
 
     /// Postpones the clocks of a host's groups.
-    pub fn put_off(&mut self, slot: Slot, until: u64) {
+    pub fn put_off(&mut self, slot: Slot, until: u64, now: u64) {
         let keys = self.host(slot).map(|h| h.groups.clone());
         for key in keys.unwrap_or_default() {
             if let Some(group) = self.groups.get_mut(&key) {
                 group.record.due = group.record.due.max(until);
+                if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
+                    clocks.put_off(*address, until, now);
+                }
             }
         }
     }
@@ -472,6 +496,7 @@ impl Schedule {
     /// Whether the newcomer limit and its groups permit a request to a host; if not, the
     /// host becomes kept back or held.
     fn is_free(&mut self, slot: Slot, now: u64, connections: usize) -> bool {
+        self.hear_others(slot);
         let host = self.host(slot);
         let rank = host.and_then(Host::rank);
         let is_newcomer = host.is_some_and(Host::is_newcomer);
@@ -507,6 +532,21 @@ impl Schedule {
             self.release(other, now, connections);
         }
         false
+    }
+
+    /// Takes note of when other frontiers have asked the address of a host.
+    fn hear_others(&mut self, slot: Slot) {
+        let Some(clocks) = &self.addresses else {
+            return;
+        };
+        let host = self.slots.get(slot).and_then(Option::as_ref);
+        for key in host.map(|h| h.groups.as_slice()).unwrap_or_default() {
+            if let GroupKey::Address(address) = key
+                && let Some(group) = self.groups.get_mut(key)
+            {
+                group.record.due = group.record.due.max(clocks.due(*address));
+            }
+        }
     }
 
     /// Parks a host that is in no set.
@@ -711,7 +751,13 @@ impl Schedule {
         let count = self.slots.len();
         let first = usize::try_from(number % u64::try_from(count.max(1)).ok()?).ok()?;
         let looked = (0..count.min(MAX_LOOKED)).map(|i| (first + i) % count);
-        let runs = |key: &GroupKey| self.groups.get(key).is_some_and(|g| g.record.due > now);
+        let runs = |key: &GroupKey| {
+            let by_others = match (key, &self.addresses) {
+                (GroupKey::Address(address), Some(clocks)) => clocks.due(*address),
+                _ => 0,
+            };
+            by_others > now || self.groups.get(key).is_some_and(|g| g.record.due > now)
+        };
         looked
             .filter_map(|slot| Some((slot, self.host(slot)?)))
             .find(|(_, host)| {
@@ -748,6 +794,55 @@ mod tests {
         s.host_mut(slot).unwrap().head = head;
         s.settle(slot, 100, 1);
         slot
+    }
+
+    /// A schedule with a host of the address 127.0.0.1, whose delay is 50.
+    fn on_shared_address(clocks: &AddressClocks) -> (Schedule, Slot) {
+        let mut s = Schedule::with(Some(clocks.clone()));
+        let slot = add(&mut s, "a", 0, head(1.0, 1));
+        let record = |_: &GroupKey| {
+            Ok::<_, ()>(GroupRecord {
+                delay: 50,
+                ..GroupRecord::default()
+            })
+        };
+        let address = GroupKey::Address([127, 0, 0, 1].into());
+        s.join(slot, vec![address], record, 100, 1).unwrap();
+        (s, slot)
+    }
+
+    #[test]
+    fn of_two_schedules_one_at_a_time_asks_an_address() {
+        let clocks = AddressClocks::default();
+        let (mut one, first) = on_shared_address(&clocks);
+        let (mut two, second) = on_shared_address(&clocks);
+        assert_eq!(one.best(100, 1), Some(first));
+        assert_eq!(two.any_ready(0, 100), Some(second));
+        one.occupy(first, 100);
+        assert_eq!(two.any_ready(0, 149), None);
+        assert_eq!(two.best(149, 1), None);
+        assert_eq!(two.states().held, 1);
+        assert_eq!(two.next_due(), Some(150));
+        two.wake(150, 1);
+        assert_eq!(two.best(150, 1), Some(second));
+        // The machine is in trouble: nobody asks it before the pause is over, or it answers.
+        let key = GroupKey::Address([127, 0, 0, 1].into());
+        let booked = |due, failures| Booked {
+            key: key.clone(),
+            record: GroupRecord {
+                due,
+                delay: 50,
+                failures,
+                ..GroupRecord::default()
+            },
+            failing: Failing::Same,
+        };
+        let host = HostKey::from_stored("a");
+        one.set_group(&host, booked(9_000, 1), 160, 1);
+        assert_eq!(two.best(160, 1), None);
+        assert_eq!(two.next_due(), Some(9_000));
+        one.set_group(&host, booked(250, 0), 200, 1);
+        assert_eq!(clocks.due([127, 0, 0, 1].into()), 250);
     }
 
     #[test]
