@@ -1,15 +1,20 @@
 //! The engine of a machine that crawls alone: no broker and no other machine.
 //!
-//! Its keys are in memory, so that a session lives as ever. There is nobody to send anything
-//! to; whoever tries has a cell that is not this machine's, which is an error.
+//! Its keys are in memory, so that a session lives as ever, and it answers its own questions.
+//! There is nobody to send anything to; whoever tries has a cell that is not this machine's,
+//! which is an error.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::versioned::Versioned;
-use super::{Change, Engine, EngineError, Entry, Revision};
+use super::{Change, Engine, EngineError, Entry, Question, Revision};
+
+/// The most questions that wait for an answer.
+const QUESTIONS: usize = 1_024;
 
 /// No broker.
 #[derive(Debug, Default)]
@@ -20,6 +25,8 @@ pub struct Alone(Mutex<Keys>);
 pub(super) struct Keys {
     values: Versioned<String, Vec<u8>>,
     watches: Vec<(String, mpsc::Sender<Change>)>,
+    /// Who answers for which subjects.
+    answers: BTreeMap<String, mpsc::Sender<Question>>,
 }
 
 impl Alone {
@@ -98,7 +105,45 @@ impl Engine for Alone {
         nobody("removing messages")
     }
 
-    async fn ask(&self, _: &str, _: Bytes) -> Result<Bytes, EngineError> {
-        nobody("asking")
+    async fn ask(&self, subject: &str, body: Bytes) -> Result<Bytes, EngineError> {
+        let asked = self.keys().answers.get(subject).cloned();
+        let (question, answer) = Question::new(body);
+        let is_asked = asked.is_some_and(|asked| asked.try_send(question).is_ok());
+        match answer.await {
+            Ok(answer) if is_asked => Ok(answer),
+            _ => nobody("asking"),
+        }
+    }
+
+    async fn answer(&self, subject: &str) -> Result<mpsc::Receiver<Question>, EngineError> {
+        let (asked, questions) = mpsc::channel(QUESTIONS);
+        self.keys().answers.insert(subject.to_owned(), asked);
+        Ok(questions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_answers_its_own_questions() {
+        let alone = Alone::default();
+        assert!(alone.ask("clock", Bytes::new()).await.is_err());
+        let mut questions = alone.answer("clock").await.unwrap();
+        let answers = async {
+            let question = questions.recv().await.unwrap();
+            let twice = question.body.repeat(2);
+            question.answer(twice.into());
+            drop(questions.recv().await.unwrap());
+        };
+        let asks = async {
+            let answer = alone.ask("clock", "ab".into()).await.unwrap();
+            assert_eq!(answer, "abab");
+            assert!(alone.ask("clock", "ab".into()).await.is_err());
+        };
+        tokio::join!(answers, asks);
+        drop(questions);
+        assert!(alone.ask("clock", "ab".into()).await.is_err());
     }
 }

@@ -33,7 +33,7 @@ mod told;
 mod versioned;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
@@ -85,6 +85,28 @@ pub enum Change {
     Whole,
 }
 
+/// A question of another machine. One that is dropped has no answer.
+#[derive(Debug)]
+pub struct Question {
+    /// What is asked.
+    pub body: Bytes,
+    reply: oneshot::Sender<Bytes>,
+}
+
+impl Question {
+    /// A question, and where its answer comes.
+    fn new(body: Bytes) -> (Self, oneshot::Receiver<Bytes>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { body, reply }, answer)
+    }
+
+    /// Answers it.
+    pub fn answer(self, body: Bytes) {
+        // Whoever asked may have given up.
+        drop(self.reply.send(body));
+    }
+}
+
 /// What connects the machines of a job. A future that is dropped may have done its work, or
 /// not, or does it later.
 pub trait Engine: Send + Sync + 'static {
@@ -125,10 +147,17 @@ pub trait Engine: Send + Sync + 'static {
     /// Removes the messages of a log up to this number.
     fn cut(&self, log: &str, up_to: u64) -> impl Future<Output = Result<(), EngineError>> + Send;
 
-    /// Asks whoever answers for a subject.
+    /// Asks whoever answers for a subject. Neither the question nor the answer is stored.
     fn ask(
         &self,
         subject: &str,
         body: Bytes,
     ) -> impl Future<Output = Result<Bytes, EngineError>> + Send;
+
+    /// The questions for a subject, until the receiver is dropped. A question that waits too
+    /// long is lost, and whoever asked is told so.
+    fn answer(
+        &self,
+        subject: &str,
+    ) -> impl Future<Output = Result<mpsc::Receiver<Question>, EngineError>> + Send;
 }

@@ -32,7 +32,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Change, Engine, EngineError, Entry, Revision};
+use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
 /// The oldest version of a server that is used.
 const OLDEST: (u32, u32) = (2, 10);
@@ -389,295 +389,39 @@ impl Engine for Nats {
         let answer = self.within("asking", answer).await?;
         Ok(answer.payload)
     }
+
+    async fn answer(&self, subject: &str) -> Result<mpsc::Receiver<Question>, EngineError> {
+        let subject = format!("spoor.{}.{subject}", self.place.job);
+        let subscribed = self.client.subscribe(subject);
+        let mut messages = self.within("subscribing", subscribed).await?;
+        // The server has it only when it has answered something later.
+        self.within("subscribing", self.client.flush()).await?;
+        let (asked, questions) = mpsc::channel(AHEAD);
+        let client = self.client.clone();
+        tokio::spawn(async move {
+            loop {
+                let next = tokio::select! {
+                    next = messages.next() => next,
+                    () = asked.closed() => return,
+                };
+                let Some(message) = next else { return };
+                let Some(to) = message.reply else { continue };
+                let (question, answer) = Question::new(message.payload);
+                if asked.send(question).await.is_err() {
+                    return;
+                }
+                let client = client.clone();
+                tokio::spawn(async move {
+                    if let Ok(Ok(answer)) = timeout(PATIENCE, answer).await {
+                        // Whoever asked is told by the silence.
+                        drop(client.publish(to, answer).await);
+                    }
+                });
+            }
+        });
+        Ok(questions)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-    use std::path::{Path, PathBuf};
-    use std::process::{Child, Command, Stdio};
-
-    use super::*;
-
-    /// The server, where there is one: in the path, or where `.ci/run` puts it.
-    fn server() -> Option<PathBuf> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let own = root.join("target/nats/bin/nats-server");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let others = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
-        let mut found = std::iter::once(own).chain(others);
-        let runs = |path: &PathBuf| {
-            let asked = Command::new(path).arg("--version").output();
-            let said = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-            said.is_ok_and(|said| {
-                let version = said.rsplit('v').next().unwrap_or_default();
-                is_new_enough(version.trim())
-            })
-        };
-        let server = found.find(runs);
-        if server.is_none() {
-            eprintln!("SKIPPED: no nats-server of 2.10 or newer; `.ci/run` installs one");
-        }
-        server
-    }
-
-    fn free_port() -> u16 {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        listener.local_addr().unwrap().port()
-    }
-
-    /// Servers on loopback, of which each can be killed and begun again.
-    struct Brokers {
-        folder: tempfile::TempDir,
-        server: PathBuf,
-        ports: Vec<(u16, u16)>,
-        running: Vec<Option<Child>>,
-    }
-
-    impl Brokers {
-        fn start(count: usize) -> Option<Self> {
-            let server = server()?;
-            let mut brokers = Self {
-                folder: tempfile::tempdir().unwrap(),
-                server,
-                ports: (0..count).map(|_| (free_port(), free_port())).collect(),
-                running: (0..count).map(|_| None).collect(),
-            };
-            (0..count).for_each(|number| brokers.begin(number));
-            Some(brokers)
-        }
-
-        fn begin(&mut self, number: usize) {
-            let (port, route) = self.ports[number];
-            let store = self.folder.path().join(format!("n{number}"));
-            let mut config = format!(
-                "server_name: n{number}\nlisten: 127.0.0.1:{port}\n\
-                 jetstream {{ store_dir: {store:?}, sync_interval: always }}\n"
-            );
-            if self.ports.len() > 1 {
-                let routes = self
-                    .ports
-                    .iter()
-                    .map(|(_, port)| format!("nats://127.0.0.1:{port}"));
-                let routes = Vec::from_iter(routes).join(",");
-                config.push_str(&format!(
-                    "cluster {{ name: test, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
-                ));
-            }
-            let file = self.folder.path().join(format!("n{number}.conf"));
-            std::fs::write(&file, config).unwrap();
-            let child = Command::new(&self.server)
-                .arg("-c")
-                .arg(&file)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            self.running[number] = Some(child.unwrap());
-        }
-
-        fn kill(&mut self, number: usize) {
-            if let Some(mut child) = self.running[number].take() {
-                child.kill().unwrap();
-                child.wait().unwrap();
-            }
-        }
-
-        /// An engine, as soon as there can be one.
-        async fn engine(&self) -> Nats {
-            let address = |(port, _): &(u16, u16)| format!("nats://127.0.0.1:{port}");
-            let place = Place {
-                servers: self.ports.iter().map(address).collect(),
-                job: "cats".to_owned(),
-                replicas: self.ports.len(),
-                credentials: None,
-            };
-            until(async || Nats::connect(place.clone()).await).await
-        }
-    }
-
-    impl Drop for Brokers {
-        fn drop(&mut self) {
-            (0..self.running.len()).for_each(|number| self.kill(number));
-        }
-    }
-
-    /// Does it again until it succeeds, for a minute.
-    async fn until<T, E: std::fmt::Debug>(act: impl AsyncFn() -> Result<T, E>) -> T {
-        let limit = tokio::time::Instant::now() + Duration::from_secs(60);
-        let mut pace = tokio::time::interval(Duration::from_millis(100));
-        loop {
-            match act().await {
-                Ok(done) => return done,
-                Err(error) if tokio::time::Instant::now() > limit => panic!("{error:?}"),
-                Err(_) => drop(pace.tick().await),
-            }
-        }
-    }
-
-    async fn next<T>(from: &mut mpsc::Receiver<T>) -> Option<T> {
-        let next = timeout(Duration::from_secs(30), from.recv());
-        next.await.expect("nothing comes")
-    }
-
-    #[test]
-    fn old_servers_are_told() {
-        for version in ["2.10.0", "2.15.1", "3.0.0-beta", "2.10"] {
-            assert!(is_new_enough(version), "{version}");
-        }
-        for version in ["2.9.10", "1.99.0", "", "x.y", "2"] {
-            assert!(!is_new_enough(version), "{version}");
-        }
-    }
-
-    /// Whatever it is, it says that it is a server of an old version.
-    #[tokio::test]
-    async fn an_old_server_is_refused_by_name() {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let old = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let info = format!(
-                "INFO {{\"server_id\":\"X\",\"server_name\":\"old\",\"version\":\"2.9.10\",\
-                 \"go\":\"go1\",\"host\":\"127.0.0.1\",\"port\":{port},\"headers\":true,\
-                 \"max_payload\":1048576,\"proto\":1,\"client_id\":1}}\r\n"
-            );
-            stream.write_all(info.as_bytes()).await.unwrap();
-            let mut sent = [0; 4_096];
-            while let Ok(1..) = stream.read(&mut sent).await {
-                stream.write_all(b"PONG\r\n").await.unwrap_or_default();
-            }
-        });
-        let place = Place {
-            servers: vec![format!("nats://127.0.0.1:{port}")],
-            job: "cats".to_owned(),
-            replicas: 1,
-            credentials: None,
-        };
-        let refused = Nats::connect(place).await.unwrap_err().to_string();
-        assert!(refused.contains("old is nats-server 2.9.10"), "{refused}");
-        old.abort();
-    }
-
-    #[tokio::test]
-    async fn keys_are_replaced_only_if_they_are_what_they_were() {
-        let Some(brokers) = Brokers::start(1) else {
-            return;
-        };
-        let engine = brokers.engine().await;
-        assert_eq!(engine.get("s.n1.1").await.unwrap(), None);
-        let first = engine.swap("s.n1.1", b"a".to_vec(), None).await.unwrap();
-        let stale = engine.swap("s.n1.1", b"b".to_vec(), None).await;
-        assert_eq!(stale, Err(EngineError::Stale));
-        let second = engine
-            .swap("s.n1.1", b"b".to_vec(), Some(first))
-            .await
-            .unwrap();
-        assert!(second > first);
-        let stale = engine.swap("s.n1.1", b"c".to_vec(), Some(first)).await;
-        assert_eq!(stale, Err(EngineError::Stale));
-        assert_eq!(
-            engine.get("s.n1.1").await.unwrap(),
-            Some((b"b".to_vec(), second))
-        );
-
-        let mut changes = engine.watch("").await.unwrap();
-        let told = Change::Set("s.n1.1".to_owned(), b"b".to_vec(), second);
-        assert_eq!(next(&mut changes).await, Some(told));
-        assert_eq!(next(&mut changes).await, Some(Change::Whole));
-        let other = engine.swap("c.7", b"x".to_vec(), None).await.unwrap();
-        let told = Change::Set("c.7".to_owned(), b"x".to_vec(), other);
-        assert_eq!(next(&mut changes).await, Some(told));
-    }
-
-    #[tokio::test]
-    async fn messages_are_stored_once_read_in_order_and_cut() {
-        let Some(brokers) = Brokers::start(1) else {
-            return;
-        };
-        let engine = brokers.engine().await;
-        for (id, text) in [("1", "one"), ("2", "two"), ("1", "one"), ("3", "three")] {
-            engine.send("links-7", id, text.into()).await.unwrap();
-        }
-        let mut messages = engine.read("links-7", 0).await.unwrap();
-        for (number, text) in [(1, "one"), (2, "two"), (3, "three")] {
-            assert_eq!(next(&mut messages).await, Some((number, Bytes::from(text))));
-        }
-        engine.cut("links-7", 2).await.unwrap();
-        let mut messages = engine.read("links-7", 0).await.unwrap();
-        assert_eq!(next(&mut messages).await, Some((3, Bytes::from("three"))));
-
-        let mut asked = engine.client.subscribe("spoor.cats.ctl").await.unwrap();
-        let client = engine.client.clone();
-        tokio::spawn(async move {
-            let message = asked.next().await.unwrap();
-            let answer = message.reply.unwrap();
-            client.publish(answer, "yes".into()).await.unwrap();
-        });
-        let answer = engine.ask("ctl", "there?".into()).await.unwrap();
-        assert_eq!(answer, "yes");
-        assert!(engine.ask("nobody", Bytes::new()).await.is_err());
-    }
-
-    /// With three servers, of which each is killed once, and then all at once.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_was_stored_outlives_the_servers() {
-        let Some(mut brokers) = Brokers::start(3) else {
-            return;
-        };
-        let engine = brokers.engine().await;
-        let mut last = until(async || swapped(&engine, 0, None).await).await;
-        engine
-            .send("links-1", "first", "first".into())
-            .await
-            .unwrap();
-        let mut messages = engine.read("links-1", 0).await.unwrap();
-        assert_eq!(next(&mut messages).await, Some((1, Bytes::from("first"))));
-        for number in 0..3u8 {
-            brokers.kill(usize::from(number));
-            // An answer may be lost, so what was stored is read.
-            last = until(async || swapped(&engine, number + 1, Some(last)).await).await;
-            brokers.begin(usize::from(number));
-        }
-        (0..3).for_each(|number| brokers.kill(number));
-        // This one may be sent when the connection is back, or never.
-        assert!(swapped(&engine, 9, Some(last)).await.is_err());
-        (0..3).for_each(|number| brokers.begin(number));
-        let (value, revision) = until(async || {
-            let found = engine.get("s.n1.1").await?;
-            found.ok_or(EngineError::Stale)
-        })
-        .await;
-        assert!(value == [3] && revision == last || value == [9] && revision > last);
-
-        // Whoever reads begins anew, where the reader was not told that it is over.
-        let id = "second";
-        until(async || engine.send("links-1", id, id.into()).await).await;
-        let second = until(async || {
-            let mut messages = engine.read("links-1", 1).await?;
-            let next = timeout(Duration::from_secs(5), messages.recv()).await;
-            next.ok().flatten().ok_or(EngineError::Stale)
-        })
-        .await;
-        assert_eq!(second, (2, Bytes::from("second")));
-        drop(messages);
-    }
-
-    /// Writes a value, or finds that it was written.
-    async fn swapped(
-        engine: &Nats,
-        value: u8,
-        was: Option<Revision>,
-    ) -> Result<Revision, EngineError> {
-        let swapped = engine.swap("s.n1.1", vec![value], was).await;
-        if swapped != Err(EngineError::Stale) {
-            return swapped;
-        }
-        match engine.get("s.n1.1").await? {
-            Some((found, revision)) if found == [value] => Ok(revision),
-            _ => Err(EngineError::Stale),
-        }
-    }
-}
+mod tests;

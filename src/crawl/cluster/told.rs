@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::alone::{Alone, Keys};
-use super::{Change, Engine, EngineError, Entry, Revision};
+use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
 /// What becomes of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +139,12 @@ impl Engine for Told {
     }
 
     async fn ask(&self, subject: &str, body: Bytes) -> Result<Bytes, EngineError> {
+        self.is_here()?;
         self.keys.ask(subject, body).await
+    }
+
+    async fn answer(&self, subject: &str) -> Result<mpsc::Receiver<Question>, EngineError> {
+        self.is_here()?;
+        self.keys.answer(subject).await
     }
 }
