@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+mod processes;
+
 use super::*;
 
 /// The server, where there is one: in the path, or where `.ci/run` puts it.
