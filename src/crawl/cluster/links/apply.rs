@@ -126,9 +126,8 @@ mod tests {
     #[test]
     fn messages_are_added_once_and_missed_ones_counted() {
         let mut place = LogPlace::default();
-        let mut read = |sequence, session, number| {
-            added(&mut place, sequence, &message(session, number))
-        };
+        let mut read =
+            |sequence, session, number| added(&mut place, sequence, &message(session, number));
         assert_eq!(read(1, 7, 1), Some((2, 0, false)));
         // Read again, and stored again by the broker.
         assert_eq!(read(1, 7, 1), None);

@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((raw.len(), digest), LAYOUT, "{raw:?}");
     }
 
-    const LAYOUT: (usize, u64) = (0, 0);
+    const LAYOUT: (usize, u64) = (108, 10_647_204_298_045_735_094);
 
     #[test]
     fn what_is_too_large_is_refused() {
@@ -205,10 +205,7 @@ mod tests {
         other[0] = 2;
         let error = Envelope::of(&other).unwrap_err();
         assert!(error.to_string().contains("version 2"), "{error}");
-        assert!(matches!(
-            Envelope::of(&[]),
-            Err(EnvelopeError::Damaged(_))
-        ));
+        assert!(matches!(Envelope::of(&[]), Err(EnvelopeError::Damaged(_))));
         let mut raw = inflated(&message[1..]).unwrap();
         raw.push(0);
         let error = Envelope::of(&packed(&raw)).unwrap_err();
@@ -220,14 +217,24 @@ mod tests {
         let raw = inflated(&envelope(1).to_message().unwrap()[1..]).unwrap();
         let at = raw.windows(4).position(|bytes| bytes == b"http").unwrap();
         let refused = |from: &[u8], to: &[u8]| {
-            let at = at + raw[at..].windows(from.len()).position(|b| b == from).unwrap();
+            let at = at
+                + raw[at..]
+                    .windows(from.len())
+                    .position(|b| b == from)
+                    .unwrap();
             let mut other = raw.clone();
             other[at..at + to.len()].copy_from_slice(to);
             Envelope::of(&packed(&other)).unwrap_err()
         };
         // Not canonical is made so; what is no address is damaged.
-        assert!(matches!(refused(b"http:", b"gttp:"), EnvelopeError::Damaged(_)));
-        assert!(matches!(refused(b"h0.", b"..."), EnvelopeError::Damaged(_) | EnvelopeError::Unsound(_)));
+        assert!(matches!(
+            refused(b"http:", b"gttp:"),
+            EnvelopeError::Damaged(_)
+        ));
+        assert!(matches!(
+            refused(b"h0.", b"..."),
+            EnvelopeError::Damaged(_) | EnvelopeError::Unsound(_)
+        ));
         let infinite = Envelope {
             offers: vec![link("http://a.org/", f64::INFINITY)],
             ..envelope(0)

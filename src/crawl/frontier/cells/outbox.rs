@@ -273,7 +273,12 @@ impl Cells {
         }
         let mut batch = Batch::default();
         let mut gone = Vec::new();
-        for OutboxChange { to, note, gone: all } in changes {
+        for OutboxChange {
+            to,
+            note,
+            gone: all,
+        } in changes
+        {
             batch.put(note_key(*to), note.clone());
             for Slip { from, commit } in all {
                 let own = self.open.get(from);
