@@ -1,4 +1,5 @@
-//! Several machines that crawl one job: who asks which hosts, and until when.
+//! Several machines that crawl one job: who asks which hosts, until when, and how links reach
+//! their hosts.
 //!
 //! Hosts fall into [cells](crate::crawl::frontier::CellCount). A cell is one [`Session`]'s at
 //! a time; a session is one life of one machine. Who has what is written in a few keys of a

@@ -158,12 +158,7 @@ impl Machine {
 
     /// Sends what has waited for long enough.
     fn publish(&mut self, logs: &mut Logs, now: u64) -> Result<(), ExperimentError> {
-        for (to, slip) in self.cells.outbox() {
-            if self.publisher.wants(to, &slip) {
-                let offers = self.cells.offers(to, slip)?;
-                self.publisher.take(to, slip, offers, now);
-            }
-        }
+        self.publisher.gather(&self.cells, now)?;
         let changes = self.publisher.close(now)?;
         self.cells.change_outbox(&changes)?;
         loop {

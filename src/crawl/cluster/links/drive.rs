@@ -149,7 +149,7 @@ impl<E: Engine> Links<E> {
 
     /// Whether nothing is left to be sent.
     pub fn is_idle(&self, cells: &Cells) -> bool {
-        self.publisher.is_idle() && cells.outbox().is_empty()
+        self.publisher.is_idle() && cells.outbox_targets().is_empty()
     }
 
     /// What has been done so far.
@@ -281,12 +281,7 @@ impl<E: Engine> Links<E> {
     }
 
     fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
-        for (to, slip) in cells.outbox() {
-            if self.publisher.wants(to, &slip) {
-                let offers = cells.offers(to, slip)?;
-                self.publisher.take(to, slip, offers, now);
-            }
-        }
+        self.publisher.gather(cells, now)?;
         if now >= self.closes {
             let changes = self.publisher.close(now)?;
             if !changes.is_empty() {

@@ -35,7 +35,9 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{Envelope, EnvelopeError};
 use super::merge::Offers;
 use super::sent::Sent;
-use crate::crawl::frontier::{CellCount, CellId, CellOffer, OutboxChange, Rated, Slip};
+use crate::crawl::frontier::{
+    CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
+};
 
 /// Bytes of an offer beside its address, as a message is measured. Counted alike for all, so
 /// that messages that are made again end at the same offers.
@@ -49,7 +51,8 @@ const LONGEST_PAUSE: u64 = 30_000;
 /// How links are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// A number that this session has drawn.
+    /// The number that this session drew when it began
+    /// ([`SessionRecord::secret`](crate::crawl::cluster::SessionRecord)).
     pub session: u64,
     /// The cells of the cluster.
     pub cells: CellCount,
@@ -184,8 +187,6 @@ impl Lane {
 impl Publisher {
     /// Begins with what is noted in the store ([`Cells::outbox_notes`]). A note that cannot be
     /// read is one of another version; what it is about is sent again.
-    ///
-    /// [`Cells::outbox_notes`]: crate::crawl::frontier::Cells::outbox_notes
     pub fn new(setting: Setting, notes: &[(CellId, Vec<u8>)]) -> Self {
         let mut lanes = BTreeMap::new();
         for (to, note) in notes {
@@ -214,8 +215,32 @@ impl Publisher {
         }
     }
 
+    /// Takes what is wanted of an outbox. Its records are rated by the rating in force.
+    ///
+    /// # Errors
+    /// [`CellsError::Store`] where the store fails.
+    pub fn gather(&mut self, cells: &Cells, now: u64) -> Result<(), CellsError> {
+        for to in cells.outbox_targets() {
+            for slip in cells.outbox(to) {
+                if self.wants(to, &slip) {
+                    let offers = cells.offers(to, slip)?;
+                    self.take(to, slip, offers, now);
+                } else if !self.has_room(to) {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anything more is wanted for a cell. The rest waits in the store.
+    fn has_room(&self, to: CellId) -> bool {
+        let lane = self.lanes.get(&to);
+        lane.is_none_or(|lane| lane.again.is_some() || !self.is_full(&lane.open))
+    }
+
     /// Whether a slip is to be read now ([`Publisher::take`]).
-    pub fn wants(&self, to: CellId, slip: &Slip) -> bool {
+    pub(super) fn wants(&self, to: CellId, slip: &Slip) -> bool {
         let Some(lane) = self.lanes.get(&to) else {
             return true;
         };
@@ -226,7 +251,7 @@ impl Publisher {
     }
 
     /// Takes what lies in the outbox under a slip.
-    pub fn take(&mut self, to: CellId, slip: Slip, offers: Vec<Rated>, now: u64) {
+    pub(super) fn take(&mut self, to: CellId, slip: Slip, offers: Vec<Rated>, now: u64) {
         let open = &mut self.lanes.entry(to).or_default().open;
         open.since.get_or_insert(now);
         open.slips.insert(slip);
@@ -241,7 +266,7 @@ impl Publisher {
         }
     }
 
-    /// Makes batches of what has waited for long enough, once all that is wanted was taken.
+    /// Makes batches of what has waited for long enough, behind [`Publisher::gather`].
     /// What is returned must be safe on disk before [`Publisher::due`] is asked.
     ///
     /// # Errors

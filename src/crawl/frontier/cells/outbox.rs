@@ -14,6 +14,7 @@
 //! them and are not looked into.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -231,22 +232,25 @@ pub struct LogPlace {
 }
 
 impl Cells {
-    /// What open cells have found for cells that are not open, by cell, in the order in which
-    /// each was found.
-    pub fn outbox(&self) -> Vec<(CellId, Slip)> {
-        let mut all = Vec::new();
-        for (from, cell) in &self.open {
-            let referring = cell.frontier.ledger.referring().iter();
-            for (to, commits) in referring.filter(|(to, _)| !self.open.contains_key(to)) {
-                let slip = |commit: &u64| Slip {
-                    from: *from,
-                    commit: *commit,
-                };
-                all.extend(commits.iter().map(|commit| (*to, slip(commit))));
-            }
-        }
-        all.sort_by_key(|(to, _)| *to);
-        all
+    /// The cells that are not open here and for which open cells have found something.
+    pub fn outbox_targets(&self) -> BTreeSet<CellId> {
+        let open = self.open.values();
+        let all = open.flat_map(|cell| cell.frontier.ledger.referring().keys());
+        all.copied()
+            .filter(|to| !self.open.contains_key(to))
+            .collect()
+    }
+
+    /// What open cells have found for a cell, by the cell that has found it, in the order in
+    /// which it was found.
+    pub fn outbox(&self, to: CellId) -> impl Iterator<Item = Slip> {
+        self.open.iter().flat_map(move |(from, cell)| {
+            let commits = cell.frontier.ledger.referring().get(&to);
+            commits.into_iter().flatten().map(|commit| Slip {
+                from: *from,
+                commit: *commit,
+            })
+        })
     }
 
     /// What lies there for a cell, rated by the rating in force. Nothing where it is gone.

@@ -279,13 +279,8 @@ impl World {
         } = &mut self.nodes[node];
         let cells = &mut machine.as_mut().unwrap().cells;
         publisher.hurry(is_over);
-        let outbox = cells.outbox();
-        for (to, slip) in &outbox {
-            if publisher.wants(*to, slip) {
-                let offers = cells.offers(*to, *slip).unwrap();
-                publisher.take(*to, *slip, offers, now);
-            }
-        }
+        let waiting = cells.outbox_targets().len();
+        publisher.gather(cells, now).unwrap();
         let changes = publisher.close(now).unwrap();
         if !is_over && self.dice.percent(5) {
             self.kill(node)?;
@@ -293,7 +288,7 @@ impl World {
         }
         let cells = &mut self.nodes[node].machine().cells;
         cells.change_outbox(&changes).unwrap();
-        Ok(outbox.len() + changes.len())
+        Ok(waiting + changes.len())
     }
 
     fn send(&mut self, node: usize) -> Result<usize, String> {
@@ -523,7 +518,9 @@ impl World {
         for (number, node) in self.nodes.iter().enumerate() {
             let machine = node.machine.as_ref().unwrap();
             let mut outbox = BTreeSet::new();
-            for (to, slip) in machine.cells.outbox() {
+            let targets = machine.cells.outbox_targets();
+            let slips = |to: CellId| machine.cells.outbox(to).map(move |slip| (to, slip));
+            for (to, slip) in targets.into_iter().flat_map(slips) {
                 let offers = machine.cells.offers(to, slip).unwrap();
                 let urls = offers.iter().map(|o| o.offer.way().unwrap().url.clone());
                 outbox.extend(urls);
