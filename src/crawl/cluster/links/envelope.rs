@@ -18,7 +18,10 @@ const VERSION: u8 = 1;
 /// The level of compression. Most of a message are hashes, which a higher one makes no smaller.
 const LEVEL: i32 = 1;
 /// The most bytes of a message, and of what is in it.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
+/// The most bytes of a message that is written: a broker takes [`MOST_BYTES`] with what goes
+/// before it.
+const MOST_WRITTEN: usize = MOST_BYTES - (4 << 10);
 const MOST_INFLATED: u64 = 8 << 20;
 /// The most offers of a message.
 const MOST_OFFERS: u32 = 2_000;
@@ -77,7 +80,7 @@ impl Envelope {
         let mut message = vec![VERSION];
         zstd::stream::copy_encode(raw.as_slice(), &mut message, LEVEL)
             .map_err(|why| unwritten(why.to_string()))?;
-        if message.len() > MOST_BYTES {
+        if message.len() > MOST_WRITTEN {
             return Err(EnvelopeError::TooLarge(format!("{} bytes", message.len())));
         }
         Ok(message.into())

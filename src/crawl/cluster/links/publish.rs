@@ -39,9 +39,14 @@ use crate::crawl::frontier::{
     CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
 };
 
-/// Bytes of an offer beside its address, as a message is measured. Counted alike for all, so
-/// that messages that are made again end at the same offers.
+/// Bytes of an offer beside its address, as a message is measured. Counted alike for all but
+/// the largest, so that messages that are made again end at the same offers, whichever way to
+/// an address is the better one by then.
 const OFFER: usize = 200;
+
+/// From how many bytes on an offer counts with what it has. As many smaller ones as make a
+/// message, and the usual bytes of larger ones, are less than anybody refuses.
+const LARGE: usize = 1_800;
 
 /// How long to wait after a message was not acknowledged, in milliseconds: at first, and at
 /// most.
@@ -460,10 +465,14 @@ impl Publisher {
 
 /// An offer's part of a message.
 fn size(offer: &CellOffer) -> usize {
-    offer.way().map_or(0, |way| way.url.as_str().len()) + OFFER
+    let bytes = postcard::to_stdvec(offer).map_or(OFFER, |bytes| bytes.len());
+    match offer.way() {
+        Some(way) if bytes < LARGE => way.url.as_str().len() + OFFER,
+        _ => bytes,
+    }
 }
 
-/// Messages of offers, each with how many it has.
+/// Messages of offers, each with how many it has. An offer that nobody would read is left out.
 fn posts(
     setting: &Setting,
     to: CellId,
@@ -489,7 +498,13 @@ fn posts(
             offers: own,
         };
         let id = format!("{:016x}.{number}", setting.session);
-        let message = envelope.to_message()?;
+        let message = match envelope.to_message() {
+            Err(why @ EnvelopeError::TooLarge(_)) if count == 1 => {
+                tracing::warn!(%to, %why, "an offer to another machine is left out");
+                continue;
+            }
+            message => message?,
+        };
         let post = Post {
             to,
             number,

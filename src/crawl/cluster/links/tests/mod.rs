@@ -51,6 +51,17 @@ pub(super) fn rated(address: &str, bucket: Option<Bucket>, score: f64, hops: u32
     }
 }
 
+/// A link with these traits.
+pub(super) fn large(address: &str, traits: Vec<u32>) -> Rated {
+    let mut task = new(address, Some(Bucket::Normal), 5.0);
+    task.clues = task.clues.map(|clues| Clues { traits, ..clues });
+    Rated {
+        offer: CellOffer::page(task, 1),
+        bucket: Some(Bucket::Normal),
+        score: 5.0,
+    }
+}
+
 /// What an offer tells of the pages that link there.
 pub(super) fn cited(rated: &Rated) -> (f32, f32) {
     rated.offer.way().unwrap().cited

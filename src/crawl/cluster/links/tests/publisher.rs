@@ -2,7 +2,7 @@
 
 use super::super::envelope::Envelope;
 use super::super::publish::{Post, Publisher, Setting};
-use super::rated;
+use super::{large, rated};
 use crate::crawl::frontier::{CellCount, CellId, OutboxChange, Rated, Slip};
 use crate::page::Bucket;
 
@@ -114,6 +114,33 @@ fn a_full_batch_goes_at_once_and_a_large_page_in_parts() {
     publisher.take(to, slip(0, 2), long, 0);
     publisher.close(0).unwrap();
     assert_eq!(addresses(&publisher.due(0)[0]).len(), 5);
+}
+
+#[test]
+fn an_offer_that_nobody_would_read_is_left_out() {
+    let usual = Setting::usual(7, cells());
+    let mut publisher = Publisher::new(usual, &[]);
+    let to = cell(1);
+    let traits = |count| {
+        (0..count)
+            .map(|n: u32| n.wrapping_mul(0x9e37_79b9))
+            .collect()
+    };
+    let large = |n: u64, count| large(&format!("http://b.org/{n}"), traits(count));
+    let all = (0..499).map(|n| large(n, 300)).chain([large(499, 400_000)]);
+    publisher.take(to, slip(0, 1), all.collect(), 0);
+    publisher.close(0).unwrap();
+    let mut left = 0;
+    for number in 1.. {
+        let Some(post) = publisher.due(0).pop() else {
+            break;
+        };
+        assert_eq!(post.number, number);
+        left += addresses(&post).len();
+        publisher.answer(to, number, true, 0).unwrap();
+    }
+    assert_eq!(left, 499);
+    assert!(publisher.is_idle());
 }
 
 #[test]
