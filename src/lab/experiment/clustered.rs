@@ -135,7 +135,7 @@ impl Machine {
         folder: &Path,
         own: Vec<CellId>,
         setting: Setting,
-    ) -> Result<Self, CellsError> {
+    ) -> Result<Self, ExperimentError> {
         let cells: CellCount = setting.cells;
         let (policy, scope) = (place.policy.clone(), place.scope.clone());
         let mut cells = Cells::open(place.kind, folder, cells, policy, scope)?;
@@ -150,7 +150,7 @@ impl Machine {
         };
         Ok(Self {
             own,
-            publisher: Publisher::new(setting, &notes),
+            publisher: Publisher::new(setting, &notes)?,
             reratings: cells.reratings(),
             cells,
         })

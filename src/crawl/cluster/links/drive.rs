@@ -98,13 +98,13 @@ impl<E: Engine> Links<E> {
     /// Goes on where the last process with this store ended.
     ///
     /// # Errors
-    /// [`LinksError::Cells`] where the store has one cell, or fails.
+    /// [`LinksError`] where the store has one cell, fails, or is damaged.
     pub fn new(engine: Arc<E>, setting: Setting, cells: &Cells) -> Result<Self, LinksError> {
         let (tells, news) = mpsc::unbounded_channel();
         Ok(Self {
             engine,
             linger: setting.linger,
-            publisher: Publisher::new(setting, &cells.outbox_notes()?),
+            publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
             cuts: Cuts::default(),
             cutting: Some(0),

@@ -51,7 +51,7 @@ pub enum EnvelopeError {
     #[error("the message has {0}, more than any that is sent")]
     TooLarge(String),
     /// It is cut off, or damaged.
-    #[error("the message is damaged: {0}")]
+    #[error("a message or a note on messages is damaged: {0}")]
     Damaged(String),
     /// It offers what no machine offers.
     #[error("the message is refused: {0}")]

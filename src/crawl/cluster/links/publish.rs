@@ -190,15 +190,21 @@ impl Lane {
 }
 
 impl Publisher {
-    /// Begins with what is noted in the store ([`Cells::outbox_notes`]). A note that cannot be
-    /// read is one of another version; what it is about is sent again.
-    pub fn new(setting: Setting, notes: &[(CellId, Vec<u8>)]) -> Self {
+    /// Begins with what is noted in the store ([`Cells::outbox_notes`]). What another session
+    /// has noted does not count: its numbers are not those of this one.
+    ///
+    /// # Errors
+    /// [`EnvelopeError::Damaged`] where a note cannot be read. Without it the numbers that this
+    /// session has used would be unknown, and what is sent with them again taken for known.
+    pub fn new(setting: Setting, notes: &[(CellId, Vec<u8>)]) -> Result<Self, EnvelopeError> {
         let mut lanes = BTreeMap::new();
         for (to, note) in notes {
-            let note: Option<Note> = postcard::from_bytes(note).ok();
-            let Some(note) = note.filter(|note| note.session == setting.session) else {
+            let note: Note = postcard::from_bytes(note).map_err(|why| {
+                EnvelopeError::Damaged(format!("the note on what was sent to {to}: {why}"))
+            })?;
+            if note.session != setting.session {
                 continue;
-            };
+            }
             let slip = |(from, commit): &(u16, u64)| {
                 let (from, commit) = (setting.cells.cell(*from)?, *commit);
                 Some(Slip { from, commit })
@@ -211,13 +217,13 @@ impl Publisher {
             };
             lanes.insert(*to, lane);
         }
-        Self {
+        Ok(Self {
             sent: Sent::within(setting.filter),
             setting,
             lanes,
             sending: Sending::default(),
             hurries: false,
-        }
+        })
     }
 
     /// Takes what is wanted of an outbox. Its records are rated by the rating in force.

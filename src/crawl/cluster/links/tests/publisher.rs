@@ -50,7 +50,7 @@ fn only(changes: Vec<OutboxChange>) -> OutboxChange {
 
 #[test]
 fn a_link_waits_for_others_and_then_goes() {
-    let mut publisher = Publisher::new(setting(), &[]);
+    let mut publisher = Publisher::new(setting(), &[]).unwrap();
     let to = cell(1);
     publisher.take(to, slip(0, 1), pages(0..2), 1_000);
     publisher.take(to, slip(3, 9), pages(1..4), 4_000);
@@ -91,7 +91,7 @@ fn a_link_waits_for_others_and_then_goes() {
 
 #[test]
 fn a_full_batch_goes_at_once_and_a_large_page_in_parts() {
-    let mut publisher = Publisher::new(setting(), &[]);
+    let mut publisher = Publisher::new(setting(), &[]).unwrap();
     let to = cell(1);
     publisher.take(to, slip(0, 1), pages(0..25), 0);
     assert!(!publisher.wants(to, &slip(0, 2)), "it waits in the store");
@@ -119,7 +119,7 @@ fn a_full_batch_goes_at_once_and_a_large_page_in_parts() {
 #[test]
 fn an_offer_that_nobody_would_read_is_left_out() {
     let usual = Setting::usual(7, cells());
-    let mut publisher = Publisher::new(usual, &[]);
+    let mut publisher = Publisher::new(usual, &[]).unwrap();
     let to = cell(1);
     let traits = |count| {
         (0..count)
@@ -145,7 +145,7 @@ fn an_offer_that_nobody_would_read_is_left_out() {
 
 #[test]
 fn what_says_nothing_new_is_deleted_without_a_message() {
-    let mut publisher = Publisher::new(setting(), &[]);
+    let mut publisher = Publisher::new(setting(), &[]).unwrap();
     let to = cell(1);
     publisher.hurry(true);
     for commit in 1..=2 {
@@ -163,7 +163,7 @@ fn what_says_nothing_new_is_deleted_without_a_message() {
 #[test]
 fn a_batch_is_made_again_after_the_process_was_killed() {
     let to = cell(1);
-    let mut first = Publisher::new(setting(), &[]);
+    let mut first = Publisher::new(setting(), &[]).unwrap();
     first.take(to, slip(0, 1), pages(0..4), 0);
     first.close(5_000).unwrap();
     first.due(5_000);
@@ -174,7 +174,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
     let posts = first.due(10_000);
 
     // Nothing was stored, or the acknowledgement was lost. What is new waits.
-    let mut second = Publisher::new(setting(), &[(to, noted.note.clone())]);
+    let mut second = Publisher::new(setting(), &[(to, noted.note.clone())]).unwrap();
     assert!(!second.wants(to, &slip(0, 3)));
     for (slip, offers) in [(slip(4, 1), pages(30..32)), (slip(0, 2), pages(2..14))] {
         assert!(second.wants(to, &slip));
@@ -186,7 +186,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
 
     // With other slips there are other messages, and so other numbers.
     for held in [vec![], vec![(slip(0, 2), pages(2..14))]] {
-        let mut third = Publisher::new(setting(), &[(to, noted.note.clone())]);
+        let mut third = Publisher::new(setting(), &[(to, noted.note.clone())]).unwrap();
         for (slip, offers) in held {
             third.take(to, slip, offers, 0);
         }
@@ -197,19 +197,19 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
         assert_eq!(third.due(0)[0].number, 4, "two messages were given up");
     }
 
-    // Another session begins anew, and so does one with a note that nobody can read.
+    // Another session begins anew. What cannot be read is no reason to use numbers again.
     let session = Setting {
         session: 8,
         ..setting()
     };
-    for (setting, note) in [(session, noted.note), (setting(), vec![0xff])] {
-        let mut other = Publisher::new(setting, &[(to, note)]);
-        assert!(other.wants(to, &slip(0, 3)) && other.is_idle());
-        other.take(to, slip(0, 2), pages(0..20), 0);
-        other.close(0).unwrap();
-        assert_eq!(other.due(0)[0].number, 1);
-    }
-    let mut idle = Publisher::new(setting(), &[(to, acknowledged.note)]);
+    let mut other = Publisher::new(session, &[(to, noted.note)]).unwrap();
+    assert!(other.wants(to, &slip(0, 3)) && other.is_idle());
+    other.take(to, slip(0, 2), pages(0..20), 0);
+    other.close(0).unwrap();
+    assert_eq!(other.due(0)[0].number, 1);
+    let error = Publisher::new(setting(), &[(to, vec![0xff])]).unwrap_err();
+    assert!(error.to_string().contains("cell 1"), "{error}");
+    let mut idle = Publisher::new(setting(), &[(to, acknowledged.note)]).unwrap();
     idle.take(to, slip(0, 2), pages(0..20), 0);
     idle.close(0).unwrap();
     assert_eq!(idle.due(0)[0].number, 2);
@@ -218,7 +218,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
 #[test]
 fn cells_come_and_go() {
     let to = cell(1);
-    let mut publisher = Publisher::new(setting(), &[]);
+    let mut publisher = Publisher::new(setting(), &[]).unwrap();
     publisher.take(to, slip(0, 1), pages(0..4), 0);
     publisher.take(to, slip(2, 1), pages(4..8), 0);
     publisher.close(5_000).unwrap();

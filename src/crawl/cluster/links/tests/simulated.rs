@@ -149,7 +149,7 @@ impl World {
             let session = world.session();
             let models = own.iter().map(|cell| (*cell, Model::default()));
             world.nodes.push(Node {
-                publisher: Publisher::new(world.setting(session), &[]),
+                publisher: Publisher::new(world.setting(session), &[]).unwrap(),
                 machine: Some(machine),
                 session,
                 models: models.collect(),
@@ -420,7 +420,7 @@ impl World {
             Without::Notes => Vec::new(),
             _ => machine.cells.outbox_notes().unwrap(),
         };
-        node.publisher = Publisher::new(setting, &notes);
+        node.publisher = Publisher::new(setting, &notes).unwrap();
         node.session = session;
         for (cell, model) in &node.models {
             let place = machine.cells.log_place(*cell).unwrap();
@@ -489,7 +489,7 @@ impl World {
         }
         let Checkpoint { done, models, .. } = saved;
         let heir = &mut self.nodes[node];
-        heir.publisher = Publisher::new(setting, &cells.outbox_notes().unwrap());
+        heir.publisher = Publisher::new(setting, &cells.outbox_notes().unwrap()).unwrap();
         heir.session = session;
         heir.models = models;
         heir.machine = Some(Machine {
