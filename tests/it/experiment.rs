@@ -130,6 +130,8 @@ fn a_crawl_is_divided_among_machines() {
     let divided = "[[variant]]\nname = \"one\"\nmachines = 1\ncells = 8\n\
          job.frontier.store = \"fjall\"\n\
          [[variant]]\nname = \"four\"\nmachines = 4\ncells = 8\n\
+         job.frontier.store = \"fjall\"\n\
+         [[variant]]\nname = \"apart\"\nmachines = 4\ncells = 8\nlinger = 3\n\
          job.frontier.store = \"fjall\"\n";
     let one_seed = plan(folder.path()).replacen("seeds = [1, 2]", "seeds = [1]", 1);
     let plan = [one_seed.as_str(), divided].concat();
@@ -137,7 +139,7 @@ fn a_crawl_is_divided_among_machines() {
     assert!(first.status.success(), "{first:?}");
     let once = found(folder.path(), &Value::Null);
     let of = |variant: &str| &once[&(variant.to_owned(), 1)];
-    for variant in ["one", "four"] {
+    for variant in ["one", "four", "apart"] {
         let (pages, curve) = of(variant);
         let curve = curve.as_array().unwrap();
         assert_eq!(curve.len(), of("learn").1.as_array().unwrap().len());

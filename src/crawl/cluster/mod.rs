@@ -1,4 +1,5 @@
-//! Several machines that crawl one job: who asks which hosts, and until when.
+//! Several machines that crawl one job: who asks which hosts, until when, and how links reach
+//! their hosts.
 //!
 //! Hosts fall into [cells](crate::crawl::frontier::CellCount). A cell is one [`Session`]'s at
 //! a time; a session is one life of one machine. Who has what is written in a few keys of a
@@ -14,15 +15,17 @@
 //! | `shares` | which node should have which cell |
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
+//! | `links` | links to the cells of other machines: sent, read and cut |
 //! | `alone` | the engine of a machine that crawls alone |
 //! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
 //! | `told` | an engine for tests, which does what it is told |
 //!
-//! No command uses this yet: `spoor crawl` is one machine. What cells hold, how their states
-//! travel, and what is asked next are no matter of this module.
+//! No command uses this yet: `spoor crawl` is one machine. How the states of cells travel, and
+//! what is asked next are no matter of this module.
 
 mod alone;
 mod drive;
+pub mod links;
 #[cfg(feature = "nats")]
 mod nats;
 mod record;

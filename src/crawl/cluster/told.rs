@@ -1,7 +1,9 @@
 //! An engine in memory that does what a test tells it: it loses, delays and refuses what it
 //! is asked, goes away, and forgets. What time does to sessions is drawn in
-//! [`super::session`]'s tests, which need no engine.
+//! [`super::session`]'s tests, which need no engine; what it does to links, in those of
+//! [`super::links`].
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -10,15 +12,58 @@ use tokio::sync::mpsc;
 use super::alone::{Alone, Keys};
 use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
-/// What becomes of a swap.
+/// What becomes of a swap, or of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It is done, but the answer is lost.
     Lost,
     /// It is done when the test says so, without an answer.
     Late,
-    /// It is refused without a reason.
+    /// It is refused without a reason; a message is not stored.
     Refused,
+    /// It is as it should be.
+    Done,
+}
+
+/// The messages of a cell, or of anything else.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) messages: BTreeMap<u64, Bytes>,
+    last: u64,
+    /// Those of the last minutes.
+    ids: BTreeSet<String>,
+    readers: Vec<mpsc::Sender<(u64, Bytes)>>,
+}
+
+impl Log {
+    /// Stores a message that is none of the last minutes.
+    pub(super) fn store(&mut self, id: &str, message: &Bytes) {
+        if !self.ids.insert(id.to_owned()) {
+            return;
+        }
+        self.last += 1;
+        self.messages.insert(self.last, message.clone());
+        let stored = (self.last, message.clone());
+        // Who reads too slowly begins again.
+        self.readers
+            .retain(|reader| reader.try_send(stored.clone()).is_ok());
+    }
+
+    /// The messages behind a number.
+    pub(super) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
+        let behind = self.messages.range(after + 1..);
+        behind.map(|(n, message)| (*n, message.clone())).collect()
+    }
+
+    /// Removes the messages up to a number.
+    pub(super) fn cut(&mut self, up_to: u64) {
+        self.messages = self.messages.split_off(&(up_to + 1));
+    }
+
+    /// Lets more time pass than repeated messages are known for.
+    pub(super) fn forget_ids(&mut self) {
+        self.ids.clear();
+    }
 }
 
 #[derive(Default)]
@@ -33,6 +78,10 @@ struct State {
     /// The fates of the next swaps of keys that begin so.
     fates: Vec<(&'static str, Fate)>,
     late: Vec<(String, Vec<u8>, Option<Revision>)>,
+    logs: BTreeMap<String, Log>,
+    /// The fates of the next messages.
+    sends: VecDeque<Fate>,
+    late_sends: Vec<(String, String, Bytes)>,
 }
 
 impl Told {
@@ -48,6 +97,26 @@ impl Told {
         for (key, value, was) in late {
             drop(self.keys.swap_now(&key, value, was));
         }
+        let mut told = self.told();
+        for (log, id, message) in std::mem::take(&mut told.late_sends) {
+            told.logs.entry(log).or_default().store(&id, &message);
+        }
+    }
+
+    /// The next messages have these fates.
+    pub(super) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.told().sends.extend(fates);
+    }
+
+    /// Does something to a log.
+    pub(super) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
+        act(self.told().logs.entry(log.to_owned()).or_default())
+    }
+
+    /// Ends the reading of all logs.
+    pub(super) fn end_readers(&self) {
+        let mut told = self.told();
+        told.logs.values_mut().for_each(|log| log.readers.clear());
     }
 
     /// Goes away or comes back.
@@ -105,6 +174,7 @@ impl Engine for Told {
         };
         match fate {
             None => self.keys.swap_now(key, value, was),
+            Some(Fate::Done) => self.keys.swap_now(key, value, was),
             Some(Fate::Refused) => Err(EngineError::Stale),
             Some(Fate::Lost) => {
                 drop(self.keys.swap_now(key, value, was));
@@ -123,7 +193,21 @@ impl Engine for Told {
     }
 
     async fn send(&self, log: &str, id: &str, message: Bytes) -> Result<(), EngineError> {
-        self.keys.send(log, id, message).await
+        self.is_here()?;
+        let mut told = self.told();
+        let fate = told.sends.pop_front().unwrap_or(Fate::Done);
+        match fate {
+            Fate::Done | Fate::Lost => {
+                let log = told.logs.entry(log.to_owned()).or_default();
+                log.store(id, &message);
+            }
+            Fate::Late => {
+                let late = (log.to_owned(), id.to_owned(), message);
+                told.late_sends.push(late);
+            }
+            Fate::Refused => {}
+        }
+        if fate == Fate::Done { Ok(()) } else { lost() }
     }
 
     async fn read(
@@ -131,11 +215,23 @@ impl Engine for Told {
         log: &str,
         after: u64,
     ) -> Result<mpsc::Receiver<(u64, Bytes)>, EngineError> {
-        self.keys.read(log, after).await
+        self.is_here()?;
+        let mut told = self.told();
+        let log = told.logs.entry(log.to_owned()).or_default();
+        let behind = log.behind(after);
+        let (sender, receiver) = mpsc::channel(behind.len() + 1_024);
+        for message in behind {
+            // There is room for all of them.
+            drop(sender.try_send(message));
+        }
+        log.readers.push(sender);
+        Ok(receiver)
     }
 
     async fn cut(&self, log: &str, up_to: u64) -> Result<(), EngineError> {
-        self.keys.cut(log, up_to).await
+        self.is_here()?;
+        self.with_log(log, |log| log.cut(up_to));
+        Ok(())
     }
 
     async fn ask(&self, subject: &str, body: Bytes) -> Result<Bytes, EngineError> {

@@ -31,6 +31,7 @@
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
 //! | `o cell commit` | in a divided store: [`Referral`](super::referral::Referral)s of that commit to another cell |
+//! | `l` | in a divided store: up to where a cell has read its log ([`LogPlace`](super::cells::LogPlace)) |
 //! | `t` | in a divided store: the time of a cell's last flush |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
@@ -135,6 +136,8 @@ pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
 /// What is to be added to other cells; only a cell has such keys, and the next one.
 pub(super) const REFERRALS: &[u8] = b"o";
+/// Up to where a cell has read what other machines have found for it.
+pub(super) const LOG: &[u8] = b"l";
 /// When the pauses of a cell were last true.
 pub(super) const FLUSHED_AT: &[u8] = b"t";
 /// Before a key of another space, behind its own space: see [`elsewhere`].

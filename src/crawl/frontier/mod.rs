@@ -55,7 +55,7 @@
 //! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `turns`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
-//! | `cells` | several frontiers over one store |
+//! | `cells` | several frontiers over one store, and what they exchange with other machines |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -112,7 +112,9 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
+pub use cells::Offer as CellOffer;
 pub use cells::{Cells, CellsError};
+pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};

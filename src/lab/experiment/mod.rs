@@ -11,12 +11,14 @@
 //! the topic first, which no real crawl can do, and so gives an upper bound.
 //!
 //! Reading order: `plan` (the runs), `sizes` (texts cut after some lines), `web` (the
-//! stored responses; those of WARC files by `warc`), `trial` (one run), `claims`
+//! stored responses; those of WARC files by `warc`), `trial` (one run), `clustered` (one run
+//! of machines with a store each), `claims`
 //! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the
 //! results by amount of text).
 
 mod by_lines;
 mod claims;
+mod clustered;
 mod harvest;
 mod plan;
 mod sizes;
@@ -32,6 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{Config, FileErrors};
+use crate::crawl::cluster::links::EnvelopeError;
 use crate::crawl::frontier::CellsError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::train::{self, TrainError};
@@ -86,6 +89,9 @@ pub enum ExperimentError {
     /// A crawl cannot be divided among machines.
     #[error(transparent)]
     Cells(#[from] CellsError),
+    /// A message between simulated machines cannot be written or read.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
 }
 
 /// One run: its crawl and its model.

@@ -101,6 +101,11 @@ pub struct Variant {
     /// How many cells its hosts fall into where it is divided; by default 64.
     #[serde(default)]
     pub cells: Option<u16>,
+    /// Each machine has a store of its own, and links to the cells of others wait for each
+    /// other for as long as a machine takes for so many pages. By default they are there at
+    /// once.
+    #[serde(default)]
+    pub linger: Option<u32>,
 }
 
 /// Among how many machines a crawl is divided, and into how many cells.
@@ -108,6 +113,7 @@ pub struct Variant {
 pub(super) struct Division {
     pub machines: u16,
     pub cells: CellCount,
+    pub linger: Option<u32>,
 }
 
 impl Variant {
@@ -116,7 +122,8 @@ impl Variant {
     /// # Errors
     /// The problem with the numbers.
     pub(super) fn division(&self) -> Result<Option<Division>, String> {
-        if self.machines.is_none() && self.cells.is_none() {
+        let linger = self.linger;
+        if self.machines.is_none() && self.cells.is_none() && linger.is_none() {
             return Ok(None);
         }
         let machines = self.machines.unwrap_or(1);
@@ -130,7 +137,11 @@ impl Variant {
             )
         };
         let cells = valid.ok_or_else(why)?;
-        Ok(Some(Division { machines, cells }))
+        Ok(Some(Division {
+            machines,
+            cells,
+            linger,
+        }))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::claims::Witness;
+use super::clustered;
 use super::harvest::Harvest;
 use super::plan::{Division, ORACLE, Plan};
 use super::web::Web;
@@ -31,7 +32,7 @@ use crate::topic::strategy::Learned;
 use crate::web::scope::Scope;
 
 /// The start of every run's clock, in milliseconds since 1970: 2026-01-01.
-const BEGINNING: u64 = 1_767_225_600_000;
+pub(super) const BEGINNING: u64 = 1_767_225_600_000;
 
 /// Crawls.
 pub(super) fn crawl(
@@ -77,7 +78,10 @@ pub(super) fn crawl(
     };
     match division {
         None => place.crawl_whole(web, &mut trial)?,
-        Some(division) => place.crawl_divided(division, web, &mut trial)?,
+        Some(division) => match division.linger {
+            None => place.crawl_divided(division, web, &mut trial)?,
+            Some(linger) => clustered::crawl(place, division, linger, web, &mut trial)?,
+        },
     }
     Ok(Harvest {
         topic: topic.to_owned(),
@@ -93,14 +97,14 @@ pub(super) fn crawl(
 }
 
 /// Where a run crawls, and by which rules.
-struct Place {
-    kind: StoreKind,
-    folder: PathBuf,
-    policy: Policy,
-    scope: Scope,
+pub(super) struct Place {
+    pub kind: StoreKind,
+    pub folder: PathBuf,
+    pub policy: Policy,
+    pub scope: Scope,
     /// `None` for the oracle.
-    rating: Option<Arc<dyn Rating>>,
-    seeds: Vec<PageUrl>,
+    pub rating: Option<Arc<dyn Rating>>,
+    pub seeds: Vec<PageUrl>,
 }
 
 impl Place {
@@ -120,11 +124,13 @@ impl Place {
         Ok(())
     }
 
-    /// Machines take turns, each with a task from its own cells; links to other cells are there
-    /// at once, and what one learns all know.
+    /// Machines take turns, each with a task from its own cells of one store; links to other
+    /// cells are there at once, and what one learns all know.
     fn crawl_divided(
         self,
-        Division { machines, cells }: Division,
+        Division {
+            machines, cells, ..
+        }: Division,
         web: &Web,
         trial: &mut Trial<'_>,
     ) -> Result<(), ExperimentError> {
@@ -166,7 +172,7 @@ impl Place {
     }
 }
 
-fn reply(web: &Web, task: &Task) -> Result<Reply, StoreError> {
+pub(super) fn reply(web: &Web, task: &Task) -> Result<Reply, StoreError> {
     let (stored, dated) = (web.answer(task), None);
     Ok(Reply { stored, dated })
 }
@@ -194,9 +200,9 @@ impl Drop for Scratch {
 }
 
 /// Handles the tasks of a run. It keeps only the addresses fetched.
-struct Trial<'a> {
+pub(super) struct Trial<'a> {
     reader: Arc<Reader>,
-    fetches: u64,
+    pub fetches: u64,
     labels: &'a Labels,
     topic: &'a str,
     /// The web, if links are chosen by their targets.

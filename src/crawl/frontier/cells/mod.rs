@@ -11,7 +11,8 @@
 //! - [`Cells::lease`] takes the task that stands best in all of the cells that it is told. What
 //!   each could lease is remembered until it changes, so many cells cost little.
 //! - A link to another cell is a [`Referral`](super::referral): it lies in the cell of its page,
-//!   is added to the other cell as soon as that is open, and is deleted by the same batch.
+//!   is added to the other cell as soon as that is open, and is deleted by the same batch. What
+//!   is for cells that other machines have can be sent to them ([`Cells::outbox`]).
 //! - What was learned, the files that were kept and the bodies in the archive are shared by all.
 //! - A batch of a cell is one batch of the store. There is one marker of the last flush.
 //!
@@ -31,8 +32,10 @@
 //! - What a page is judged by, such as the targets of its links, is what its own cell knows.
 //!
 //! Reading order: this file, `shared` (the store below, and the part of it that a cell sees),
-//! `sweep` (deleting a cell), `transfer` (a cell in a file).
+//! `outbox` (links to and from the cells of other machines), `sweep` (deleting a cell),
+//! `transfer` (a cell in a file).
 
+mod outbox;
 mod shared;
 mod sweep;
 #[cfg(test)]
@@ -43,6 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
 use self::sweep::Sweep;
 use super::added::NewTask;

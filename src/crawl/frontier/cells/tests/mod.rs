@@ -4,6 +4,7 @@
 mod crashes;
 mod learning;
 mod moving;
+mod outbox;
 mod refusals;
 mod web;
 

@@ -1,0 +1,327 @@
+//! A publisher, the readers of logs and an engine put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::apply::{self, Reading};
+use super::cut::Cuts;
+use super::envelope::EnvelopeError;
+use super::publish::{Publisher, Sending, Setting};
+use super::{REJECTED, log_of};
+use crate::crawl::cluster::Engine;
+use crate::crawl::frontier::{CellId, Cells, CellsError};
+
+/// The most messages of one cell that are added at a time: the crawl waits for them.
+const AT_A_TIME: usize = 8;
+
+/// How long to wait before a log is opened again, or cut again, in milliseconds.
+const PAUSE: u64 = 1_000;
+
+/// The least time between two batches being made, as a part of the linger: before a batch is
+/// sent, the store is flushed.
+const LINGER_PARTS: u64 = 5;
+
+/// Why links cannot be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum LinksError {
+    /// The frontier failed.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
+    /// A message cannot be written, or a note in the store cannot be read.
+    #[error("links to other machines: {0}")]
+    Envelope(#[from] EnvelopeError),
+}
+
+/// What has been done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// What was sent.
+    pub sending: Sending,
+    /// Offers that were added.
+    pub received: u64,
+    /// Messages that never came. There must be none where the broker loses nothing.
+    pub lost: u64,
+    /// Messages that the broker has stored twice.
+    pub repeated: u64,
+    /// Messages that could not be read.
+    pub rejected: u64,
+}
+
+/// Exchanges links with other machines, for the cells that are open here.
+///
+/// Nothing waits: [`Links::turn`] does what can be done now, and is to be called again and
+/// again, at least every few hundred milliseconds, by whoever has the [`Cells`]. It must be
+/// called within a tokio runtime.
+#[derive(Debug)]
+pub struct Links<E> {
+    engine: Arc<E>,
+    linger: u64,
+    publisher: Publisher,
+    /// When batches may be made next.
+    closes: u64,
+    cuts: Cuts,
+    /// When logs may be cut next; `None` while one is being cut.
+    cutting: Option<u64>,
+    opened: BTreeSet<CellId>,
+    readers: BTreeMap<CellId, Reader>,
+    /// How many readers were begun.
+    begun: u64,
+    news: mpsc::UnboundedReceiver<News>,
+    tells: mpsc::UnboundedSender<News>,
+    calls: JoinSet<()>,
+    tally: Tally,
+}
+
+/// What reads a log.
+#[derive(Debug)]
+enum Reader {
+    /// Nothing, until then.
+    Resting(u64),
+    /// It is being opened, as the reader with this number.
+    Opening(u64),
+    Reading(mpsc::Receiver<(u64, Bytes)>),
+}
+
+/// What the broker has answered.
+#[derive(Debug)]
+enum News {
+    Sent(CellId, u64, bool),
+    Opened(CellId, u64, Option<mpsc::Receiver<(u64, Bytes)>>),
+    Cut(Vec<(CellId, u64)>),
+}
+
+impl<E: Engine> Links<E> {
+    /// Goes on where the last process with this store ended.
+    ///
+    /// # Errors
+    /// [`LinksError`] where the store has one cell, fails, or is damaged.
+    pub fn new(engine: Arc<E>, setting: Setting, cells: &Cells) -> Result<Self, LinksError> {
+        let (tells, news) = mpsc::unbounded_channel();
+        Ok(Self {
+            engine,
+            linger: setting.linger,
+            publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
+            closes: 0,
+            cuts: Cuts::default(),
+            cutting: Some(0),
+            opened: BTreeSet::new(),
+            readers: BTreeMap::new(),
+            begun: 0,
+            news,
+            tells,
+            calls: JoinSet::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Does what can be done now. `now` is milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
+    /// wait in the store.
+    pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+        while self.calls.try_join_next().is_some() {}
+        self.follow(cells, now)?;
+        while let Ok(news) = self.news.try_recv() {
+            self.hear(cells, news, now)?;
+        }
+        self.read(cells, now)?;
+        self.send(cells, now)?;
+        self.cut(now);
+        Ok(())
+    }
+
+    /// A checkpoint with these cells is committed, each with the number up to which it has read
+    /// its log: their logs may be cut.
+    pub fn committed(&mut self, cells: impl IntoIterator<Item = (CellId, u64)>) {
+        self.cuts.committed(cells);
+    }
+
+    /// Sends everything without waiting for more from now on, or no longer: before a cell is
+    /// given back, and at the end.
+    pub fn hurry(&mut self, hurries: bool) {
+        self.publisher.hurry(hurries);
+    }
+
+    /// Whether nothing is left to be sent.
+    pub fn is_idle(&self, cells: &Cells) -> bool {
+        self.publisher.is_idle() && cells.outbox_targets().is_empty()
+    }
+
+    /// What has been done so far.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            sending: self.publisher.sending(),
+            ..self.tally
+        }
+    }
+
+    /// Takes note of cells that were opened or closed.
+    fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+        let opened: BTreeSet<CellId> = cells.opened().collect();
+        if opened == self.opened {
+            return Ok(());
+        }
+        for closed in self.opened.difference(&opened) {
+            self.publisher.forget_sender(*closed);
+            self.readers.remove(closed);
+        }
+        let mut changes = Vec::new();
+        for new in opened.difference(&self.opened) {
+            changes.extend(self.publisher.forget_target(*new)?);
+            self.readers.insert(*new, Reader::Resting(now));
+        }
+        self.opened = opened;
+        Ok(cells.change_outbox(&changes)?)
+    }
+
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
+        match news {
+            News::Sent(to, number, is_stored) => {
+                let change = self.publisher.answer(to, number, is_stored, now)?;
+                cells.change_outbox(change.as_slice())?;
+            }
+            News::Opened(cell, number, messages) => {
+                // A cell that was closed meanwhile has another reader, or none.
+                let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
+                if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
+                    let resting = Reader::Resting(now.saturating_add(PAUSE));
+                    *reader = messages.map_or(resting, Reader::Reading);
+                }
+            }
+            News::Cut(done) => {
+                self.cutting = Some(now.saturating_add(PAUSE));
+                done.into_iter()
+                    .for_each(|(cell, sequence)| self.cuts.done(cell, sequence));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what has come, and opens logs that are not read.
+    fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+        let readers: Vec<CellId> = self.readers.keys().copied().collect();
+        for cell in readers {
+            for _ in 0..AT_A_TIME {
+                let Some(Reader::Reading(messages)) = self.readers.get_mut(&cell) else {
+                    break;
+                };
+                match messages.try_recv() {
+                    Ok((sequence, message)) => self.add(cells, cell, sequence, message, now)?,
+                    Err(mpsc::error::TryRecvError::Empty) => break,
+                    Err(mpsc::error::TryRecvError::Disconnected) => {
+                        self.readers
+                            .insert(cell, Reader::Resting(now.saturating_add(PAUSE)));
+                    }
+                }
+            }
+            if let Some(Reader::Resting(until)) = self.readers.get(&cell)
+                && *until <= now
+            {
+                self.begun += 1;
+                let number = self.begun;
+                self.readers.insert(cell, Reader::Opening(number));
+                let after = cells.log_place(cell)?.sequence;
+                let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+                self.calls.spawn(async move {
+                    let opened = engine.read(&log_of(cell), after).await;
+                    let opened = opened.inspect_err(|error| {
+                        tracing::debug!(%cell, %error, "the log cannot be read");
+                    });
+                    // Nobody listens any more at the end.
+                    drop(tells.send(News::Opened(cell, number, opened.ok())));
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        cells: &mut Cells,
+        cell: CellId,
+        sequence: u64,
+        message: Bytes,
+        now: u64,
+    ) -> Result<(), LinksError> {
+        match apply::read(&cells.log_place(cell)?, sequence, &message)? {
+            Reading::Known => {}
+            Reading::Add {
+                offers,
+                place,
+                lost,
+                is_repeated,
+            } => {
+                cells.receive(cell, &place, &offers, now)?;
+                self.tally.received += offers.len() as u64;
+                self.tally.repeated += u64::from(is_repeated);
+                self.tally.lost += lost;
+                if lost > 0 {
+                    tracing::warn!(%cell, sequence, lost, "messages with links never came");
+                }
+            }
+            Reading::Reject { place, why } => {
+                tracing::warn!(%cell, sequence, %why, "a message with links is put aside");
+                self.tally.rejected += 1;
+                let id = format!("{}.{sequence}", log_of(cell));
+                let engine = Arc::clone(&self.engine);
+                self.calls.spawn(async move {
+                    if let Err(error) = engine.send(REJECTED, &id, message).await {
+                        tracing::warn!(id, %error, "it could not be put aside and is gone");
+                    }
+                });
+                cells.receive(cell, &place, &[], now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+        self.publisher.gather(cells, now)?;
+        if now >= self.closes {
+            let changes = self.publisher.close(now)?;
+            if !changes.is_empty() {
+                self.closes = now.saturating_add(self.linger / LINGER_PARTS);
+                cells.change_outbox(&changes)?;
+                cells.flush_outbox()?;
+            }
+        }
+        for post in self.publisher.due(now) {
+            let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+            self.calls.spawn(async move {
+                let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
+                if let Err(error) = &sent {
+                    tracing::debug!(to = %post.to, id = post.id, %error, "it is sent again");
+                }
+                drop(tells.send(News::Sent(post.to, post.number, sent.is_ok())));
+            });
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, now: u64) {
+        let due = self.cuts.due();
+        if due.is_empty() || self.cutting.is_none_or(|from| now < from) {
+            return;
+        }
+        self.cutting = None;
+        let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+        self.calls.spawn(async move {
+            let mut done = Vec::new();
+            for (cell, sequence) in due {
+                match engine.cut(&log_of(cell), sequence).await {
+                    Ok(()) => done.push((cell, sequence)),
+                    Err(error) => {
+                        tracing::debug!(%cell, sequence, %error, "the log is cut later");
+                        break;
+                    }
+                }
+            }
+            drop(tells.send(News::Cut(done)));
+        });
+    }
+}

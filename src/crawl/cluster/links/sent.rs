@@ -1,0 +1,150 @@
+//! What this machine has sent: an address is offered again only if that tells something new.
+//!
+//! Most links of a page are met on many pages. The first is sent, and after that only what is
+//! better by 5 % (what a learning crawl tolerates in its queues), comes from nearer to a seed,
+//! or has twice as many citations as when it was sent. What a withheld offer says about the
+//! pages that link there is added to the next one that is sent, so no evidence is lost, and
+//! at most half of it is late.
+//!
+//! Memory is bounded. What is forgotten, as after a restart, is sent once more, which is
+//! harmless.
+
+use quick_cache::unsync::Cache;
+
+use super::merge::Merged;
+use crate::page::Bucket;
+
+/// How much better an offer must be to be sent again.
+const TOLERANCE: f64 = 1.05;
+
+/// Bytes of an entry: 32 and the hash, and what the cache needs for it.
+const ENTRY: usize = 80;
+
+/// What was sent about an address.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Told {
+    /// As small as the best is good; the largest for what is not to be followed.
+    class: u8,
+    score: f64,
+    hops: u32,
+    /// Citations when it was sent last, and now.
+    sent: u32,
+    known: u32,
+    /// What has been withheld since.
+    withheld: (f32, f32),
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Sent(Cache<u64, Told>);
+
+impl Sent {
+    /// Remembers as much as fits into so many bytes.
+    pub fn within(bytes: usize) -> Self {
+        Self(Cache::new(bytes / ENTRY))
+    }
+
+    /// Whether to send an offer of the address with this hash. If so, what was withheld is
+    /// added to it, and it is remembered as sent.
+    pub fn passes(&mut self, hash: u64, merged: &mut Merged) -> bool {
+        let Merged { rated, citations } = merged;
+        let Some(way) = rated.offer.way() else {
+            return true;
+        };
+        let class = rated.bucket.map_or(u8::MAX, |bucket: Bucket| bucket as u8);
+        let mut told = Told {
+            class,
+            score: rated.score,
+            hops: way.hops,
+            sent: *citations,
+            known: *citations,
+            withheld: (0.0, 0.0),
+        };
+        if let Some(before) = self.0.get(&hash).copied() {
+            told.known = before.known.saturating_add(*citations);
+            let is_better = (class, rated.score * TOLERANCE) < (before.class, before.score);
+            let is_nearer = way.hops < before.hops;
+            let is_cited = told.known >= before.sent.saturating_mul(2);
+            if !(is_better || is_nearer || is_cited) {
+                let (good, bad) = before.withheld;
+                let withheld = (good + way.cited.0, bad + way.cited.1);
+                let known = told.known;
+                self.0.insert(
+                    hash,
+                    Told {
+                        withheld,
+                        known,
+                        ..before
+                    },
+                );
+                return false;
+            }
+            rated.offer.cite(before.withheld);
+            told.sent = told.known;
+            told.hops = told.hops.min(before.hops);
+            if (before.class, before.score) < (class, rated.score) {
+                (told.class, told.score) = (before.class, before.score);
+            }
+        }
+        self.0.insert(hash, told);
+        true
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::merge::hash_of;
+    use super::super::tests::rated;
+    use super::*;
+
+    fn offer(sent: &mut Sent, score: f64, hops: u32) -> Option<(f32, f32)> {
+        let rated = rated("http://a.org/", Some(Bucket::Normal), score, hops);
+        let hash = hash_of(&rated.offer).unwrap();
+        let mut merged = Merged {
+            rated,
+            citations: 1,
+        };
+        let passes = sent.passes(hash, &mut merged);
+        passes.then(|| merged.rated.offer.way().unwrap().cited)
+    }
+
+    #[test]
+    fn what_tells_nothing_new_is_withheld() {
+        let mut sent = Sent::within(1 << 20);
+        assert_eq!(offer(&mut sent, 100.0, 5), Some((0.5, 0.5)));
+        // The second citation doubles them, the third does not, the fourth does.
+        assert_eq!(offer(&mut sent, 100.0, 5), Some((0.5, 0.5)));
+        assert_eq!(offer(&mut sent, 100.0, 5), None);
+        assert_eq!(offer(&mut sent, 96.0, 5), Some((1.0, 1.0)));
+        for _ in 5..8 {
+            assert_eq!(offer(&mut sent, 96.0, 5), None);
+        }
+        assert_eq!(offer(&mut sent, 96.0, 6), Some((2.0, 2.0)));
+        // Better by more than the tolerance, and nearer, but not less than that.
+        assert_eq!(offer(&mut sent, 92.0, 5), None);
+        assert_eq!(offer(&mut sent, 90.0, 5), Some((1.0, 1.0)));
+        assert_eq!(offer(&mut sent, 200.0, 4), Some((0.5, 0.5)));
+        // The best that was sent counts, not the last.
+        assert_eq!(offer(&mut sent, 89.0, 4), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sent = Sent::within(ENTRY * 1_000);
+        let rated = rated("http://a.org/", Some(Bucket::Normal), 1.0, 1);
+        for hash in 0..10_000 {
+            let mut merged = Merged {
+                rated: rated.clone(),
+                citations: 1,
+            };
+            assert!(sent.passes(hash, &mut merged));
+        }
+        assert!(sent.len() <= 1_000, "{}", sent.len());
+        assert!(size_of::<Told>() <= 32, "{}", size_of::<Told>());
+    }
+}

@@ -1,0 +1,425 @@
+//! Links to and from the cells of other machines: what waits for cells that are not open here,
+//! and what comes from elsewhere.
+//!
+//! What a page has found for another cell lies in the store with the other effects of the page,
+//! under the number of its commit: a [`Slip`] names it. Where the other cell is open in this
+//! store, it takes it over by itself. Otherwise it is the *outbox*: somebody reads it
+//! ([`Cells::outbox`], [`Cells::offers`]), sends it, and deletes it once it has arrived
+//! ([`Cells::change_outbox`]).
+//!
+//! What comes from elsewhere is numbered by the log that it is read from. [`Cells::receive`]
+//! adds it and the number in one batch, so whatever is killed, each message is added once.
+//!
+//! How links travel is unknown here. Notes of whoever sends and reads them are stored with
+//! them and are not looked into.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cells, CellsError};
+use crate::address::PageUrl;
+use crate::crawl::frontier::added::{NewTask, Origin};
+use crate::crawl::frontier::cell::CellId;
+use crate::crawl::frontier::codec;
+use crate::crawl::frontier::keys;
+use crate::crawl::frontier::parts::Frontier;
+use crate::crawl::frontier::ratings::Rating;
+use crate::crawl::frontier::referral::Referral;
+use crate::crawl::frontier::store::{Batch, Readable, StoreError};
+use crate::crawl::frontier::transaction::Transaction;
+use crate::page::{Bucket, TaskKind};
+
+/// Before the number of a cell, the note on what is sent to it.
+const NOTES: &[u8] = b"\xc0\0outbox";
+
+/// The most redirects and links on the way to an address that is taken from elsewhere.
+const MOST_REDIRECTS: u8 = 100;
+const MOST_HOPS: u32 = 1_000_000;
+
+/// What one commit of an open cell has found for a cell that is not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slip {
+    /// The cell of the page.
+    pub from: CellId,
+    /// The commit, counted by that cell.
+    pub commit: u64,
+}
+
+/// Something that a cell has found for another one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Offer(Referral);
+
+/// Why an offer from elsewhere is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unsound {
+    /// An address is not canonical, or none at all.
+    #[error("`{0}` is not a canonical address")]
+    Address(String),
+    /// A number is not finite, or larger than any crawl makes it.
+    #[error("a number that rates {0} is out of bounds")]
+    Number(PageUrl),
+    /// Nobody finds such a thing for another cell.
+    #[error("{0} is not a page or a sitemap")]
+    Kind(PageUrl),
+}
+
+/// The way to an address that an offer tells.
+#[derive(Debug, Clone, Copy)]
+pub struct Way<'o> {
+    /// The address.
+    pub url: &'o PageUrl,
+    /// What lies there.
+    pub kind: TaskKind,
+    /// Links from the nearest seed.
+    pub hops: u32,
+    /// The sum of how far the pages that link there were on topic, and off topic.
+    pub cited: (f32, f32),
+}
+
+impl Offer {
+    /// A page so many links from the nearest seed, such as a seed itself.
+    pub fn page(new: NewTask, hops: u32) -> Self {
+        let origin = Origin {
+            hops,
+            ..Origin::default()
+        };
+        Self(Referral {
+            kind: TaskKind::Page,
+            new,
+            origin,
+            keywords: None,
+        })
+    }
+
+    /// The way to an address; `None` where it is about something else, which is never merged
+    /// and always sent.
+    pub fn way(&self) -> Option<Way<'_>> {
+        let Referral {
+            kind, new, origin, ..
+        } = &self.0;
+        let cited = new.clues.as_ref().map_or((0.0, 0.0), |c| (c.good, c.bad));
+        Some(Way {
+            url: &new.url,
+            kind: *kind,
+            hops: origin.hops,
+            cited,
+        })
+    }
+
+    /// Takes over what another offer of the same address tells beyond the way itself: that it
+    /// is nearer to a seed, and which pages link there.
+    pub fn take_over(&mut self, other: &Self) {
+        let Referral { new, origin, .. } = &mut self.0;
+        origin.hops = origin.hops.min(other.0.origin.hops);
+        if let Some(other) = &other.0.new.clues {
+            new.clues = Some(match new.clues.take() {
+                Some(own) => own.with(other),
+                None => other.clone(),
+            });
+        }
+    }
+
+    /// Counts pages that link there and were not told of before.
+    pub fn cite(&mut self, (good, bad): (f32, f32)) {
+        if let Some(clues) = &mut self.0.new.clues {
+            clues.good += good;
+            clues.bad += bad;
+        }
+    }
+
+    /// Checks what came from elsewhere.
+    ///
+    /// # Errors
+    /// [`Unsound`], where no machine would write it.
+    pub fn check(&self) -> Result<(), Unsound> {
+        let Referral {
+            kind, new, origin, ..
+        } = &self.0;
+        let url = &new.url;
+        if PageUrl::parse(url.as_str()).ok().as_ref() != Some(url) {
+            return Err(Unsound::Address(url.as_str().to_owned()));
+        }
+        if !matches!(kind, TaskKind::Page | TaskKind::Sitemap) {
+            return Err(Unsound::Kind(url.clone()));
+        }
+        let clues = new.clues.as_ref().map(|clues| {
+            let words = clues.words;
+            [
+                clues.parent,
+                clues.good,
+                clues.bad,
+                clues.reward.unwrap_or_default(),
+                words.anchor,
+                words.best,
+                words.address,
+                words.near,
+                words.heading,
+            ]
+        });
+        let parts = new.parts.map(|p| [p.document, p.anchor, p.keyword]);
+        let is_finite = new.score.is_finite()
+            && parts.into_iter().flatten().all(f64::is_finite)
+            && clues.into_iter().flatten().all(f32::is_finite);
+        let is_near = origin.hops <= MOST_HOPS && origin.redirects <= MOST_REDIRECTS;
+        if is_finite && is_near {
+            Ok(())
+        } else {
+            Err(Unsound::Number(url.clone()))
+        }
+    }
+}
+
+/// An offer with what it is worth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rated {
+    /// The offer.
+    pub offer: Offer,
+    /// The priority class; `None` where it is above the cutoff.
+    pub bucket: Option<Bucket>,
+    /// The score, lower is better.
+    pub score: f64,
+}
+
+impl Rated {
+    fn by(rating: Option<&dyn Rating>, mut referral: Referral) -> Self {
+        let new = &mut referral.new;
+        // Nobody keeps longer ones.
+        new.anchor = new.kept_anchor();
+        let learning = rating.and_then(|rating| rating.learning());
+        let (score, bucket) = match (&new.clues, learning) {
+            (Some(clues), Some(learning)) => learning.rate(clues, new.parts.as_ref()),
+            _ => (new.score, new.bucket),
+        };
+        Self {
+            offer: Offer(referral),
+            bucket,
+            score,
+        }
+    }
+
+    /// Whether the better of two is this one (`Less`) or the other.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        let class = |rated: &Self| rated.bucket.map_or(u8::MAX, |bucket| bucket as u8);
+        class(self)
+            .cmp(&class(other))
+            .then(self.score.total_cmp(&other.score))
+    }
+}
+
+/// A change of the outbox for one cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxChange {
+    /// The cell.
+    pub to: CellId,
+    /// What is noted of it from now on.
+    pub note: Vec<u8>,
+    /// What has arrived.
+    pub gone: Vec<Slip>,
+}
+
+/// Up to where a cell has read its log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPlace {
+    /// The number of the last message that was added; 0 for none.
+    pub sequence: u64,
+    /// A note of whoever reads the log.
+    pub note: Vec<u8>,
+}
+
+impl Cells {
+    /// The cells that are not open here and for which open cells have found something.
+    pub fn outbox_targets(&self) -> BTreeSet<CellId> {
+        let open = self.open.values();
+        let all = open.flat_map(|cell| cell.frontier.ledger.referring().keys());
+        all.copied()
+            .filter(|to| !self.open.contains_key(to))
+            .collect()
+    }
+
+    /// What open cells have found for a cell, by the cell that has found it, in the order in
+    /// which it was found.
+    pub fn outbox(&self, to: CellId) -> impl Iterator<Item = Slip> {
+        self.open.iter().flat_map(move |(from, cell)| {
+            let commits = cell.frontier.ledger.referring().get(&to);
+            commits.into_iter().flatten().map(|commit| Slip {
+                from: *from,
+                commit: *commit,
+            })
+        })
+    }
+
+    /// What lies there for a cell, rated by the rating in force. Nothing where it is gone.
+    ///
+    /// # Errors
+    /// [`CellsError::Closed`] where the cell that has found it is not open, and
+    /// [`CellsError::Store`] where the store fails.
+    pub fn offers(&self, to: CellId, slip: Slip) -> Result<Vec<Rated>, CellsError> {
+        let Slip { from, commit } = slip;
+        let own = self.open.get(&from).ok_or(CellsError::Closed(from))?;
+        let referrals = own.frontier.ledger.referrals(to, commit)?;
+        let rated = |referral| Rated::by(self.rating.as_deref(), referral);
+        Ok(referrals.into_iter().map(rated).collect())
+    }
+
+    /// Deletes what has arrived and writes the notes on the rest, in one batch. What is deleted
+    /// already, or lies in a cell that is not open any more, is passed over.
+    ///
+    /// # Errors
+    /// [`CellsError::Undivided`] in a store with one cell, which has no outbox.
+    pub fn change_outbox(&mut self, changes: &[OutboxChange]) -> Result<(), CellsError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        let mut gone = Vec::new();
+        for OutboxChange {
+            to,
+            note,
+            gone: all,
+        } in changes
+        {
+            batch.put(note_key(*to), note.clone());
+            for Slip { from, commit } in all {
+                let own = self.open.get(from);
+                let commits = own.and_then(|own| own.frontier.ledger.referring().get(to));
+                if commits.is_some_and(|commits| commits.contains(commit)) {
+                    let key = keys::referrals(*to, *commit);
+                    batch.delete([from.space().as_slice(), &key].concat());
+                    gone.push((*from, *to, *commit));
+                }
+            }
+        }
+        self.shared()?.apply(batch)?;
+        for (from, to, commit) in gone {
+            if let Some(own) = self.open.get_mut(&from) {
+                own.frontier.ledger.referred(to, commit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes changes of the outbox survive a loss of power, and whatever was written before.
+    ///
+    /// # Errors
+    /// [`CellsError::Undivided`] in a store with one cell.
+    pub fn flush_outbox(&self) -> Result<(), CellsError> {
+        Ok(self.shared()?.flush()?)
+    }
+
+    /// The notes on what is sent, by cell.
+    ///
+    /// # Errors
+    /// [`CellsError::Undivided`] in a store with one cell.
+    pub fn outbox_notes(&self) -> Result<Vec<(CellId, Vec<u8>)>, CellsError> {
+        let shared: &Arc<_> = self.shared()?;
+        let mut notes = Vec::new();
+        let mut odd = None;
+        shared.scan(NOTES, &[], &mut |key, note| {
+            let number = key.get(NOTES.len()..).and_then(|n| n.try_into().ok());
+            match number.and_then(|n| self.cells.cell(u16::from_be_bytes(n))) {
+                Some(cell) => notes.push((cell, note.to_vec())),
+                None => odd = Some(key.to_vec()),
+            }
+            ControlFlow::Continue(())
+        })?;
+        match odd {
+            None => Ok(notes),
+            Some(key) => {
+                let why = "names no cell of this store".to_owned();
+                Err(codec::corrupt(shared, &key, why).into())
+            }
+        }
+    }
+
+    /// Up to where a cell has read its log.
+    ///
+    /// # Errors
+    /// [`CellsError::Closed`] where it is not open.
+    pub fn log_place(&self, cell: CellId) -> Result<LogPlace, CellsError> {
+        let own = self.open.get(&cell).ok_or(CellsError::Closed(cell))?;
+        let place = own.frontier.ledger.read(keys::LOG)?;
+        Ok(place.unwrap_or_default())
+    }
+
+    /// Adds what a message of a cell's log offers, and notes its number, in one batch. False,
+    /// and nothing is done, where the number is not above that of [`Cells::log_place`].
+    ///
+    /// # Errors
+    /// [`CellsError::Closed`] where the cell is not open.
+    pub fn receive(
+        &mut self,
+        cell: CellId,
+        place: &LogPlace,
+        offers: &[Offer],
+        now: u64,
+    ) -> Result<bool, CellsError> {
+        if place.sequence <= self.log_place(cell)?.sequence {
+            return Ok(false);
+        }
+        self.with(cell, now, |frontier| {
+            frontier.read_from_log(place, offers, now)
+        })?;
+        Ok(true)
+    }
+
+    /// How often learning in these cells has begun to rate all links again. Where machines
+    /// learn together, the cells of the others have to follow ([`Cells::rerate`]).
+    pub fn reratings(&self) -> u64 {
+        let begun = |cell: &super::Cell| cell.frontier.ratings.begun();
+        self.open.values().map(begun).sum()
+    }
+
+    /// Has all cells rate their links again.
+    ///
+    /// # Errors
+    /// [`CellsError::Store`] where the store fails.
+    pub fn rerate(&mut self) -> Result<(), CellsError> {
+        for super::Cell { frontier, standing } in self.open.values_mut() {
+            frontier.ratings.begin_again(&mut frontier.ledger)?;
+            *standing = None;
+        }
+        Ok(())
+    }
+}
+
+impl Frontier {
+    fn read_from_log(
+        &mut self,
+        place: &LogPlace,
+        offers: &[Offer],
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        for Offer(referral) in offers {
+            self.add_referral(&mut tx, referral)?;
+        }
+        tx.write(keys::LOG.to_vec(), place)?;
+        let prepared = tx.prepare();
+        self.commit(prepared, now)
+    }
+
+    /// Adds what another cell has found.
+    fn add_referral(
+        &self,
+        tx: &mut Transaction<'_>,
+        referral: &Referral,
+    ) -> Result<(), StoreError> {
+        let Referral {
+            kind,
+            new,
+            origin,
+            keywords,
+        } = referral;
+        let intake = self.intake(self.ratings.in_force(*keywords));
+        intake.add(tx, &keys::url(&new.url, *kind), *kind, new, *origin)
+    }
+}
+
+fn note_key(to: CellId) -> Vec<u8> {
+    [NOTES, &to.number().to_be_bytes()].concat()
+}
