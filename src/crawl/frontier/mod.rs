@@ -112,7 +112,7 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
-pub use cells::{Cells, CellsError};
+pub use cells::{Amend, Cells, CellsError};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};
