@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use spoor::config::{Config, StoreKind, StrategyKind};
-use spoor::crawl::frontier::Frontier;
+use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Control, Standing};
 use spoor::daemon::{self, DaemonError, Observer};
 use spoor::lab::demo;
@@ -204,7 +204,7 @@ impl Observer for Opening {
 
     fn say(&mut self, _: &str) {}
 
-    fn crawl(&mut self, _: &Frontier, _: Option<&Row<'_>>, _: &Standing) {}
+    fn crawl(&mut self, _: &Cells, _: Option<&Row<'_>>, _: &Standing) {}
 }
 
 /// All threads together, also those that have ended.

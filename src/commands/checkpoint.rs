@@ -101,6 +101,7 @@ fn save(config: &Config, whole: bool) -> Result<()> {
         lock: _lock,
         ..
     } = checkpoint::open(config, now())?;
+    let frontier = frontier.into_undivided()?;
     if !whole {
         session.check(frontier.commits())?;
     }

@@ -7,6 +7,7 @@ use spoor::address::{HostKey, PageUrl};
 use spoor::clock::{now, timestamp};
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenError};
+use spoor::crawl::frontier::check_format;
 use spoor::crawl::frontier::store;
 use spoor::crawl::frontier::view::{MAX_AHEAD, View};
 use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
@@ -84,6 +85,7 @@ fn stopped<T>(
         lock => lock?,
     };
     let store = store::open(kind, &folder)?;
+    check_format(&*store)?;
     Ok(Some(look(&View::new(&*store))?))
 }
 

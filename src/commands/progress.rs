@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spoor::config::{Config, Logs};
-use spoor::crawl::frontier::{Counts, Frontier};
+use spoor::crawl::frontier::{Cells, Counts};
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
 use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
@@ -152,7 +152,7 @@ impl Observer for Progress {
         screen::say(text);
     }
 
-    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing) {
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing) {
         if let Some(row) = row {
             let (status, outcome, reason) = (row.status, row.outcome, row.reason);
             tracing::debug!(status, outcome, reason, "finished");
@@ -233,7 +233,7 @@ struct View {
 impl View {
     fn of(
         label: Option<&'static str>,
-        frontier: &Frontier,
+        frontier: &Cells,
         standing: &Standing,
         rates: &Rates,
     ) -> Self {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::errors::{Findings, shown};
 use super::section::plain;
 use super::values::Value;
-use super::{Annotate, Config, WatchedSeed};
+use super::{Annotate, Config, StoreKind, WatchedSeed};
 
 /// Reports every pair of contradicting keys, at the one given last.
 pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
@@ -56,6 +56,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         pairs.at_most("rank.from", from, "rank.to", to);
     }
     pairs.not_empty("rank.formats", &config.rank.formats);
+    pairs.cells(config);
     pairs.classes(&config.annotate);
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
@@ -91,6 +92,31 @@ impl Pairs<'_> {
         if let (true, Some(span)) = (list.is_empty(), self.0.place(key)) {
             let message = format!("is an empty list; allowed: {}", Vec::<T>::form());
             self.0.wrong(span.clone(), key, message);
+        }
+    }
+
+    /// What several cells cannot do yet.
+    fn cells(&mut self, config: &Config) {
+        const KEY: &str = "frontier.cells";
+        let cells = config.frontier.cells;
+        let Some(span) = self.0.place(KEY).filter(|_| cells != 1).cloned() else {
+            return;
+        };
+        let mut wrong = |why: &str| {
+            self.0
+                .wrong(span.clone(), KEY, format!("is {cells}; {why}"));
+        };
+        if config.frontier.store != StoreKind::Fjall {
+            wrong(
+                "several cells need a store that gives back the space of one; set frontier.store = \
+                 \"fjall\"",
+            );
+        }
+        if config.checkpoint.store.is_some() {
+            wrong(
+                "checkpoints elsewhere are not made of several cells yet; leave checkpoint.store \
+                 out, or set frontier.cells = 1",
+            );
         }
     }
 

@@ -90,6 +90,9 @@ impl Walker for Reference {
     }
 
     fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
+        if key.hidden.is_some() {
+            return value.clone();
+        }
         let shown = value.show();
         let default = match (&shown, key.required) {
             (_, true) => "Required.".to_owned(),
@@ -153,7 +156,11 @@ impl Walker for Effective {
     }
 
     fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
-        if let Some(shown) = value.show() {
+        let shown = value.show();
+        if key.hidden.is_some_and(|usual| usual.show() == shown) {
+            return value.clone();
+        }
+        if let Some(shown) = shown {
             self.0.push_str(&format!("{} = {shown}\n", key.name));
         }
         value.clone()

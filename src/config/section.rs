@@ -39,6 +39,9 @@ pub(super) struct Key<T: Value> {
     pub bounds: Option<Bounds<T::Unit>>,
     /// A file without it is refused; the declared default is an example.
     pub required: bool,
+    /// The reference leaves it out, and so does a written configuration where it has this
+    /// value.
+    pub hidden: Option<T>,
 }
 
 impl<T: Value> Key<T> {
@@ -48,6 +51,7 @@ impl<T: Value> Key<T> {
             meaning,
             bounds: None,
             required: false,
+            hidden: None,
         }
     }
 
@@ -60,6 +64,12 @@ impl<T: Value> Key<T> {
     /// The option `required` of a declaration.
     pub fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// The option `hidden DEFAULT` of a declaration: a key that is not for everybody yet.
+    pub fn hidden(mut self, usual: T) -> Self {
+        self.hidden = Some(usual);
         self
     }
 
@@ -153,7 +163,7 @@ pub(super) fn plain<T: Value>(value: &T) -> String {
 /// }
 /// ```
 ///
-/// `within RANGE` and `required`, which are methods of [`Key`], may follow the default.
+/// `within RANGE`, `required` and `hidden DEFAULT`, which are methods of [`Key`], may follow the default.
 /// The doc comments serve both the reference and rustdoc.
 macro_rules! section {
     (

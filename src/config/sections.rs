@@ -529,6 +529,9 @@ section! {
         /// The storage engine. `fjall` is better for crawls of weeks and for machines that
         /// may lose power; `spoor frontier convert` converts a frontier.
         store: StoreKind = StoreKind::Sled;
+        /// How many cells the frontier has: parts that each have a share of the hosts, as the
+        /// machines of a cluster will have them. Fixed when the job begins.
+        cells: usize = 1, within 1..=1024, hidden 1;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::archive::writer::{Compression, Dictionary, DictionaryError};
 use crate::config::{Archive, ArchiveCompression, Config};
 use crate::crawl::frontier::store::changes::{Changes, Logged};
 use crate::crawl::frontier::store::{self, Store, StoreError};
-use crate::crawl::frontier::{Counts, Frontier, Mark, Policy};
+use crate::crawl::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
@@ -65,6 +65,9 @@ pub enum OpenError {
         /// The store of the checkpoint.
         store: String,
     },
+    /// The frontier has another number of cells, or cannot have several.
+    #[error(transparent)]
+    Cells(CellsError),
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -118,7 +121,7 @@ const LOCK: &str = "lock";
 /// A job that is open for crawling.
 pub struct OpenJob {
     /// The frontier, as of the last commit.
-    pub frontier: Frontier,
+    pub frontier: Cells,
     /// The outputs, cut back to the same moment.
     pub outputs: Outputs,
     /// True where an earlier run had started.
@@ -147,9 +150,13 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let mut changes = None;
     let mut frontier = store::open(config.frontier.store, &store_folder)
         .and_then(|store| logged(store, &store_folder, config, &mut changes))
-        .and_then(|store| Frontier::open(store, policy(config), scope, now))
-        .map_err(|error| told(error, &folder, config))?;
-    let has_stamp = !frontier.stamp().is_empty();
+        .map_err(CellsError::from)
+        .and_then(|store| cells(store, config, scope, now))
+        .map_err(|error| match error {
+            CellsError::Store(error) => told(error, &folder, config),
+            error => OpenError::Cells(error),
+        })?;
+    let has_stamp = !frontier.stamp()?.is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
         // sled starts an empty store where it can read none of its files; the crawl would
@@ -167,8 +174,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         frontier.set_stamp(rewriting.stamp().to_vec())?;
         rewriting.finish()?;
     }
-    let mut outputs =
-        Outputs::open(&folder, frontier.stamp()).map_err(|error| told_of_output(error, config))?;
+    let mut outputs = Outputs::open(&folder, &frontier.stamp()?)
+        .map_err(|error| told_of_output(error, config))?;
     outputs.rotate_at(config.logs.rotate.bytes());
     outputs.about(about(config)?);
     if !has_stamp {
@@ -191,6 +198,20 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         lock,
         changes,
     })
+}
+
+/// The frontier in a store, with all of its cells.
+fn cells(
+    store: Box<dyn Store>,
+    config: &Config,
+    scope: Scope,
+    now: u64,
+) -> Result<Cells, CellsError> {
+    let count = u16::try_from(config.frontier.cells).ok();
+    let count = count.and_then(CellCount::new).unwrap_or(CellCount::ONE);
+    let mut cells = Cells::over(store, count, policy(config), scope)?;
+    cells.open_all(now)?;
+    Ok(cells)
 }
 
 /// The store with its changes logged, if the job keeps checkpoints elsewhere.
@@ -293,7 +314,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
 /// Adds to the error of a damaged frontier what it can be restored from, if there is
 /// something.
 fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
-    use StoreError::{Abroad, Corrupt, Damaged, Divided, Io, Older, Open, Version};
+    use StoreError::{Closed, Corrupt, Damaged, Divided, Io, Older, Open, Version};
     let export = backups::newest(job);
     if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
         (&error, &config.checkpoint.store)
@@ -311,7 +332,7 @@ fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
             }
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
-        | (Io { .. } | Version { .. } | Divided { .. } | Abroad { .. }, _) => error.into(),
+        | (Io { .. } | Version { .. } | Divided { .. } | Closed { .. }, _) => error.into(),
     }
 }
 

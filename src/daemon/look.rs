@@ -16,7 +16,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{
-    Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
+    Cells, Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
 };
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
@@ -340,7 +340,7 @@ fn fetch(
         let policy = Policy::new(&config.politeness, &config.network);
         // The operator named it, so no scope rule applies.
         let scope = Scope::new(crate::config::Scope::default());
-        let mut frontier = Frontier::open(store, policy, scope, now())?;
+        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
         let mut handler = Fetching::default();
@@ -375,7 +375,7 @@ fn fetch(
 }
 
 /// Why a page was never requested, if the frontier knows.
-fn dropped(frontier: &Frontier, url: &PageUrl) -> Result<Option<String>, StoreError> {
+fn dropped(frontier: &Cells, url: &PageUrl) -> Result<Option<String>, StoreError> {
     let mut url = url.clone();
     // More than the longest chain of redirects that the frontier follows, so that a loop
     // ends.
@@ -409,13 +409,13 @@ impl Handler for Fetching {
         Arc::new(|_: &Task, fetched| (Outcome::Done, Some(fetched)))
     }
 
-    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+    fn admission(&mut self, _: &mut Cells, _: u64) -> Result<Admission, StoreError> {
         Ok(Admission::Lease)
     }
 
     fn complete(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         completion: Completion<Fetched>,
         now: u64,
     ) -> Result<(), StoreError> {
@@ -456,5 +456,5 @@ impl Handler for Fetching {
         Ok(())
     }
 
-    fn round(&mut self, _: &Frontier) {}
+    fn round(&mut self, _: &Cells) {}
 }

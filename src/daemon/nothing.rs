@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Frontier, RobotsState, State};
+use crate::crawl::frontier::{Cells, RobotsState, State};
 use crate::daemon::explain::{self, ExplainContext, Explanation};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
@@ -40,7 +40,7 @@ pub(super) struct Troubles {
 
 impl Troubles {
     /// Records a failure, as long as no page was fetched.
-    pub fn observe(&mut self, frontier: &Frontier, row: Option<&Row<'_>>) {
+    pub fn observe(&mut self, frontier: &Cells, row: Option<&Row<'_>>) {
         let Some(row) = row.filter(|_| frontier.counts().documents == 0) else {
             return;
         };
@@ -68,7 +68,7 @@ impl Troubles {
     /// Why each of these seeds yielded no page.
     pub fn of_seeds(
         &self,
-        frontier: &Frontier,
+        frontier: &Cells,
         terms: &ExplainContext,
         seeds: &[PageUrl],
     ) -> Result<Vec<Fruitless>, StoreError> {
@@ -83,13 +83,13 @@ impl Troubles {
 
     fn of(
         &self,
-        frontier: &Frontier,
+        frontier: &Cells,
         terms: &ExplainContext,
         url: &PageUrl,
     ) -> Result<String, StoreError> {
         let mut at = url.clone();
         for _ in 0..MOST_REDIRECTS {
-            let view = frontier.view();
+            let view = frontier.view_of(&at.host_key())?;
             let explanation = explain::url(&view, frontier.scope(), terms, &at)?;
             let page = explanation.known.iter().find(|k| k.kind == TaskKind::Page);
             let Some(page) = page else {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::DaemonError;
 use crate::config::Config;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::Standing;
 use crate::daemon::control::{ControlHandle, Entrance};
 use crate::outputs::Row;
@@ -23,7 +23,7 @@ pub trait Observer {
     /// A step, in words.
     fn say(&mut self, text: &str);
     /// A finished task, or just the passing of time.
-    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing);
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing);
 }
 
 /// Binds the address of the page, and reports it.
@@ -64,7 +64,7 @@ impl Observer for Told<'_> {
         self.observer.say(text);
     }
 
-    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing) {
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing) {
         self.observer.crawl(frontier, row, standing);
     }
 }

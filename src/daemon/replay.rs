@@ -17,7 +17,7 @@ use crate::archive::files::ArchiveFile;
 use crate::clock::now;
 use crate::config::{Config, Name, Recrawl};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
-use crate::crawl::frontier::{Counts, Frontier};
+use crate::crawl::frontier::{Cells, Counts};
 use crate::crawl::pipeline::{self, Caps, Crawl, Reading, Shelf, Tally};
 use crate::crawl::train::TrainError;
 use crate::daemon::control;
@@ -206,10 +206,12 @@ struct Run<'r> {
     discards: bool,
 }
 
-/// The job without checkpoints elsewhere: a replay has its archive.
+/// The job without checkpoints elsewhere, as a replay has its archive, and with one cell: a
+/// replay takes the pages in the order of the archive, and its folder is its own.
 fn alone(config: &Config) -> Config {
     let mut config = config.clone();
     config.checkpoint.store = None;
+    config.frontier.cells = 1;
     config
 }
 
@@ -246,7 +248,7 @@ impl Run<'_> {
         frontier.add_seeds(self.seeds, clock)?;
         let observer = RefCell::new(observer);
         let follow = self.follow;
-        let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
+        let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
             let mut observer = observer.borrow_mut();
             if let Some(row) = row {
                 observer.row(row);

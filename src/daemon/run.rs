@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Backups, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
+use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
@@ -109,16 +109,23 @@ pub fn crawl(
     let options = options(config);
     desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
-    let mut backups = Backups::new(config, &frontier, now());
+    let whole = frontier.undivided().ok();
+    let mut backups = whole.map(|whole| Backups::new(config, whole, now()));
+    if backups.is_none() {
+        tracing::info!("a frontier with several cells is not exported to checkpoints/");
+    }
     let_in(config, runtime, observer, &mut control, &mut served);
     let mut service = Service::ready();
     let watch = control.watch();
     let mut troubles = Troubles::default();
     let watching = desk.clone();
-    let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
+    let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
         if row.is_none() {
-            backups.round(frontier, now());
-            keeper.iter().for_each(|keeper| keeper.round(frontier));
+            // Neither can be made of several cells.
+            if let Ok(whole) = frontier.undivided() {
+                backups.iter_mut().for_each(|b| b.round(whole, now()));
+                keeper.iter().for_each(|keeper| keeper.round(whole));
+            }
             service.round(|| tally(frontier.counts()));
         }
         troubles.observe(frontier, row);
@@ -152,7 +159,10 @@ pub fn crawl(
     };
     let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
     drop(backups);
-    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
+    let whole = frontier.undivided().ok();
+    let kept = whole
+        .zip(keeper)
+        .map_or(Ok(()), |(whole, keeper)| keeper.end(whole));
     frontier.close()?;
     served.close(runtime);
     drop(lock);
@@ -227,7 +237,7 @@ fn options(config: &Config) -> LoopOptions {
 }
 
 fn tell_of_opening(
-    frontier: &Frontier,
+    frontier: &Cells,
     resumed: bool,
     folder: &Path,
     observer: &mut dyn Observer,
@@ -247,7 +257,7 @@ fn tell_of_opening(
 }
 
 /// Applies the changes of the job file since the last run to the frontier.
-fn take_up(frontier: &mut Frontier, config: &Config, seeds: &[PageUrl]) -> Result<(), DaemonError> {
+fn take_up(frontier: &mut Cells, config: &Config, seeds: &[PageUrl]) -> Result<(), DaemonError> {
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
     frontier.catch_up_takedowns(now())?;
@@ -303,7 +313,7 @@ struct Before {
 }
 
 impl Before {
-    fn of(frontier: &Frontier) -> Self {
+    fn of(frontier: &Cells) -> Self {
         Self {
             counts: frontier.counts().clone(),
             active: Duration::from_millis(frontier.active()),
@@ -312,7 +322,7 @@ impl Before {
 
     fn into_summary(
         self,
-        frontier: &Frontier,
+        frontier: &Cells,
         (end, stop): (End, Option<Stop>),
         nothing: Vec<Fruitless>,
         config: &Config,
@@ -327,7 +337,7 @@ impl Before {
             focus: frontier.focus(),
             active: Duration::from_millis(frontier.active()),
             hosts: frontier.hosts(),
-            images: frontier.images().clone(),
+            images: frontier.images(),
             images_left: frontier.images_left()?,
             folder: config.job_folder(),
         })

@@ -15,8 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
-use spoor::crawl::frontier::store;
-use spoor::crawl::frontier::{Frontier, Policy, State};
+use spoor::crawl::frontier::{CellCount, Cells, Policy, State};
 use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
 use spoor::web::scope::Scope;
@@ -370,14 +369,16 @@ fn check_copies(job: &Job) {
 /// What the store says of every known address, image or page.
 fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String), String> {
     let config = Config::load(&job.file()).unwrap();
-    let store = store::open(config.frontier.store, &job.folder().join("frontier")).unwrap();
-    let frontier = Frontier::open(
-        store,
+    let count = u16::try_from(config.frontier.cells).unwrap();
+    let mut frontier = Cells::open(
+        config.frontier.store,
+        &job.folder().join("frontier"),
+        CellCount::new(count).unwrap(),
         Policy::new(&config.politeness, &config.network),
         Scope::new(config.scope.clone()),
-        spoor::clock::now(),
     )
     .unwrap();
+    frontier.open_all(spoor::clock::now()).unwrap();
     check_tally(job, &frontier);
     let counts = frontier.counts();
     assert_eq!(
@@ -408,7 +409,7 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
 }
 
 /// What is counted is what the log says, page by page: one judge, and no page twice.
-fn check_tally(job: &Job, frontier: &Frontier) {
+fn check_tally(job: &Job, frontier: &Cells) {
     let focus = frontier.focus();
     let rows = job.log();
     for (control, tally) in [(false, focus.focused), (true, focus.control)] {
@@ -440,14 +441,14 @@ fn job_text() -> String {
     )
 }
 
-fn make_job(wire: &Wire, store: StoreKind) -> Job {
+fn make_job(wire: &Wire, store: StoreKind, cells: u16) -> Job {
     let rest = format!(
         "[images]\nmin_width = 20\nmin_height = 20\n\
          [buckets]\nboundaries = \"fixed\"\n\
          high = 140\nmedium = 200\nnormal = 300\nrazor = 550\n\
          [consent]\ntdmrep = true\n\
          [logs]\nrotate = \"8KiB\"\n\
-         [frontier]\nstore = \"{}\"\n{ARCHIVE}",
+         [frontier]\nstore = \"{}\"\ncells = {cells}\n{ARCHIVE}",
         store.name()
     );
     Job::new(
@@ -511,38 +512,54 @@ fn impatience(all: &[Seen], killed: &[Instant]) -> Vec<String> {
 
 #[test]
 fn a_crawl_that_is_killed_brings_what_an_undisturbed_one_does() {
-    kill_and_compare(StoreKind::Sled, KILLS, 20);
+    kill_and_compare((StoreKind::Sled, 1), KILLS, 20);
 }
 
 #[test]
 fn a_crawl_that_is_killed_brings_the_same_with_the_other_store() {
-    kill_and_compare(StoreKind::Fjall, KILLS / 2, 10);
+    kill_and_compare((StoreKind::Fjall, 1), KILLS / 2, 10);
 }
 
 #[test]
 #[ignore = "long"]
 fn a_crawl_that_is_killed_a_hundred_times_brings_the_same() {
-    kill_and_compare(StoreKind::Sled, MANY_KILLS, 60);
+    kill_and_compare((StoreKind::Sled, 1), MANY_KILLS, 60);
 }
 
 #[test]
 #[ignore = "long"]
 fn a_crawl_that_is_killed_a_hundred_times_brings_the_same_with_the_other_store() {
-    kill_and_compare(StoreKind::Fjall, MANY_KILLS, 60);
+    kill_and_compare((StoreKind::Fjall, 1), MANY_KILLS, 60);
 }
 
-fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
+/// The undisturbed crawl has one cell, and what is held against the wire are the pauses of each
+/// host, whichever cell it is in.
+#[test]
+fn a_crawl_over_several_cells_that_is_killed_brings_the_same() {
+    kill_and_compare((StoreKind::Fjall, 16), KILLS / 2, 10);
+}
+
+#[test]
+#[ignore = "long"]
+fn a_crawl_over_several_cells_that_is_killed_a_hundred_times_brings_the_same() {
+    kill_and_compare((StoreKind::Fjall, 64), MANY_KILLS, 60);
+}
+
+fn kill_and_compare((store, cells): (StoreKind, u16), kills: usize, hosts: usize) {
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => spoor::clock::now(),
     };
-    println!("SPOOR_KILL_SEED={seed} with {}", store.name());
+    println!(
+        "SPOOR_KILL_SEED={seed} with {} and {cells} cells",
+        store.name()
+    );
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
 
     let whole = plan(hosts);
     let (pages, images, known) = (whole.pages, whole.images, whole.known);
     let wire = Wire::serve(whole.lab);
-    let job = make_job(&wire, store);
+    let job = make_job(&wire, store, 1);
     let begun = Instant::now();
     let out = job.run();
     assert!(out.contains("nothing is left to fetch"), "{out}");
@@ -574,7 +591,7 @@ fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
 
     let again = plan(hosts);
     let wire = Wire::serve(again.lab);
-    let job = make_job(&wire, store);
+    let job = make_job(&wire, store, cells);
     let begun = Instant::now();
     let mut killed = Vec::new();
     while killed.len() < kills {

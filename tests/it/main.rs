@@ -74,6 +74,7 @@ mod archive_find;
 mod archiving;
 mod batches;
 mod browser;
+mod cells;
 mod checkpoints;
 mod clock;
 mod commands;

@@ -673,6 +673,38 @@ fn may_mount() -> bool {
     may
 }
 
+/// Eight hosts in eight or fewer of 16 cells, on one machine.
+#[test]
+fn hosts_of_different_cells_on_one_address_share_its_clock() {
+    if !may_mount() {
+        return;
+    }
+    let names: Vec<String> = (0..8).map(|n| format!("host{n}.example")).collect();
+    let page = |host: &String| (format!("{host}/"), plain(&[], &[]));
+    let pages: Vec<(String, String)> = names.iter().map(page).collect();
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let port = wire.addr.port();
+    let urls: Vec<String> = names
+        .iter()
+        .map(|n| format!("http://{n}:{port}/"))
+        .collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\naddress_delay = \"50ms\"",
+        rest: "[frontier]\nstore = \"fjall\"\ncells = 16\n",
+        ..seeds(&urls)
+    };
+    let job = Job::new(&wire, &text);
+    Ran::of(&mut crawl_of_neighbours(&job, &names)).good();
+    let mut began: Vec<_> = wire.requests().iter().map(|seen| seen.began).collect();
+    began.sort();
+    assert_eq!(began.len(), 16, "rules and a page of each");
+    // Each may be seen a little late, but not all of them a little later still.
+    let all = began[15] - began[0];
+    assert!(all >= 12 * Duration::from_millis(50), "{all:?}");
+}
+
 #[test]
 fn two_hosts_that_ask_for_a_year_silence_no_neighbour() {
     if !may_mount() {

@@ -153,6 +153,7 @@ fn take_down_with(
         lock: _lock,
         ..
     } = checkpoint::open(config, now)?;
+    let frontier = frontier.into_undivided()?;
     let mut work = Work {
         config,
         list: checkpoint::takedowns(&folder)?,

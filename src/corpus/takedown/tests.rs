@@ -80,7 +80,11 @@ impl Job {
         let export = job.folder().join("checkpoints");
         fs::create_dir_all(&export).unwrap();
         let export = export.join("frontier-19700101T000000Z.jsonl.gz");
-        crate::crawl::frontier::dump::write_file(&*open.frontier.snapshot(), &export).unwrap();
+        crate::crawl::frontier::dump::write_file(
+            &*open.frontier.undivided().unwrap().snapshot(),
+            &export,
+        )
+        .unwrap();
         open.frontier.close().unwrap();
         job.extra();
         job
@@ -173,7 +177,8 @@ impl Job {
     /// Crawls on to the end, but for `not`; returns what was fetched.
     fn crawl(&self, not: &[&str]) -> BTreeSet<String> {
         let job = checkpoint::open(&self.config, 10_000_000).unwrap();
-        let (mut frontier, mut outputs) = (job.frontier, job.outputs);
+        let mut frontier = job.frontier.into_undivided().unwrap();
+        let mut outputs = job.outputs;
         let mut now = 10_000_000;
         let mut fetched = BTreeSet::new();
         let mut left = Vec::new();
@@ -298,7 +303,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
     frontier
         .finish(task, outcome, effects, SECOND, now, |finished| {
             for edit in &finished.edits {
-                let OutputEdit::AddContext { note, context } = edit else {
+                let OutputEdit::AddContext { note, context, .. } = edit else {
                     continue;
                 };
                 outputs.extend_image(note, ImageContext::clone(context), VisitKind::Changed)?;

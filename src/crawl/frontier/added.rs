@@ -81,4 +81,7 @@ pub(super) struct Origin {
     pub hops: u32,
     /// Redirects that led here.
     pub redirects: u8,
+    /// Whether the text of the page that names it has changed since the last visit; `None`
+    /// at a first visit.
+    pub changed: Option<bool>,
 }

@@ -31,6 +31,9 @@ pub(super) const SHARED: Space = [0xc0, 0];
 /// The key of the number of cells, in the space that they share.
 pub(super) const COUNT: &[u8] = b"\xc0\0cells";
 
+/// The key of where the outputs stand, in the same space.
+pub(super) const STAMP: &[u8] = b"\xc0\0stamp";
+
 /// The bit from which on the number of a finished page names its cell.
 const CELL_OF_PAGE: u32 = 48;
 

@@ -118,12 +118,14 @@ impl Frontier {
     /// Books a request for a page or an image in the account of the images.
     fn book_turn(&self, tx: &mut Transaction<'_>, kind: TaskKind) {
         let Meta { images, counts, .. } = &mut tx.meta;
+        let elsewhere = self.gate.elsewhere.queued;
         let pages = if self.gate.pages_closed {
             0
         } else {
-            counts.queued_pages()
+            counts.queued_pages() + elsewhere.0
         };
-        images.book(kind, pages, counts.queued_images, self.policy.image_share);
+        let queued = counts.queued_images + elsewhere.1;
+        images.book(kind, pages, queued, self.policy.image_share);
     }
 
     /// Brings memory up to a commit, but for the host of the task, which is released by itself.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::cell::CellId;
 use super::host_files::{RobotsAnswer, RobotsTask, TdmRecord};
 use super::leases::{Errand, Lease};
 use super::leasing::Granted;
@@ -39,6 +40,15 @@ impl Frontier {
         }) else {
             return Err(self.unknown_lease(task).into());
         };
+        if let Some(cell) = self.ledger.home().and_then(|home| home.elsewhere(&owner)) {
+            let errand = RobotsErrand {
+                url: task.url.as_str().to_owned(),
+                for_host: owner.as_str().to_owned(),
+                for_scheme: scheme.to_owned(),
+                redirects,
+            };
+            return self.finish_errand(task, (&lease, &errand), cell, answer, elapsed, now, write);
+        }
         let owner_slot = self.activate(&owner)?;
         let is_owner = owner == task.host;
         let mut asked = self.record_of(lease.slot);
@@ -67,10 +77,7 @@ impl Frontier {
             own = asked.clone();
         }
         let (settled, rules) = step.settle(&mut tx, answer, &mut own)?;
-        // Rules that forbade nothing have dropped nothing.
-        let changed = rules.as_ref().is_some_and(|rules| {
-            !before.same_rules(&Robots::allow_all()) && !before.same_rules(rules)
-        });
+        let changed = has_changed(&before, rules.as_ref());
         if changed {
             tx.put(keys::rechecked(&owner, scheme), Vec::new());
         }
@@ -102,6 +109,102 @@ impl Frontier {
             self.ledger.flush_promise()?;
         }
         Ok(settled)
+    }
+
+    /// Finishes a leased robots.txt that is for a host of another cell, which takes the answer
+    /// over.
+    #[allow(clippy::too_many_arguments)]
+    fn finish_errand<E: From<StoreError>>(
+        &mut self,
+        task: &Task,
+        (lease, errand): (&Lease, &RobotsErrand),
+        cell: CellId,
+        answer: RobotsAnswer,
+        elapsed: Duration,
+        now: u64,
+        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
+    ) -> Result<Settled, E> {
+        let mut asked = self.record_of(lease.slot);
+        let mut tx = self.ledger.begin();
+        let step = RobotsTask {
+            url: &task.url,
+            owner: &HostKey::from_stored(&errand.for_host),
+            scheme: keys::scheme_name(&errand.for_scheme),
+            redirects: errand.redirects,
+            other_delay: None,
+            policy: &self.policy,
+            intake: self.intake(InForce::default()),
+            now,
+        };
+        let news = answer.news(elapsed);
+        step.book(&mut asked, false, &answer, elapsed);
+        let settled = step.hand_on(&mut tx, cell, answer, &asked)?;
+        if let Errand::Redirected { queue_key, .. } = &lease.errand {
+            tx.delete(queue_key.clone());
+        }
+        tx.put_host(&task.host, &asked)?;
+        let groups = self.book_groups(&mut tx, lease.slot, &task.host, news, now)?;
+        tx.meta.stamp = write(&settled)?;
+        let effect = self.ledger.commit(tx.prepare())?;
+        self.set_clocks(lease.slot, groups, false, now);
+        self.release(task.lease, lease, asked, now)?;
+        self.refresh_hosts(effect.touched, now)?;
+        if matches!(settled, Settled::Retrying { .. }) {
+            self.ledger.flush_promise()?;
+        }
+        Ok(settled)
+    }
+
+    /// Takes over the answer to an errand that a host of another cell was asked for, and deletes
+    /// it where it lay in this store.
+    pub(super) fn receive_rules(
+        &mut self,
+        (owner, scheme): (HostKey, &'static str),
+        (url, answer): (&PageUrl, RobotsAnswer),
+        sent: Option<Vec<u8>>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let owner = &owner;
+        let slot = self.activate(owner)?;
+        let mut own = self.record_of(slot);
+        let agent = &self.policy.agent;
+        let store = self.ledger.store();
+        let other_delay = self
+            .files
+            .other_delay(store, agent, (owner, &own), scheme)?;
+        let before = self.files.rules(store, agent, owner, scheme)?;
+        let mut tx = self.ledger.begin();
+        let step = RobotsTask {
+            url,
+            owner,
+            scheme,
+            redirects: 0,
+            other_delay,
+            policy: &self.policy,
+            intake: self.intake(InForce::default()),
+            now,
+        };
+        let (settled, rules) = step.settle(&mut tx, answer, &mut own)?;
+        let changed = has_changed(&before, rules.as_ref());
+        if changed {
+            tx.put(keys::rechecked(owner, scheme), Vec::new());
+        }
+        tx.put_host(owner, &own)?;
+        sent.into_iter().for_each(|key| tx.delete(key));
+        let mut effect = self.ledger.commit(tx.prepare())?;
+        if changed {
+            self.files.expect_recheck();
+        }
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.record = own;
+        }
+        self.files.replace(owner, scheme, rules.map(Arc::new));
+        effect.touched.insert(owner.clone());
+        self.refresh_hosts(effect.touched, now)?;
+        if matches!(settled, Settled::Retrying { .. }) {
+            self.ledger.flush_promise()?;
+        }
+        Ok(())
     }
 
     /// Finishes a leased `tdmrep.json`, with the body of a 2xx; `write` as in
@@ -292,6 +395,12 @@ fn subject_of(task: &Task, lease: &Lease) -> Option<(HostKey, &'static str, u8)>
             errand.redirects,
         )),
     }
+}
+
+/// Whether new rules may permit what earlier ones have dropped. Rules that forbade nothing have
+/// dropped nothing.
+fn has_changed(before: &Robots, rules: Option<&Robots>) -> bool {
+    rules.is_some_and(|rules| !before.same_rules(&Robots::allow_all()) && !before.same_rules(rules))
 }
 
 fn is_back_off(outcome: &Outcome) -> bool {

@@ -6,7 +6,7 @@ use super::cell::{CellId, Home};
 use super::keys::{self, Rank};
 use super::ratings::{self, InForce};
 use super::record::{State, UrlRecord, depends_on_path};
-use super::referral::Referral;
+use super::referral::Referred;
 use super::requeue::requeue;
 use super::schedule::Schedule;
 use super::store::StoreError;
@@ -70,6 +70,11 @@ impl Intake<'_> {
         self.schedule.is_leased(host, key)
     }
 
+    /// The cell of an address, where it is another one.
+    pub fn elsewhere(&self, url: &PageUrl) -> Option<CellId> {
+        self.home?.elsewhere(&url.host_key())
+    }
+
     /// Adds a page by its canonical address, or improves its record.
     pub fn add_page(
         &self,
@@ -123,7 +128,16 @@ impl Intake<'_> {
     ) -> Result<(), StoreError> {
         let host = new.url.host_key();
         if let Some(to) = self.home.and_then(|home| home.elsewhere(&host)) {
-            return self.refer(tx, to, kind, new, origin);
+            let new = new.clone();
+            let keywords = self.rating.keywords();
+            let address = Referred::Address {
+                kind,
+                new,
+                origin,
+                keywords,
+            };
+            tx.refer(to, address);
+            return Ok(());
         }
         let known = tx.record(key)?;
         let rated = self.rating.rate(tx, key, kind, known.as_ref(), new)?;
@@ -142,30 +156,6 @@ impl Intake<'_> {
                 Err(reason) => self.improve_dropped(tx, &met, known, reason),
             },
         }
-    }
-
-    fn refer(
-        &self,
-        tx: &mut Transaction<'_>,
-        to: CellId,
-        kind: TaskKind,
-        new: &NewTask,
-        origin: Origin,
-    ) -> Result<(), StoreError> {
-        if kind == TaskKind::Image {
-            return Err(StoreError::Abroad {
-                path: tx.store().path().to_owned(),
-                url: new.url.as_str().to_owned(),
-            });
-        }
-        let referral = Referral {
-            kind,
-            new: new.clone(),
-            origin,
-            keywords: self.rating.keywords(),
-        };
-        tx.refer(to, referral);
-        Ok(())
     }
 
     /// The bucket for a URL, or the reason to drop it.

@@ -394,6 +394,11 @@ pub(super) fn elsewhere(cell: CellId, key: &[u8]) -> Vec<u8> {
     join(ELSEWHERE, &[space.as_slice(), key].concat())
 }
 
+/// A key of a cell's batch that lies in the space of all cells.
+pub(super) fn shared(key: &[u8]) -> Vec<u8> {
+    join(ELSEWHERE, key)
+}
+
 pub(super) fn document(id: u64) -> Vec<u8> {
     join(b'D', &id.to_be_bytes())
 }

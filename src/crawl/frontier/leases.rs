@@ -88,6 +88,14 @@ pub(super) struct Leases {
 }
 
 impl Leases {
+    /// None, with numbers behind this one.
+    pub fn behind(last: u64) -> Self {
+        Self {
+            last,
+            ..Self::default()
+        }
+    }
+
     /// The lease of a task, while it is open.
     pub fn of(&self, task: &Task) -> Option<&Lease> {
         self.open.get(&task.lease)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::cell::{COUNT, CellId, Home};
+use super::cell::{COUNT, CellId, Home, STAMP};
 use super::heads::{Entry, Heads};
 use super::record::{FORMAT, Meta};
 use super::referral::Referral;
@@ -263,6 +263,13 @@ impl Ledger {
             referrals,
         } = prepared;
         meta.commits = self.meta.commits.saturating_add(1);
+        if self.home.is_some() {
+            // All cells write the same outputs.
+            let stamp = std::mem::take(&mut meta.stamp);
+            if !stamp.is_empty() {
+                batch.put(keys::shared(STAMP), stamp);
+            }
+        }
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
         if meta.sample != self.meta.sample {
             let sample = codec::encode(&*self.store, &meta.sample)?;

@@ -164,7 +164,7 @@ impl Frontier {
 
     /// A view of this frontier at this moment.
     pub fn view(&self) -> View<'_> {
-        View::live(self.ledger.store(), &self.schedule)
+        View::live(self.ledger.store(), &self.schedule, self.ledger.home())
     }
 
     /// The record of an address, if it is known.

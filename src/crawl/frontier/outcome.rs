@@ -1,7 +1,7 @@
 //! The input and the result of finishing a task.
 
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Judged, Nearness, Prints, Reason, Validators};
+use crate::page::{ImageContext, Judged, Nearness, Prints, Reason, Terms, Validators};
 
 use super::added::{NewImage, NewTask};
 
@@ -16,6 +16,8 @@ pub struct Effects {
     pub svgs: u32,
     /// Images that the page embeds but does not allow to use.
     pub withheld: Vec<PageUrl>,
+    /// The terms that say so.
+    pub terms: Terms,
     /// The sitemaps that a sitemap index lists.
     pub sitemaps: Vec<PageUrl>,
     /// The perplexity of an alt text of `images` that turns out to be meaningless.
@@ -127,6 +129,9 @@ pub enum OutputEdit {
         note: String,
         /// The words around it on that page.
         context: Box<ImageContext>,
+        /// Whether the text of that page has changed since the last visit; `None` at a first
+        /// visit.
+        changed: Option<bool>,
     },
     /// The alt text of an image on a page turned out to be boilerplate.
     MarkBoilerplate {
@@ -134,11 +139,17 @@ pub enum OutputEdit {
         note: String,
         /// The page.
         page: PageUrl,
+        /// The perplexity of a text without meaning.
+        unknown: f64,
     },
-    /// The page no longer allows the use of an image.
+    /// A page no longer allows the use of an image.
     Withhold {
         /// The note of the image.
         note: String,
+        /// The page.
+        page: PageUrl,
+        /// Its terms.
+        terms: Box<Terms>,
     },
 }
 

@@ -73,6 +73,10 @@ pub(super) struct Elsewhere {
     pub resting: Option<Rank>,
     /// How many pages were asked for.
     pub asked: u64,
+    /// Open requests for pages, and for images.
+    pub open: (usize, usize),
+    /// Queued pages, and images.
+    pub queued: (u64, u64),
 }
 
 /// The times of this process, in milliseconds since 1970.
@@ -120,7 +124,8 @@ impl Frontier {
             memory,
             addresses,
         } = share.unwrap_or_default();
-        first.next_id += home.map_or(0, |home| home.cell.pages_from());
+        let number = home.map_or(0, |home| home.cell.pages_from());
+        first.next_id += number;
         let mut ledger = Ledger::open(store, first, home, memory)?;
         let meta = ledger.meta_mut();
         rejudge::begin_where_changed(meta, &scope);
@@ -133,7 +138,7 @@ impl Frontier {
             policy,
             scope,
             schedule: Schedule::with(addresses),
-            leases: Leases::default(),
+            leases: Leases::behind(number),
             files: HostFiles::shared_by(home.map_or(CellCount::ONE, |home| home.cells)),
             ratings: Ratings::default(),
             retries: Retries::default(),

@@ -329,6 +329,38 @@ impl Counts {
         self.watched += other.watched;
     }
 
+    /// Replaces what was added of another frontier by what that has now.
+    pub(super) fn replace(&mut self, before: &Self, after: &Self) {
+        let swap = |own: &mut u64, before: u64, after: u64| {
+            *own = own.saturating_sub(before).saturating_add(after);
+        };
+        swap(&mut self.documents, before.documents, after.documents);
+        swap(&mut self.fetches, before.fetches, after.fetches);
+        swap(&mut self.images, before.images, after.images);
+        swap(&mut self.bytes, before.bytes, after.bytes);
+        let queued = before.queued.into_iter().zip(after.queued);
+        for (own, (before, after)) in self.queued.iter_mut().zip(queued) {
+            swap(own, before, after);
+        }
+        swap(
+            &mut self.queued_images,
+            before.queued_images,
+            after.queued_images,
+        );
+        swap(&mut self.waiting, before.waiting, after.waiting);
+        for (reason, count) in &after.dropped {
+            let before = before.dropped.get(reason).copied().unwrap_or_default();
+            swap(self.dropped.entry(*reason).or_default(), before, *count);
+        }
+        for (reason, count) in &before.dropped {
+            if !after.dropped.contains_key(reason) {
+                swap(self.dropped.entry(*reason).or_default(), *count, 0);
+            }
+        }
+        swap(&mut self.sitemaps, before.sitemaps, after.sitemaps);
+        swap(&mut self.watched, before.watched, after.watched);
+    }
+
     /// Pages and sitemaps in all queues.
     pub fn queued_pages(&self) -> u64 {
         self.queued.iter().sum()

@@ -1,4 +1,4 @@
-//! Referrals: addresses that a cell has found and that belong to another one.
+//! Referrals: what a cell has found and what belongs to another one.
 //!
 //! They are written with the other effects of the page that names them, and deleted by the
 //! batch that adds them to the other cell. So each is added exactly once, whatever dies in
@@ -7,15 +7,83 @@
 use serde::{Deserialize, Serialize};
 
 use super::added::{NewTask, Origin};
-use crate::page::TaskKind;
+use super::record::RobotsErrand;
+use crate::address::PageUrl;
+use crate::page::{Bucket, Reason, TaskKind};
 
-/// An address for another cell.
+/// How often a referral is passed on from cell to cell, by redirects of images and by other
+/// addresses of a picture. Redirects may lead in a circle.
+pub(super) const MOST_PASSED: u8 = 20;
+
+/// Something for another cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Referral {
+    pub what: Referred,
+    /// How many cells have passed it on.
+    pub passed: u8,
+}
+
+/// What it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Referred {
     /// A page or a sitemap.
-    pub kind: TaskKind,
-    pub new: NewTask,
-    pub origin: Origin,
-    /// Digest of the keyword table that it was rated with, if there was one.
-    pub keywords: Option<u64>,
+    Address {
+        kind: TaskKind,
+        new: NewTask,
+        origin: Origin,
+        /// Digest of the keyword table that it was rated with, if there was one.
+        keywords: Option<u64>,
+    },
+    /// An image with the words that a page has around it.
+    Image {
+        url: PageUrl,
+        /// The words as [`contexts::pack`](super::contexts::pack) stores them.
+        words: Vec<u8>,
+        score: f64,
+        bucket: Option<Bucket>,
+        origin: Origin,
+        keywords: Option<u64>,
+    },
+    /// A page no longer allows the use of an image.
+    Withheld {
+        image: PageUrl,
+        page: PageUrl,
+        /// The page's terms, in JSON.
+        terms: String,
+    },
+    /// The alt text of an image on a page turned out to be boilerplate.
+    Bare {
+        image: PageUrl,
+        page: PageUrl,
+        /// The perplexity of a text without meaning.
+        unknown: f64,
+    },
+    /// A robots.txt of another host, to be asked for at a host of this cell.
+    Errand(RobotsErrand),
+    /// What became of such an errand.
+    Rules {
+        /// The host that they are for.
+        host: String,
+        scheme: String,
+        /// Where they were found.
+        url: PageUrl,
+        answer: RulesAnswer,
+    },
+    /// An image was asked for in place of another one, which is not there.
+    StandIn { of: PageUrl, by: PageUrl },
+}
+
+/// The answer to a request for the robots.txt of a host of another cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum RulesAnswer {
+    /// The rules.
+    Rules(Vec<u8>),
+    /// There are none.
+    Missing,
+    /// They could not be had.
+    Unreachable {
+        reason: Reason,
+        /// The pause that the server asked for, in milliseconds.
+        retry_after: Option<u64>,
+    },
 }

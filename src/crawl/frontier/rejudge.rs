@@ -206,7 +206,7 @@ impl Rejudge<'_> {
         let host = url.host_key();
         let (given, budget) = match before {
             Reason::HostBudget => {
-                let record = View::live(store, self.schedule).host(&host)?;
+                let record = View::live(store, self.schedule, None).host(&host)?;
                 let given = record.map_or(0, |record| record.documents);
                 (given, self.scope.host_documents())
             }

@@ -18,7 +18,7 @@ use super::codec;
 use super::keys::{self, Rank, class};
 use super::outcome::OutputEdit;
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
-use super::referral::Referral;
+use super::referral::{MOST_PASSED, Referral, Referred};
 use super::store::{Batch, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, TaskKind};
@@ -34,6 +34,10 @@ pub(super) struct Transaction<'a> {
     /// What the outputs are to change in files that were written before.
     pub edits: Vec<OutputEdit>,
     referrals: Referrals,
+    /// Images of other cells that the store does not know.
+    images_elsewhere: u64,
+    /// How many cells have passed on the referral that is being added.
+    pub passed: u8,
 }
 
 /// What is to be added to other cells.
@@ -71,6 +75,8 @@ impl<'a> Transaction<'a> {
             visit: None,
             edits: Vec::new(),
             referrals: Referrals::new(),
+            images_elsewhere: 0,
+            passed: 0,
         }
     }
 
@@ -141,9 +147,32 @@ impl<'a> Transaction<'a> {
         self.meta.next_seq + referred.sum::<u64>()
     }
 
-    /// Has another cell add an address.
-    pub fn refer(&mut self, to: CellId, referral: Referral) {
+    /// How many images were found that were not known, here and in other cells, to be
+    /// compared with an earlier result; no page may be added in between.
+    pub fn images_found(&self) -> u64 {
+        // Every inserted record takes a number.
+        self.meta.next_seq + self.images_elsewhere
+    }
+
+    /// Has another cell take something over. What was passed on too often is left out.
+    pub fn refer(&mut self, to: CellId, what: Referred) {
+        if self.passed >= MOST_PASSED {
+            tracing::debug!(?what, "passed on too often");
+            return;
+        }
+        let passed = self.passed + 1;
+        let referral = Referral { what, passed };
         self.referrals.entry(to).or_default().push(referral);
+    }
+
+    /// The same for an image.
+    pub fn refer_image(&mut self, to: CellId, image: Referred) -> Result<(), StoreError> {
+        if let Referred::Image { url, .. } = &image {
+            let key = keys::elsewhere(to, &keys::url(url, TaskKind::Image));
+            self.images_elsewhere += u64::from(self.get(&key)?.is_none());
+        }
+        self.refer(to, image);
+        Ok(())
     }
 
     /// Has a host's place in the schedule looked at again after the commit.

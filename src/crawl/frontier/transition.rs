@@ -149,7 +149,8 @@ impl Transition<'_> {
             None => None,
         };
         let comes_again = self.record.visit.is_some();
-        self.add_found(tx, effects, host, id, again, copied.as_ref())?;
+        let visit = (again, changed);
+        self.add_found(tx, effects, host, id, visit, copied.as_ref())?;
         let near_copy_of = copied.map(|(earlier, _)| earlier);
         Ok(Finished {
             changed,
@@ -205,7 +206,7 @@ impl Transition<'_> {
         mut effects: Effects,
         host: &mut HostRecord,
         id: u64,
-        again: bool,
+        (again, changed): (bool, Option<bool>),
         copied: Option<&(PageUrl, bool)>,
     ) -> Result<(), StoreError> {
         let url = &self.task.url;
@@ -213,6 +214,7 @@ impl Transition<'_> {
             via: Some(id),
             hops: self.record.hops.saturating_add(1),
             redirects: 0,
+            changed,
         };
         if copied.is_none() || self.task.bucket == Bucket::Seed {
             for link in &effects.links {
@@ -220,19 +222,19 @@ impl Transition<'_> {
             }
         }
         tx.meta.images.svgs += u64::from(effects.svgs);
-        // Every inserted record takes a number.
-        let before = tx.meta.next_seq;
+        let before = tx.images_found();
         let (found, unknown) = (&mut effects.images, effects.unknown);
-        alts::mark(tx, url, found, host.documents, !again, unknown)?;
+        let pages = (host.documents, !again);
+        alts::mark(tx, &self.intake, url, found, pages, unknown)?;
         for image in &effects.images {
             spares::add_image(tx, &self.intake, image, origin)?;
         }
         // At a first visit there is nothing to withdraw.
         for image in effects.withheld.iter().filter(|_| again) {
-            images::withhold(tx, &self.intake, image, url)?;
+            images::withhold(tx, &self.intake, image, url, &effects.terms)?;
         }
         if let Some(prints) = effects.prints.as_ref().filter(|_| !again) {
-            let new_images = tx.meta.next_seq > before;
+            let new_images = tx.images_found() > before;
             let same = copied.is_some_and(|(_, same)| *same);
             let worth = budgets::judge(tx, url, &prints.blocks, new_images, same)?;
             budgets::charge(tx, url, worth, host)?;
@@ -286,6 +288,7 @@ impl Transition<'_> {
             via: Some(id),
             hops: self.record.hops,
             redirects: self.record.redirects + 1,
+            changed: None,
         };
         let rated = (self.record.score, Some(self.record.bucket));
         let anchor = self.record.anchor().map(str::to_owned);

@@ -10,8 +10,10 @@ use crate::page::Bucket;
 /// What a frontier could lease, as long as nothing in it changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
-    /// The place of the best task.
-    pub best: Option<Rank>,
+    /// The place of the best page.
+    pub page: Option<Rank>,
+    /// The place of the best image.
+    pub image: Option<Rank>,
     /// The place of the best page whose host is in a short delay.
     pub resting: Option<Rank>,
     /// Until when, in milliseconds since 1970.
@@ -65,10 +67,15 @@ impl Frontier {
     /// `None` where only a finished task, or the return of a parked host that is not
     /// waited for, can change that.
     pub fn next_event(&self) -> Option<u64> {
+        self.next_event_with(self.leases.newcomers.room())
+    }
+
+    /// The same, where so many more requests to newcomers may be open.
+    pub(super) fn next_event_with(&self, room: usize) -> Option<u64> {
         let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
         let images = self.schedule.is_ready_for_images();
         let is_ready = images || (!self.gate.pages_held && self.schedule.is_ready());
-        let newcomer = self.schedule.keeps_back() && self.leases.newcomers.room() > 0;
+        let newcomer = self.schedule.keeps_back() && room > 0;
         if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
             return Some(0);
         }
@@ -115,7 +122,6 @@ impl Frontier {
         let image = self.schedule.best_image(false, |_| true, now, connections);
         let page = page.and_then(|slot| self.schedule.host(slot)?.head.as_ref());
         let image = image.and_then(|slot| self.schedule.host(slot)?.image.as_ref());
-        let ranks = page.into_iter().chain(image).map(|head| head.rank);
         let events = self
             .next_due()
             .into_iter()
@@ -127,7 +133,8 @@ impl Frontier {
             events.min().unwrap_or(u64::MAX)
         };
         Ok(Standing {
-            best: ranks.min(),
+            page: page.map(|head| head.rank),
+            image: image.map(|head| head.rank),
             resting: self.schedule.best_resting(now),
             until,
         })
@@ -214,7 +221,9 @@ impl Frontier {
 
     /// Whether the next request should be for an image.
     fn is_image_turn(&self) -> bool {
-        let (pages, images) = (self.leases.pages(), self.leases.images());
+        let (pages, images) = self.gate.elsewhere.open;
+        let pages = pages + self.leases.pages();
+        let images = images + self.leases.images();
         let share = self.policy.image_share;
         self.ledger
             .meta()

@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use super::cell::Home;
 use super::host_files::TdmRecord;
 use super::images::{Instead, spares};
 use super::ratings::clues::{self, Example};
@@ -40,19 +41,27 @@ pub struct View<'a> {
     store: &'a dyn Store,
     /// For a running frontier: open leases, and clocks that are not written yet.
     schedule: Option<&'a Schedule>,
+    /// Which cell it is, where the store has several. Addresses of others are read there.
+    home: Option<Home>,
 }
 
 impl<'a> View<'a> {
     /// The frontier in a store that no crawl is using.
     pub fn new(store: &'a dyn Store) -> Self {
-        let schedule = None;
-        Self { store, schedule }
+        Self {
+            store,
+            schedule: None,
+            home: None,
+        }
     }
 
     /// A running frontier.
-    pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule) -> Self {
-        let schedule = Some(schedule);
-        Self { store, schedule }
+    pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule, home: Option<Home>) -> Self {
+        Self {
+            store,
+            schedule: Some(schedule),
+            home,
+        }
     }
 
     /// Whether a crawl is running on it.
@@ -66,7 +75,10 @@ impl<'a> View<'a> {
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn url(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         let key = keys::url(url, kind);
-        codec::get(self.store, &key)
+        match self.home.and_then(|home| home.elsewhere(&url.host_key())) {
+            Some(cell) => codec::get(self.store, &keys::elsewhere(cell, &key)),
+            None => codec::get(self.store, &key),
+        }
     }
 
     /// The record of a host, if it is known.

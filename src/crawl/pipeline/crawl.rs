@@ -13,13 +13,13 @@ use super::options::Limits;
 use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
-use super::write::{KnownImage, Places, archive, write};
+use super::write::{KnownImage, Places, apply, archive, write};
 use crate::address::PageUrl;
 use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
+use crate::crawl::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
@@ -65,7 +65,7 @@ pub struct Crawl<'a> {
     reached: Option<&'static str>,
     /// Sitemaps that are added in part.
     incomplete: Vec<Completion<Product>>,
-    progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+    progress: &'a mut dyn FnMut(&Cells, Option<&Row<'_>>),
 }
 
 impl<'a> Crawl<'a> {
@@ -75,7 +75,7 @@ impl<'a> Crawl<'a> {
         reading: impl Into<Reading>,
         outputs: Outputs,
         limits: Limits,
-        progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+        progress: &'a mut dyn FnMut(&Cells, Option<&Row<'_>>),
     ) -> Self {
         let reading = reading.into();
         Self {
@@ -110,13 +110,24 @@ impl<'a> Crawl<'a> {
     }
 
     /// Commits the present lengths and numbers of the outputs by themselves.
-    pub(super) fn commit(&self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+    pub(super) fn commit(&self, frontier: &mut Cells) -> Result<(), CrawlError> {
         self.outputs.sync()?;
         Ok(frontier.set_stamp(self.outputs.stamp())?)
     }
 
+    /// Adds what the pages of one cell have for another.
+    fn deliver(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
+        let outputs = &mut self.outputs;
+        frontier.deliver(now, &mut |edits| {
+            for edit in edits {
+                apply(outputs, edit)?;
+            }
+            Ok::<_, CrawlError>(outputs.stamp())
+        })
+    }
+
     /// The limit that ends the crawl at once, if one is reached.
-    fn hard_limit(&self, frontier: &Frontier) -> Option<&'static str> {
+    fn hard_limit(&self, frontier: &Cells) -> Option<&'static str> {
         if is_reached(self.limits.bytes, frontier.counts().bytes) {
             Some("limits.bytes")
         } else if is_reached(self.limits.time.map(millis), frontier.active()) {
@@ -127,7 +138,7 @@ impl<'a> Crawl<'a> {
     }
 
     /// How many pages may still be requested; `None` means no limit.
-    fn pages_left(&self, frontier: &Frontier) -> Option<u64> {
+    fn pages_left(&self, frontier: &Cells) -> Option<u64> {
         let counts = frontier.counts();
         let documents = self
             .limits
@@ -146,7 +157,7 @@ impl<'a> Crawl<'a> {
     /// Finishes a robots.txt or a tdmrep.json.
     fn complete_host_file(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
@@ -192,7 +203,7 @@ impl<'a> Crawl<'a> {
     /// Finishes a page, an image or a sitemap.
     fn complete_task(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
@@ -273,7 +284,9 @@ impl Handler for Crawl<'_> {
         self.outputs.compression()
     }
 
-    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, CrawlError> {
+    fn admission(&mut self, frontier: &mut Cells, now: u64) -> Result<Admission, CrawlError> {
+        // A lease that drops an image may move its words to another cell.
+        self.deliver(frontier, now)?;
         if let Some(limit) = self.hard_limit(frontier) {
             self.reached = Some(limit);
             return Ok(Admission::End);
@@ -306,7 +319,7 @@ impl Handler for Crawl<'_> {
 
     fn complete(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
@@ -318,12 +331,13 @@ impl Handler for Crawl<'_> {
                 self.complete_host_file(frontier, completion, now)
             }
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
-                self.complete_task(frontier, completion, now)
+                self.complete_task(frontier, completion, now)?;
+                self.deliver(frontier, now)
             }
         })
     }
 
-    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+    fn checkpoint(&mut self, frontier: &mut Cells) -> Result<(), CrawlError> {
         if self.outputs.find_again()? {
             frontier.set_stamp(self.outputs.stamp())?;
         }
@@ -347,7 +361,7 @@ impl Handler for Crawl<'_> {
         Ok(self.outputs.sync()?)
     }
 
-    fn end(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+    fn end(&mut self, frontier: &mut Cells) -> Result<(), CrawlError> {
         self.outputs.fold()?;
         self.checkpoint(frontier)?;
         Ok(self.outputs.complete()?)
@@ -357,7 +371,7 @@ impl Handler for Crawl<'_> {
         self.incomplete.pop()
     }
 
-    fn round(&mut self, frontier: &Frontier) {
+    fn round(&mut self, frontier: &Cells) {
         (self.progress)(frontier, None);
     }
 

@@ -22,7 +22,7 @@ use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
 use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Frontier, Rescoped, Rescored};
+use crate::crawl::frontier::{Cells, Rescoped, Rescored};
 use crate::web::fetch::Fetcher;
 
 /// The longest time that the loop waits without looking at the clock.
@@ -42,7 +42,7 @@ const PLACES_PER_SLOW: usize = 8;
 /// the next opening.
 pub fn drive<H: Handler>(
     runtime: &Handle,
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     fetcher: &Fetcher,
     options: &LoopOptions,
     control: Control,
@@ -82,7 +82,7 @@ pub fn drive<H: Handler>(
 
 /// A run and the state of its loop. All times are milliseconds since 1970.
 struct Drive<'a, H: Handler> {
-    frontier: &'a mut Frontier,
+    frontier: &'a mut Cells,
     fetcher: &'a Fetcher,
     handler: &'a mut H,
     options: LoopOptions,
@@ -205,7 +205,7 @@ impl<H: Handler> Drive<'_, H> {
         let held = self.outage.held();
         let in_flight = self.frontier.leased() > held;
         let enough = || most_requests(&self.launcher.concurrency, self.fetcher);
-        let capacity = |frontier: &Frontier| {
+        let capacity = |frontier: &Cells| {
             let open = frontier.leased().saturating_sub(held);
             match Capacity::of(frontier, self.fetcher, &self.options) {
                 Capacity::Free if open >= enough() => Capacity::Enough,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::completion::Completion;
 use super::options::Limits;
 use crate::archive::writer::Compression;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::crawl::frontier::store::StoreError;
 use crate::page::{Fetched, Outcome, Task};
 
@@ -54,7 +54,7 @@ pub trait Handler {
     ///
     /// # Errors
     /// Ends the run.
-    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, Self::Error>;
+    fn admission(&mut self, frontier: &mut Cells, now: u64) -> Result<Admission, Self::Error>;
 
     /// Takes a completion and answers its lease.
     ///
@@ -62,7 +62,7 @@ pub trait Handler {
     /// Ends the run.
     fn complete(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         completion: Completion<Self::Product>,
         now: u64,
     ) -> Result<(), Self::Error>;
@@ -72,7 +72,7 @@ pub trait Handler {
     ///
     /// # Errors
     /// Ends the run.
-    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+    fn checkpoint(&mut self, frontier: &mut Cells) -> Result<(), Self::Error> {
         Ok(frontier.flush()?)
     }
 
@@ -89,7 +89,7 @@ pub trait Handler {
     ///
     /// # Errors
     /// The run ends with it.
-    fn end(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+    fn end(&mut self, frontier: &mut Cells) -> Result<(), Self::Error> {
         self.checkpoint(frontier)
     }
 
@@ -100,7 +100,7 @@ pub trait Handler {
     }
 
     /// Called after every round, for progress.
-    fn round(&mut self, frontier: &Frontier);
+    fn round(&mut self, frontier: &Cells);
 
     /// How long open tasks may take to finish once [`Admission::End`] was returned; `drain`
     /// at most.
@@ -117,14 +117,14 @@ pub trait Handler {
 /// Books the pauses that an answer brings for its host, and gives the completion to the
 /// handler. A failure after which the host backs off books its pause itself.
 pub(super) fn complete<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     handler: &mut H,
     mut completion: Completion<H::Product>,
     now: u64,
 ) -> Result<(), H::Error> {
     let waited = std::mem::take(&mut completion.waited);
     if !waited.is_zero() {
-        frontier.waited(&completion.task, waited, now);
+        frontier.waited(&completion.task, waited, now)?;
     }
     let pause = completion.retry_after.take();
     let pause = pause.filter(|pause| !pause.is_zero() && !completion.host_backs_off());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::handler::{Admission, Handler};
 use super::options::LoopOptions;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::page::Task;
 use crate::web::fetch::Fetcher;
 
@@ -21,7 +21,7 @@ pub(super) enum Capacity {
 
 impl Capacity {
     /// The capacity by the limits of the options.
-    pub fn of(frontier: &Frontier, fetcher: &Fetcher, options: &LoopOptions) -> Self {
+    pub fn of(frontier: &Cells, fetcher: &Fetcher, options: &LoopOptions) -> Self {
         let open = frontier.leased();
         if open >= options.concurrency || fetcher.bytes_in_flight() > options.max_bytes {
             Self::Full
@@ -53,9 +53,9 @@ impl Leased {
 
 /// Leases every task that may be leased now, and calls `start` with each.
 pub(super) fn lease_all<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     handler: &mut H,
-    capacity: impl Fn(&Frontier) -> Capacity,
+    capacity: impl Fn(&Cells) -> Capacity,
     now: u64,
     start: &mut dyn FnMut(Task),
 ) -> Result<Leased, H::Error> {
@@ -67,7 +67,7 @@ pub(super) fn lease_all<H: Handler>(
         if !leased.admission.leases() || leased.capacity != Capacity::Free {
             return Ok(leased);
         }
-        match frontier.lease(now)? {
+        match frontier.lease_best(now)? {
             Some(task) => start(task),
             None => return Ok(leased),
         }
@@ -76,7 +76,7 @@ pub(super) fn lease_all<H: Handler>(
 
 /// Leases at most one task.
 pub(super) fn lease_one<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     handler: &mut H,
     now: u64,
     start: &mut dyn FnMut(Task),
@@ -92,7 +92,7 @@ pub(super) fn lease_one<H: Handler>(
 
 /// Leases nothing, but finds out whether the handler ends the run.
 pub(super) fn lease_none<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     handler: &mut H,
     now: u64,
 ) -> Result<Leased, H::Error> {
@@ -104,14 +104,14 @@ pub(super) fn lease_none<H: Handler>(
 }
 
 /// Whether a request could be sent at once if another one ended.
-pub(super) fn others_wait(frontier: &Frontier, capacity: Capacity, now: u64) -> bool {
+pub(super) fn others_wait(frontier: &Cells, capacity: Capacity, now: u64) -> bool {
     let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
     frontier.keeps_back() || (capacity == Capacity::Full && is_ready())
 }
 
 /// How long nothing can be leased, `longest` at most. Zero if the frontier has a task that is
 /// due: it returned none only because it paused after dropping many addresses.
-pub(super) fn until_next_lease(frontier: &Frontier, longest: Duration, now: u64) -> Duration {
+pub(super) fn until_next_lease(frontier: &Cells, longest: Duration, now: u64) -> Duration {
     let next = frontier.next_event();
     let wait = next.map(|at| Duration::from_millis(at.saturating_sub(now)));
     wait.map_or(longest, |wait| wait.min(longest))

@@ -131,6 +131,9 @@ impl PageProduct {
         effects.images = std::mem::take(&mut self.images);
         effects.svgs = self.svgs;
         effects.withheld = std::mem::take(&mut self.withheld);
+        if !effects.withheld.is_empty() {
+            effects.terms = self.terms.clone();
+        }
         effects.unknown = self.unknown;
         effects.keywords = Some(self.keywords);
         effects.on_topic = self.on_topic;

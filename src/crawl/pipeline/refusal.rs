@@ -4,11 +4,11 @@
 
 use super::completion::Completion;
 use super::product::Product;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::page::{ImageContext, Outcome, Reason, TaskKind};
 
 /// Drops a page with a media type that the scope does not accept.
-pub(super) fn refuse_type(frontier: &Frontier, completion: &mut Completion<Product>) {
+pub(super) fn refuse_type(frontier: &Cells, completion: &mut Completion<Product>) {
     if completion.task.kind != TaskKind::Page || completion.outcome != Outcome::Done {
         return;
     }
@@ -24,7 +24,7 @@ pub(super) fn refuse_type(frontier: &Frontier, completion: &mut Completion<Produ
 }
 
 /// Drops an image whose bytes were taken down, whatever its address is.
-pub(super) fn refuse_bytes(frontier: &Frontier, completion: &mut Completion<Product>) {
+pub(super) fn refuse_bytes(frontier: &Cells, completion: &mut Completion<Product>) {
     let Some(Product::Image { bytes, .. }) = &completion.product else {
         return;
     };

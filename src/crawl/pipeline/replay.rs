@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::completion::Completion;
 use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::web::fetch::{FetchError, Received};
 
@@ -50,7 +50,7 @@ pub struct Reply {
 /// # Errors
 /// The handler's error, or the store's.
 pub fn replay<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     answer: &mut dyn FnMut(&Task) -> Result<Reply, H::Error>,
     handler: &mut H,
     mut now: u64,
@@ -67,7 +67,7 @@ pub fn replay<H: Handler>(
         if handler.admission(frontier, now)? != Admission::Lease {
             break;
         }
-        let Some(task) = frontier.lease(now)? else {
+        let Some(task) = frontier.lease_best(now)? else {
             match frontier.next_event() {
                 // A task is due: the frontier only paused after dropping many addresses.
                 Some(at) => now = now.max(at),
@@ -87,7 +87,7 @@ pub fn replay<H: Handler>(
 /// # Errors
 /// As [`replay`].
 pub fn replay_task<H: Handler>(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     task: Task,
     answer: &mut dyn FnMut(&Task) -> Result<Reply, H::Error>,
     handler: &mut H,

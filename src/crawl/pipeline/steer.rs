@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::options::{Limits, LoopOptions};
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::web::fetch::Fetcher;
 
 /// A running [`drive`](super::drive()) between two rounds of its loop.
 pub struct Steering<'a> {
     /// The queue and everything stored.
-    pub frontier: &'a mut Frontier,
+    pub frontier: &'a mut Cells,
     /// What sends the requests.
     pub fetcher: &'a Fetcher,
     /// How much the run does at once.
@@ -135,7 +135,7 @@ impl Asker {
     /// the loop; it must be quick. `None` if the run has ended.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Frontier) -> T + Send + 'static,
+        question: impl FnOnce(&mut Cells) -> T + Send + 'static,
     ) -> Option<T> {
         self.steer(move |run| question(run.frontier)).await
     }

@@ -46,7 +46,7 @@ pub(super) fn write(
     // may have changed all the same.
     let is_written = finished.changed == Some(false);
     for edit in &finished.edits {
-        apply(outputs, completion, edit, finished.changed)?;
+        apply(outputs, edit)?;
     }
     let mut places = Places::default();
     if finished.settled != Settled::Done {
@@ -184,16 +184,14 @@ fn metadata(completion: &Completion<Product>, now: u64) -> Vec<(&'static str, St
     fields
 }
 
-/// Changes what was written before. `changed` is whether the text of the task's page
-/// differs from that of the previous visit.
-fn apply(
-    outputs: &mut Outputs,
-    completion: &Completion<Product>,
-    edit: &OutputEdit,
-    changed: Option<bool>,
-) -> Result<(), OutputError> {
-    match (edit, &completion.product) {
-        (OutputEdit::AddContext { note, context }, _) => {
+/// Changes what was written before.
+pub(super) fn apply(outputs: &mut Outputs, edit: &OutputEdit) -> Result<(), OutputError> {
+    match edit {
+        OutputEdit::AddContext {
+            note,
+            context,
+            changed,
+        } => {
             let visit = match changed {
                 None => VisitKind::First,
                 Some(false) => VisitKind::Same,
@@ -201,13 +199,11 @@ fn apply(
             };
             outputs.extend_image(note, ImageContext::clone(context), visit)
         }
-        (OutputEdit::MarkBoilerplate { note, page: on }, Some(Product::Page(page))) => {
-            outputs.mark_boilerplate(note, on, page.unknown)
-        }
-        (OutputEdit::Withhold { note }, Some(Product::Page(page))) => {
-            outputs.restate_terms(note, &completion.task.url, &page.terms)
-        }
-        // Only a page can change the records of other images.
-        (OutputEdit::MarkBoilerplate { .. } | OutputEdit::Withhold { .. }, _) => Ok(()),
+        OutputEdit::MarkBoilerplate {
+            note,
+            page,
+            unknown,
+        } => outputs.mark_boilerplate(note, page, *unknown),
+        OutputEdit::Withhold { note, page, terms } => outputs.restate_terms(note, page, terms),
     }
 }

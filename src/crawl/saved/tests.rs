@@ -89,7 +89,7 @@ impl Machine {
         let shared: Arc<dyn Objects> = Arc::clone(objects) as Arc<dyn Objects>;
         let session = Session::new(&self.config, shared, own, Some(claimed));
         let job = checkpoint::open(&self.config, 0)?;
-        session.check(job.frontier.commits())?;
+        session.check(job.frontier.undivided().unwrap().commits())?;
         (self.job, self.session) = (Some(job), Some(session));
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Machine {
         let until = changes.flushed();
         if session.save(changes, until)? == Saved::NeedsBase {
             changes.begin()?;
-            session.base(job.frontier.snapshot(), |_| {})?;
+            session.base(job.frontier.undivided().unwrap().snapshot(), |_| {})?;
         }
         Ok(changes.forget(session.manifest()?.commits)?)
     }
@@ -275,7 +275,14 @@ fn run(steps: Vec<Step>) {
     machine.crash();
     machine.start(&objects).unwrap();
     let session = machine.session.as_mut().unwrap();
-    let view = machine.job.as_ref().unwrap().frontier.snapshot();
+    let view = machine
+        .job
+        .as_ref()
+        .unwrap()
+        .frontier
+        .undivided()
+        .unwrap()
+        .snapshot();
     session.base(view, |_| {}).unwrap();
     let named = session.manifest().unwrap().names(&*objects).unwrap();
     let there = objects.objects.lock().unwrap();

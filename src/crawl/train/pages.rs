@@ -16,7 +16,7 @@ use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
-use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
+use crate::crawl::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, Processor, drive, pdf_reader,
 };
@@ -79,7 +79,7 @@ pub(super) fn fetch(
             reject_files: Vec::new(),
             ..crate::config::Scope::default()
         });
-        let mut frontier = Frontier::open(store, policy, scope, now())?;
+        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
         frontier.add_seeds(urls, now())?;
         let mut handler = Fetching {
             options: extract::Options {
@@ -133,7 +133,7 @@ struct Fetching {
 
 impl Fetching {
     /// All pages, or the list of what is missing.
-    fn checked(self, frontier: &Frontier, urls: &[PageUrl]) -> Result<Pages, TrainError> {
+    fn checked(self, frontier: &Cells, urls: &[PageUrl]) -> Result<Pages, TrainError> {
         let mut missing = Vec::new();
         for url in urls {
             if self.pages.document(url).is_some() {
@@ -193,13 +193,13 @@ impl Handler for Fetching {
         })
     }
 
-    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+    fn admission(&mut self, _: &mut Cells, _: u64) -> Result<Admission, StoreError> {
         Ok(Admission::Lease)
     }
 
     fn complete(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         completion: Completion<Vec<String>>,
         now: u64,
     ) -> Result<(), StoreError> {
@@ -242,5 +242,5 @@ impl Handler for Fetching {
         Ok(())
     }
 
-    fn round(&mut self, _: &Frontier) {}
+    fn round(&mut self, _: &Cells) {}
 }

@@ -278,7 +278,7 @@ impl ControlHandle {
             Some(_) => Default::default(),
             None => {
                 let look = |run: &mut Steering<'_>| {
-                    let curve = run.frontier.focus_curve().clone();
+                    let curve = run.frontier.focus_curve();
                     (curve, run.frontier.turns(TURNS))
                 };
                 match self.steer(look).await {

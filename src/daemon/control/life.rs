@@ -20,7 +20,7 @@ use super::problem::Problem;
 use super::status::Stage;
 use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::End;
 use crate::fs::{atomic, beneath};
 
@@ -189,7 +189,7 @@ impl ControlHandle {
 
     /// To be called when the crawl has ended, or failed with an error, before the API
     /// closes: viewers are sent the last figures.
-    pub fn end(&self, frontier: &Frontier, end: Result<End, &str>) {
+    pub fn end(&self, frontier: &Cells, end: Result<End, &str>) {
         let now = now();
         let mut status = self.figures(frontier, Stage::Ended, now);
         // If it is being changed at this moment, the page does without the limits.
@@ -202,7 +202,7 @@ impl ControlHandle {
         status.ended = Some(ending);
         let farewell = Farewell {
             status,
-            board: self.dashboard_of(frontier.focus_curve(), frontier.turns(0), now),
+            board: self.dashboard_of(&frontier.focus_curve(), frontier.turns(0), now),
         };
         self.0.life.farewell.send_replace(Some(Arc::new(farewell)));
     }

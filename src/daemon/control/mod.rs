@@ -60,7 +60,7 @@ use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Frontier, State};
+use crate::crawl::frontier::{Cells, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
 use crate::crawl::saved::Standing;
 use crate::daemon::explain::{self, ExplainContext, Explanation, HostReport};
@@ -272,7 +272,7 @@ impl ControlHandle {
     }
 
     /// To be called for every finished task and every round of the crawl.
-    pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
+    pub fn observe(&self, frontier: &Cells, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
             self.history().row(row);
@@ -336,7 +336,8 @@ impl ControlHandle {
                 },
                 None => terms,
             };
-            explain::url(&frontier.view(), frontier.scope(), &terms, &url)
+            let view = frontier.view_of(&url.host_key())?;
+            explain::url(&view, frontier.scope(), &terms, &url)
         });
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
@@ -348,10 +349,10 @@ impl ControlHandle {
     /// As [`ControlHandle::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
-        let answer = self
-            .0
-            .asker
-            .ask(move |frontier| explain::host(&frontier.view(), &url.host_key()));
+        let answer = self.0.asker.ask(move |frontier| {
+            let host = url.host_key();
+            explain::host(&frontier.view_of(&host)?, &host)
+        });
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
@@ -515,8 +516,8 @@ pub fn paused(folder: &Path) -> Option<String> {
 }
 
 /// Adds seeds to a frontier and reports the result for each.
-fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
-    let state = |frontier: &Frontier, url: &PageUrl| {
+fn seed(frontier: &mut Cells, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
+    let state = |frontier: &Cells, url: &PageUrl| {
         let canonical = frontier.scope().canonical(url);
         let record = frontier.look_up(&canonical, TaskKind::Page)?;
         Ok::<_, StoreError>(record.map(|record| record.state))
@@ -542,7 +543,7 @@ fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, Store
 }
 
 fn became(
-    frontier: &Frontier,
+    frontier: &Cells,
     url: &PageUrl,
     before: Option<State>,
     after: Option<State>,

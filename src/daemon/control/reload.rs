@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
-use crate::crawl::frontier::{Frontier, Rescored};
+use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::web::scope::Scope;
 
@@ -155,7 +155,7 @@ impl ControlHandle {
     async fn rescored(&self) -> (Option<Rescored>, bool) {
         let begun = tokio::time::Instant::now();
         loop {
-            let look = |frontier: &mut Frontier| (frontier.rescored(), !frontier.is_rescoring());
+            let look = |frontier: &mut Cells| (frontier.rescored(), !frontier.is_rescoring());
             match self.0.asker.ask(look).await {
                 None => return (None, false),
                 Some((came, true)) => return (Some(came), true),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::ControlError;
 use crate::config::{Changed, Config};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Frontier, Rating};
+use crate::crawl::frontier::{Cells, Rating};
 use crate::crawl::pipeline::{Reader, Reading};
 use crate::rules::RuleSet;
 
@@ -101,7 +101,7 @@ impl Rerated {
     /// # Errors
     ///
     /// [`StoreError`] if the store fails; then nothing is changed.
-    pub fn put(self, frontier: &mut Frontier) -> Result<(), StoreError> {
+    pub fn put(self, frontier: &mut Cells) -> Result<(), StoreError> {
         if self.rates {
             frontier.set_rating(self.reader.clone())?;
         }

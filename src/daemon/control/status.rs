@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{ControlError, ControlHandle, Ending};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
-use crate::crawl::frontier::{Counts, Frontier};
+use crate::crawl::frontier::{Cells, Counts};
 use crate::crawl::pipeline::Steering;
 use crate::crawl::saved::Standing;
 use crate::outputs::Row;
@@ -347,7 +347,7 @@ impl ControlHandle {
     }
 
     /// The counters of a frontier that has been in this state since then.
-    pub(super) fn figures(&self, frontier: &Frontier, state: Stage, since: u64) -> Status {
+    pub(super) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
         let now = now();
         let counts = frontier.counts();
         let pulse = self.pulse();

@@ -13,7 +13,8 @@ use super::trial::{BEGINNING, Place, Trial, reply};
 use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use crate::crawl::cluster::links::{Publisher, Reading, Setting, read};
-use crate::crawl::frontier::{CellCount, CellId, Cells, CellsError};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{CellCount, CellId, Cells, CellsError, OutputEdit};
 use crate::crawl::pipeline::{Handler, replay_task};
 use crate::page::{Task, TaskKind};
 
@@ -27,6 +28,11 @@ struct Machine {
     publisher: Publisher,
     /// How often its cells have begun to rate all links again.
     reratings: u64,
+}
+
+/// Where the outputs of a crawl without any stand, whatever would change them.
+fn no_outputs(_: &[OutputEdit]) -> Result<Vec<u8>, StoreError> {
+    Ok(Vec::new())
 }
 
 /// The messages of each cell, from number 1 on.
@@ -78,15 +84,14 @@ pub(super) fn crawl(
                     break;
                 };
                 while machine.cells.rejudge(round)? {}
-                let Some((cell, task)) = machine.cells.lease(&machine.own, round)? else {
+                let Some((_, task)) = machine.cells.lease(&machine.own, round)? else {
                     break;
                 };
                 is_idle = false;
                 let is_page = task.kind == TaskKind::Page && !task.locate;
-                round = machine.cells.with(cell, round, |frontier| {
-                    let answer = &mut |task: &Task| reply(web, task);
-                    replay_task(frontier, task, answer, trial, &processor, round)
-                })?;
+                let (cells, answer) = (&mut machine.cells, &mut |task: &Task| reply(web, task));
+                round = replay_task(cells, task, answer, trial, &processor, round)?;
+                cells.deliver(round, &mut no_outputs)?;
                 rerate_others(&mut all, number)?;
                 if is_page {
                     break;
@@ -142,7 +147,7 @@ impl Machine {
         own.iter()
             .try_for_each(|cell| cells.open_cell(*cell, BEGINNING))?;
         if let Some(rating) = &place.rating {
-            cells.set_rating(rating)?;
+            cells.set_rating(std::sync::Arc::clone(rating))?;
         }
         let notes = match cells.cells() {
             CellCount::ONE => Vec::new(),
@@ -183,7 +188,8 @@ impl Machine {
                 match read(&known, sequence, message)? {
                     Reading::Known => {}
                     Reading::Add { offers, place, .. } => {
-                        self.cells.receive(*cell, &place, &offers, now)?;
+                        self.cells
+                            .receive(*cell, &place, &offers, now, &mut no_outputs)?;
                         known = place;
                     }
                     Reading::Reject { why, .. } => return Err(why.into()),

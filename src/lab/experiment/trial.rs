@@ -110,7 +110,8 @@ pub(super) struct Place {
 impl Place {
     fn crawl_whole(self, web: &Web, trial: &mut Trial<'_>) -> Result<(), ExperimentError> {
         let store = store::open(self.kind, &self.folder)?;
-        let mut frontier = Frontier::open(store, self.policy, self.scope, BEGINNING)?;
+        let frontier = Frontier::open(store, self.policy, self.scope, BEGINNING)?;
+        let mut frontier = Cells::from(frontier);
         if let Some(rating) = self.rating {
             frontier.set_rating(rating)?;
         }
@@ -137,7 +138,7 @@ impl Place {
         let mut all = Cells::open(self.kind, &self.folder, cells, self.policy, self.scope)?;
         all.open_all(BEGINNING)?;
         if let Some(rating) = self.rating {
-            all.set_rating(&rating)?;
+            all.set_rating(rating)?;
         }
         all.add_seeds(&self.seeds, BEGINNING)?;
         let is_of = |machine: u16| move |cell: &CellId| cell.number() % machines == machine;
@@ -153,14 +154,14 @@ impl Place {
                 if all.counts().fetches >= trial.fetches {
                     return Ok(());
                 }
-                let Some((cell, task)) = all.lease(own, now)? else {
+                let Some((_, task)) = all.lease(own, now)? else {
                     continue;
                 };
                 idle = false;
-                now = all.with(cell, now, |frontier| {
-                    let answer = &mut |task: &Task| reply(web, task);
-                    replay_task(frontier, task, answer, trial, &processor, now)
-                })?;
+                let answer = &mut |task: &Task| reply(web, task);
+                now = replay_task(&mut all, task, answer, trial, &processor, now)?;
+                // There are no outputs.
+                all.deliver(now, &mut |_| Ok::<_, StoreError>(Vec::new()))?;
             }
             if idle {
                 match all.next_event() {
@@ -242,7 +243,7 @@ impl Handler for Trial<'_> {
         Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
     }
 
-    fn admission(&mut self, frontier: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+    fn admission(&mut self, frontier: &mut Cells, _: u64) -> Result<Admission, StoreError> {
         Ok(if frontier.counts().fetches < self.fetches {
             Admission::Lease
         } else {
@@ -252,7 +253,7 @@ impl Handler for Trial<'_> {
 
     fn complete(
         &mut self,
-        frontier: &mut Frontier,
+        frontier: &mut Cells,
         completion: Completion<Product>,
         now: u64,
     ) -> Result<(), StoreError> {
@@ -308,5 +309,5 @@ impl Handler for Trial<'_> {
         Ok(())
     }
 
-    fn round(&mut self, _: &Frontier) {}
+    fn round(&mut self, _: &Cells) {}
 }

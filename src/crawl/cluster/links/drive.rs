@@ -13,7 +13,8 @@ use super::envelope::EnvelopeError;
 use super::publish::{Publisher, Sending, Setting};
 use super::{REJECTED, log_of};
 use crate::crawl::cluster::Engine;
-use crate::crawl::frontier::{CellId, Cells, CellsError};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Amend, CellId, Cells, CellsError};
 
 /// The most messages of one cell that are added at a time: the crawl waits for them.
 const AT_A_TIME: usize = 8;
@@ -34,6 +35,12 @@ pub enum LinksError {
     /// A message cannot be written, or a note in the store cannot be read.
     #[error("links to other machines: {0}")]
     Envelope(#[from] EnvelopeError),
+}
+
+impl From<StoreError> for LinksError {
+    fn from(error: StoreError) -> Self {
+        Self::Cells(error.into())
+    }
 }
 
 /// What has been done so far.
@@ -118,18 +125,24 @@ impl<E: Engine> Links<E> {
         })
     }
 
-    /// Does what can be done now. `now` is milliseconds since 1970.
+    /// Does what can be done now. `now` is milliseconds since 1970; `amend` as in
+    /// [`Cells::deliver`].
     ///
     /// # Errors
     /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
     /// wait in the store.
-    pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+    pub fn turn<F: From<LinksError> + From<StoreError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        amend: &mut Amend<'_, F>,
+    ) -> Result<(), F> {
         while self.calls.try_join_next().is_some() {}
         self.follow(cells, now)?;
         while let Ok(news) = self.news.try_recv() {
             self.hear(cells, news, now)?;
         }
-        self.read(cells, now)?;
+        self.read(cells, now, amend)?;
         self.send(cells, now)?;
         self.cut(now);
         Ok(())
@@ -203,7 +216,12 @@ impl<E: Engine> Links<E> {
     }
 
     /// Adds what has come, and opens logs that are not read.
-    fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+    fn read<F: From<LinksError> + From<StoreError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        amend: &mut Amend<'_, F>,
+    ) -> Result<(), F> {
         let readers: Vec<CellId> = self.readers.keys().copied().collect();
         for cell in readers {
             for _ in 0..AT_A_TIME {
@@ -211,7 +229,9 @@ impl<E: Engine> Links<E> {
                     break;
                 };
                 match messages.try_recv() {
-                    Ok((sequence, message)) => self.add(cells, cell, sequence, message, now)?,
+                    Ok((sequence, message)) => {
+                        self.add(cells, cell, (sequence, message), now, amend)?;
+                    }
                     Err(mpsc::error::TryRecvError::Empty) => break,
                     Err(mpsc::error::TryRecvError::Disconnected) => {
                         self.readers
@@ -225,7 +245,7 @@ impl<E: Engine> Links<E> {
                 self.begun += 1;
                 let number = self.begun;
                 self.readers.insert(cell, Reader::Opening(number));
-                let after = cells.log_place(cell)?.sequence;
+                let after = cells.log_place(cell).map_err(LinksError::from)?.sequence;
                 let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
                 self.calls.spawn(async move {
                     let opened = engine.read(&log_of(cell), after).await;
@@ -240,15 +260,16 @@ impl<E: Engine> Links<E> {
         Ok(())
     }
 
-    fn add(
+    fn add<F: From<LinksError> + From<StoreError>>(
         &mut self,
         cells: &mut Cells,
         cell: CellId,
-        sequence: u64,
-        message: Bytes,
+        (sequence, message): (u64, Bytes),
         now: u64,
-    ) -> Result<(), LinksError> {
-        match apply::read(&cells.log_place(cell)?, sequence, &message)? {
+        amend: &mut Amend<'_, F>,
+    ) -> Result<(), F> {
+        let place = cells.log_place(cell).map_err(LinksError::from)?;
+        match apply::read(&place, sequence, &message).map_err(LinksError::from)? {
             Reading::Known => {}
             Reading::Add {
                 offers,
@@ -256,7 +277,7 @@ impl<E: Engine> Links<E> {
                 lost,
                 is_repeated,
             } => {
-                cells.receive(cell, &place, &offers, now)?;
+                cells.receive(cell, &place, &offers, now, amend)?;
                 self.tally.received += offers.len() as u64;
                 self.tally.repeated += u64::from(is_repeated);
                 self.tally.lost += lost;
@@ -274,7 +295,7 @@ impl<E: Engine> Links<E> {
                         tracing::warn!(id, %error, "it could not be put aside and is gone");
                     }
                 });
-                cells.receive(cell, &place, &[], now)?;
+                cells.receive(cell, &place, &[], now, amend)?;
             }
         }
         Ok(())

@@ -10,9 +10,13 @@
 //!
 //! - [`Cells::lease`] takes the task that stands best in all of the cells that it is told. What
 //!   each could lease is remembered until it changes, so many cells cost little.
-//! - A link to another cell is a [`Referral`](super::referral): it lies in the cell of its page,
-//!   is added to the other cell as soon as that is open, and is deleted by the same batch. What
-//!   is for cells that other machines have can be sent to them ([`Cells::outbox`]).
+//! - What a page has for another cell, a link or words around an image, is a
+//!   [`Referral`](super::referral): it lies in the cell of the page, is added to the other cell
+//!   as soon as that is open, and is deleted by the same batch. What is for cells that other
+//!   machines have can be sent to them ([`Cells::outbox`]). Where it changes files that were
+//!   written before, that is done before this batch, which says where the outputs stand then.
+//! - The share of images, the limit of requests to newcomers, the budget of pages and the clocks
+//!   of IP addresses are those of all cells together.
 //! - What was learned, the files that were kept and the bodies in the archive are shared by all.
 //! - A batch of a cell is one batch of the store. There is one marker of the last flush.
 //!
@@ -25,18 +29,26 @@
 //!
 //! # What they cannot do yet
 //!
-//! - Images of other cells are refused by name ([`StoreError::Abroad`]).
-//! - The clock of an IP address is kept by one frontier, so [`Cells::open`] refuses
-//!   `politeness.address_delay`.
-//! - A robots.txt that redirects into another cell counts as unreachable.
-//! - What a page is judged by, such as the targets of its links, is what its own cell knows.
+//! - What a page is judged by, such as the targets of its links or the page that it names as
+//!   its canonical address, is what its own cell knows. A redirect into another cell is not
+//!   followed again when the page is visited again.
+//! - Exports, checkpoints elsewhere, takedowns and the upkeep of a store want one that is not
+//!   divided ([`Cells::undivided`]).
 //!
-//! Reading order: this file, `shared` (the store below, and the part of it that a cell sees),
-//! `outbox` (links to and from the cells of other machines), `sweep` (deleting a cell),
-//! `transfer` (a cell in a file).
+//! Reading order: this file, `sums` (what is counted over all cells), `choice` (the next task),
+//! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
+//! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
+//! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
+//! `sweep` (deleting a cell), `transfer` (a cell in a file).
 
+mod choice;
+mod crawl;
+mod delivery;
+mod error;
+mod look;
 mod outbox;
 mod shared;
+mod sums;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -46,101 +58,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::delivery::Amend;
+pub use self::error::CellsError;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
+use self::sums::Sums;
 use self::sweep::Sweep;
-use super::added::NewTask;
 use super::cell::{COUNT, CellCount, CellId, Home};
-use super::keys::{self, Rank};
-use super::parts::{Elsewhere, Frontier, Share};
+use super::keys;
+use super::parts::{Frontier, Share};
 use super::policy::Policy;
 use super::ratings::Rating;
-use super::record::Counts;
-use super::referral::Referral;
 use super::schedule::AddressClocks;
 use super::seen::Memory;
 use super::store::{self, Batch, Store, StoreError};
 use super::turns::Standing;
-use crate::address::PageUrl;
 use crate::config::StoreKind;
-use crate::page::Task;
 use crate::web::scope::Scope;
-
-/// Why a cell cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CellsError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The store is of a kind that never gives back the space of a cell that has left.
-    #[error(
-        "frontier.store = \"sled\" cannot hold several cells, because its file never shrinks when \
-         one leaves; set frontier.store = \"fjall\""
-    )]
-    Sled,
-    /// The clocks of IP addresses are not shared.
-    #[error(
-        "several cells cannot keep politeness.address_delay, because hosts of one address may lie \
-         in different cells; set it to \"0s\", or use one cell"
-    )]
-    AddressDelay,
-    /// The store has another number of cells.
-    #[error(
-        "the frontier in {} was made with {found} cells and not with {asked}; their number never \
-         changes: ask for {found}, or name another folder",
-        path.display()
-    )]
-    Number {
-        /// The store's folder.
-        path: PathBuf,
-        /// Its cells.
-        found: u16,
-        /// Those that were asked for.
-        asked: u16,
-    },
-    /// The cell is one of another store.
-    #[error("{cell} is none of the {cells} cells of this frontier; they count from 0")]
-    Unknown {
-        /// The cell.
-        cell: CellId,
-        /// How many there are.
-        cells: u16,
-    },
-    /// The cell must be open.
-    #[error("{0} is not open; open it first")]
-    Closed(CellId),
-    /// The cell must not be open.
-    #[error("{0} is open; close it first")]
-    Open(CellId),
-    /// What is left of the cell is still being deleted.
-    #[error("{0} has left, and is still being deleted; try again when that is done")]
-    Leaving(CellId),
-    /// The cell is not empty.
-    #[error("{0} is not empty; drop it before another one takes its place")]
-    Present(CellId),
-    /// The store is not divided.
-    #[error("the frontier is not divided into cells, so none can be dropped or moved")]
-    Undivided,
-    /// A file cannot be written or read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A file does not hold a cell of this store.
-    #[error("{}: {why}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-}
 
 /// The frontiers of one store. See the module's documentation.
 pub struct Cells {
+    path: PathBuf,
     cells: CellCount,
     below: Below,
     memory: Memory,
@@ -149,6 +87,9 @@ pub struct Cells {
     scope: Scope,
     rating: Option<Arc<dyn Rating>>,
     open: BTreeMap<CellId, Cell>,
+    sums: Sums,
+    /// Cells that may have found something for others that are open.
+    finders: BTreeSet<CellId>,
     sweep: Sweep,
 }
 
@@ -166,12 +107,28 @@ struct Cell {
     standing: Option<Standing>,
 }
 
+impl From<Frontier> for Cells {
+    /// The only cell of an undivided store.
+    fn from(frontier: Frontier) -> Self {
+        let path = frontier.ledger.store().path().to_owned();
+        let (policy, scope) = (frontier.policy.clone(), frontier.scope.clone());
+        let below = (Below::Undivided(None), Sweep::default());
+        let mut cells = Self::of(path, CellCount::ONE, below, policy, scope);
+        cells.rating = frontier.rating().cloned();
+        if let Some(id) = CellCount::ONE.cell(0) {
+            let standing = None;
+            cells.open.insert(id, Cell { frontier, standing });
+        }
+        cells
+    }
+}
+
 impl Cells {
     /// Opens the store in `folder`, or makes an empty one with so many cells. None of them is
     /// open yet.
     ///
     /// # Errors
-    /// [`CellsError::Sled`] and [`CellsError::AddressDelay`] where a job cannot have several
+    /// [`CellsError::Sled`] where a store cannot have several
     /// cells, [`CellsError::Number`] where the store has another number of them.
     pub fn open(
         kind: StoreKind,
@@ -183,20 +140,33 @@ impl Cells {
         if cells != CellCount::ONE && kind == StoreKind::Sled {
             return Err(CellsError::Sled);
         }
-        if cells != CellCount::ONE && policy.address_delay > 0 {
-            return Err(CellsError::AddressDelay);
-        }
         Self::over(store::open(kind, folder)?, cells, policy, scope)
     }
 
-    fn over(
+    /// The same over a store that is open.
+    ///
+    /// # Errors
+    /// [`CellsError::Number`] where it has another number of cells.
+    pub fn over(
         store: Box<dyn Store>,
         cells: CellCount,
         policy: Policy,
         scope: Scope,
     ) -> Result<Self, CellsError> {
-        let (below, sweep) = below(store, cells)?;
-        Ok(Self {
+        let path = store.path().to_owned();
+        let below = below(store, cells)?;
+        Ok(Self::of(path, cells, below, policy, scope))
+    }
+
+    fn of(
+        path: PathBuf,
+        cells: CellCount,
+        (below, sweep): (Below, Sweep),
+        policy: Policy,
+        scope: Scope,
+    ) -> Self {
+        Self {
+            path,
             cells,
             below,
             memory: Memory::default(),
@@ -205,8 +175,10 @@ impl Cells {
             scope,
             rating: None,
             open: BTreeMap::new(),
+            sums: Sums::default(),
+            finders: BTreeSet::new(),
             sweep,
-        })
+        }
     }
 
     /// How many cells the store has.
@@ -219,7 +191,8 @@ impl Cells {
         self.open.keys().copied()
     }
 
-    /// Opens a cell, or begins an empty one. What others have found for it is added.
+    /// Opens a cell, or begins an empty one. What others have found for it is added, but for
+    /// what changes outputs: that waits for [`Cells::deliver`].
     /// `now` is milliseconds since 1970, here and in every other call.
     ///
     /// # Errors
@@ -251,9 +224,13 @@ impl Cells {
         if let Some(rating) = &self.rating {
             frontier.set_rating(Arc::clone(rating))?;
         }
+        self.sums.opened(&mut frontier, now)?;
         let standing = None;
         self.open.insert(cell, Cell { frontier, standing });
-        self.deliver(now)
+        let finds = |(_, cell): &(&CellId, &Cell)| !cell.frontier.ledger.referring().is_empty();
+        let finders = self.open.iter().filter(finds).map(|(id, _)| *id);
+        self.finders = finders.collect();
+        Ok(self.deliver_but_edits(now)?)
     }
 
     /// Opens all cells, with one flush.
@@ -275,106 +252,33 @@ impl Cells {
     /// [`CellsError::Closed`] where it is not open.
     pub fn close_cell(&mut self, cell: CellId) -> Result<(), CellsError> {
         let closed = self.open.remove(&cell).ok_or(CellsError::Closed(cell))?;
-        closed.frontier.close()?;
-        self.memory.forget(cell);
+        Ok(self.closing(cell, closed)?)
+    }
+
+    fn closing(&mut self, id: CellId, Cell { frontier, .. }: Cell) -> Result<(), StoreError> {
+        self.finders.remove(&id);
+        self.sums.closed(&frontier);
+        frontier.close()?;
+        self.memory.forget(id);
         Ok(())
     }
 
     /// Closes all cells in good order.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
-    pub fn close(mut self) -> Result<(), CellsError> {
-        let open: Vec<CellId> = self.opened().collect();
-        self.with_one_flush(|cells| open.into_iter().try_for_each(|cell| cells.close_cell(cell)))
-    }
-
-    /// Rates all links by this, those of cells that are opened later as well.
-    ///
-    /// # Errors
-    /// As [`Frontier::set_rating`].
-    pub fn set_rating(&mut self, rating: &Arc<dyn Rating>) -> Result<(), CellsError> {
-        for cell in self.open.values_mut() {
-            cell.frontier.set_rating(Arc::clone(rating))?;
-            cell.standing = None;
-        }
-        self.rating = Some(Arc::clone(rating));
-        Ok(())
-    }
-
-    /// Adds the operator's own addresses, each to its cell.
-    ///
-    /// # Errors
-    /// [`CellsError::Closed`] where the cell of one is not open; nothing is added then.
-    pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), CellsError> {
-        let mut by_cell: BTreeMap<CellId, Vec<PageUrl>> = BTreeMap::new();
-        for url in seeds {
-            let canonical = self.scope.canonical(url);
-            let cell = self.cells.cell_of(&canonical.host_key());
-            by_cell.entry(cell).or_default().push(url.clone());
-        }
-        if let Some(closed) = by_cell.keys().find(|cell| !self.open.contains_key(cell)) {
-            return Err(CellsError::Closed(*closed));
-        }
-        for (cell, seeds) in by_cell {
-            self.with(cell, now, |frontier| frontier.add_seeds(&seeds, now))?;
-        }
-        Ok(())
-    }
-
-    /// Leases the task that stands best in these cells, as [`Frontier::lease`] does in one.
-    /// Cells that are not open have none.
-    ///
-    /// # Errors
-    /// [`CellsError::Store`] where the store fails.
-    pub fn lease(
-        &mut self,
-        among: &[CellId],
-        now: u64,
-    ) -> Result<Option<(CellId, Task)>, CellsError> {
-        self.sweep()?;
-        let asked: u64 = self.open.values().map(|cell| cell.frontier.asked()).sum();
-        let mut tried = BTreeSet::new();
-        loop {
-            let mut ready = Vec::new();
-            for cell in among.iter().filter(|cell| !tried.contains(*cell)) {
-                let standing = self.standing(*cell, now)?;
-                ready.extend(standing.and_then(|s| s.best).map(|rank| (rank, *cell)));
+    /// [`StoreError`] where the store fails.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.book_active();
+        self.with_one_flush(|cells| {
+            while let Some((id, cell)) = cells.open.pop_first() {
+                cells.closing(id, cell)?;
             }
-            let Some(cell) = self.choose(&ready, asked) else {
-                return Ok(None);
-            };
-            let others = among.iter().filter(|other| **other != cell);
-            let resting = others.filter_map(|other| self.open.get(other)?.standing?.resting);
-            let resting = resting.min();
-            let leased = self.with(cell, now, |frontier| {
-                let asked = asked.saturating_sub(frontier.asked());
-                frontier.gate.elsewhere = Elsewhere { resting, asked };
-                frontier.lease(now)
-            })?;
-            if let Some(task) = leased {
-                return Ok(Some((cell, task)));
-            }
-            tried.insert(cell);
-        }
-    }
-
-    /// The cell of the next task: the one with the best, or any where this is a task to explore
-    /// with. The frontier draws the same, and then any of its hosts.
-    fn choose(&self, ready: &[(Rank, CellId)], asked: u64) -> Option<CellId> {
-        let learning = self.rating.as_ref().and_then(|rating| rating.learning());
-        let drawn = learning.and_then(|learning| learning.explores(asked));
-        let chosen = match (drawn, u64::try_from(ready.len())) {
-            (Some(number), Ok(count @ 1..)) => usize::try_from(number % count)
-                .ok()
-                .and_then(|n| ready.get(n)),
-            _ => ready.iter().min(),
-        };
-        chosen.map(|(_, cell)| *cell)
+            Ok(())
+        })
     }
 
     /// Does something with the frontier of a cell, such as finishing a task, and adds what that
-    /// has found for other cells to those that are open.
+    /// has found for other cells to those that are open, but for what changes outputs.
     ///
     /// # Errors
     /// [`CellsError::Closed`] where it is not open, and the error of `act`.
@@ -384,28 +288,50 @@ impl Cells {
         now: u64,
         act: impl FnOnce(&mut Frontier) -> Result<T, StoreError>,
     ) -> Result<T, CellsError> {
-        let own = self.open.get_mut(&cell).ok_or(CellsError::Closed(cell))?;
-        let before = own.frontier.ratings.begun();
-        own.standing = None;
-        let done = act(&mut own.frontier)?;
-        if own.frontier.ratings.begun() != before {
-            self.rerate_others(cell)?;
+        if !self.open.contains_key(&cell) {
+            return Err(CellsError::Closed(cell));
         }
-        self.deliver_from(cell, now)?;
+        let done = self.act(cell, act)?;
+        self.deliver_but_edits(now)?;
         Ok(done)
     }
 
-    /// What a cell could lease; `None` where it is not open.
-    fn standing(&mut self, cell: CellId, now: u64) -> Result<Option<Standing>, StoreError> {
-        let Some(cell) = self.open.get_mut(&cell) else {
-            return Ok(None);
+    /// Does something with the frontier of a cell, and keeps what all cells share up to date.
+    fn act<T, E: From<StoreError>>(
+        &mut self,
+        id: CellId,
+        act: impl FnOnce(&mut Frontier) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let is_alone = self.is_undivided();
+        let Some(cell) = self.open.get_mut(&id) else {
+            return Err(self.closed(id).into());
         };
-        let standing = match cell.standing.filter(|known| now < known.until) {
-            Some(known) => known,
-            None => cell.frontier.standing(now)?,
-        };
-        cell.standing = Some(standing);
-        Ok(cell.standing)
+        let Cell { frontier, standing } = cell;
+        *standing = None;
+        if is_alone {
+            return act(frontier);
+        }
+        let begun = frontier.ratings.begun();
+        let lent = self.sums.lend(frontier);
+        let done = act(frontier);
+        self.sums.take_back(frontier, lent);
+        let begins = frontier.ratings.begun() != begun;
+        if !frontier.ledger.referring().is_empty() {
+            self.finders.insert(id);
+        }
+        let done = done?;
+        if begins {
+            self.rerate_others(id)?;
+        }
+        Ok(done)
+    }
+
+    /// The error of a cell that should be open.
+    fn closed(&self, cell: CellId) -> StoreError {
+        StoreError::Closed {
+            path: self.path.clone(),
+            cell: cell.number(),
+        }
     }
 
     /// Does the next part of what is to be judged again, in the first cell that has any.
@@ -414,94 +340,18 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails.
     pub fn rejudge(&mut self, now: u64) -> Result<bool, CellsError> {
-        let is_judging = |cell: &&mut Cell| {
+        let is_judging = |(_, cell): &(&CellId, &Cell)| {
             let frontier = &cell.frontier;
             frontier.is_rescoping() || frontier.is_rescoring()
         };
-        let Some(cell) = self.open.values_mut().find(is_judging) else {
+        let Some((&id, _)) = self.open.iter().find(is_judging) else {
             return Ok(false);
         };
-        cell.standing = None;
-        cell.frontier.rescope_slice(now)?;
-        cell.frontier.rescore_slice(now)?;
+        self.act::<_, StoreError>(id, |frontier| {
+            frontier.rescope_slice(now)?;
+            frontier.rescore_slice(now)
+        })?;
         Ok(true)
-    }
-
-    /// When [`Cells::lease`] may return a task again if nothing is finished before, as
-    /// [`Frontier::next_event`].
-    pub fn next_event(&self) -> Option<u64> {
-        let frontiers = || self.open.values().map(|cell| &cell.frontier);
-        let event = |frontier: &Frontier| {
-            if frontier.waits_elsewhere() {
-                frontier.next_due()
-            } else {
-                frontier.next_event()
-            }
-        };
-        // The page that one waits for may be gone meanwhile.
-        let otherwise = || frontiers().filter_map(Frontier::next_event).min();
-        frontiers().filter_map(event).min().or_else(otherwise)
-    }
-
-    /// Whether every open cell is exhausted ([`Frontier::is_exhausted`]).
-    pub fn is_exhausted(&self) -> bool {
-        let mut frontiers = self.open.values().map(|cell| &cell.frontier);
-        frontiers.all(Frontier::is_exhausted)
-    }
-
-    /// The counters of all open cells together.
-    pub fn counts(&self) -> Counts {
-        let mut all = Counts::default();
-        for cell in self.open.values() {
-            all.add(cell.frontier.counts());
-        }
-        all
-    }
-
-    /// Makes everything committed so far survive the death of the process.
-    ///
-    /// # Errors
-    /// [`CellsError::Store`] where the store fails.
-    pub fn flush(&mut self) -> Result<(), CellsError> {
-        self.with_one_flush(|cells| {
-            for cell in cells.open.values_mut() {
-                cell.frontier.flush()?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Adds what open cells have found to the cells that are open.
-    fn deliver(&mut self, now: u64) -> Result<(), CellsError> {
-        for cell in Vec::from_iter(self.opened()) {
-            self.deliver_from(cell, now)?;
-        }
-        Ok(())
-    }
-
-    fn deliver_from(&mut self, from: CellId, now: u64) -> Result<(), CellsError> {
-        let mut due = Vec::new();
-        if let Some(own) = self.open.get(&from) {
-            let referring = own.frontier.ledger.referring().iter();
-            for (to, commits) in referring.filter(|(to, _)| self.open.contains_key(to)) {
-                due.extend(commits.iter().map(|commit| (*to, *commit)));
-            }
-        }
-        for (to, commit) in due {
-            let (Some(own), true) = (self.open.get(&from), to != from) else {
-                continue;
-            };
-            let referrals = own.frontier.ledger.referrals(to, commit)?;
-            let sent = keys::elsewhere(from, &keys::referrals(to, commit));
-            if let Some(other) = self.open.get_mut(&to) {
-                other.standing = None;
-                other.frontier.receive(&referrals, sent, now)?;
-            }
-            if let Some(own) = self.open.get_mut(&from) {
-                own.frontier.ledger.referred(to, commit);
-            }
-        }
-        Ok(())
     }
 
     /// Has all other cells rate their links again, because what was learned tells so.
@@ -512,6 +362,11 @@ impl Cells {
             *standing = None;
         }
         Ok(())
+    }
+
+    /// Whether there is one cell, which is the store itself.
+    fn is_undivided(&self) -> bool {
+        matches!(self.below, Below::Undivided(_))
     }
 
     fn must_exist(&self, cell: CellId) -> Result<(), CellsError> {
@@ -541,10 +396,10 @@ impl Cells {
     }
 
     /// Does something to many cells with one flush at its end.
-    fn with_one_flush(
+    fn with_one_flush<E: From<StoreError>>(
         &mut self,
-        act: impl FnOnce(&mut Self) -> Result<(), CellsError>,
-    ) -> Result<(), CellsError> {
+        act: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
         let shared = match &self.below {
             Below::Shared(shared) => Some(Arc::clone(shared)),
             Below::Undivided(_) => None,
@@ -559,32 +414,6 @@ impl Cells {
             return Ok(flushed?);
         }
         done
-    }
-}
-
-impl Frontier {
-    /// Adds what another cell has found, and deletes it there.
-    fn receive(
-        &mut self,
-        referrals: &[Referral],
-        sent: Vec<u8>,
-        now: u64,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.ledger.begin();
-        for Referral {
-            kind,
-            new,
-            origin,
-            keywords,
-        } in referrals
-        {
-            let intake = self.intake(self.ratings.in_force(*keywords));
-            let NewTask { url, .. } = new;
-            intake.add(&mut tx, &keys::url(url, *kind), *kind, new, *origin)?;
-        }
-        tx.delete(sent);
-        let prepared = tx.prepare();
-        self.commit(prepared, now)
     }
 }
 

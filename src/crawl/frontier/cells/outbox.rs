@@ -20,18 +20,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cells, CellsError};
+use super::{Amend, Cells, CellsError};
 use crate::address::PageUrl;
 use crate::crawl::frontier::added::{NewTask, Origin};
 use crate::crawl::frontier::cell::CellId;
 use crate::crawl::frontier::codec;
+use crate::crawl::frontier::contexts;
 use crate::crawl::frontier::keys;
-use crate::crawl::frontier::parts::Frontier;
 use crate::crawl::frontier::ratings::Rating;
-use crate::crawl::frontier::referral::Referral;
+use crate::crawl::frontier::referral::{MOST_PASSED, Referral, Referred};
 use crate::crawl::frontier::store::{Batch, Readable, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
-use crate::page::{Bucket, TaskKind};
+use crate::page::{Bucket, TaskKind, Terms};
 
 /// Before the number of a cell, the note on what is sent to it.
 const NOTES: &[u8] = b"\xc0\0outbox";
@@ -66,6 +65,9 @@ pub enum Unsound {
     /// Nobody finds such a thing for another cell.
     #[error("{0} is not a page or a sitemap")]
     Kind(PageUrl),
+    /// What it carries cannot be read.
+    #[error("what it carries cannot be read: {0}")]
+    Contents(String),
 }
 
 /// The way to an address that an offer tells.
@@ -89,19 +91,25 @@ impl Offer {
             ..Origin::default()
         };
         Self(Referral {
-            kind: TaskKind::Page,
-            new,
-            origin,
-            keywords: None,
+            what: Referred::Address {
+                kind: TaskKind::Page,
+                new,
+                origin,
+                keywords: None,
+            },
+            passed: 0,
         })
     }
 
     /// The way to an address; `None` where it is about something else, which is never merged
     /// and always sent.
     pub fn way(&self) -> Option<Way<'_>> {
-        let Referral {
+        let Referred::Address {
             kind, new, origin, ..
-        } = &self.0;
+        } = &self.0.what
+        else {
+            return None;
+        };
         let cited = new.clues.as_ref().map_or((0.0, 0.0), |c| (c.good, c.bad));
         Some(Way {
             url: &new.url,
@@ -114,9 +122,19 @@ impl Offer {
     /// Takes over what another offer of the same address tells beyond the way itself: that it
     /// is nearer to a seed, and which pages link there.
     pub fn take_over(&mut self, other: &Self) {
-        let Referral { new, origin, .. } = &mut self.0;
-        origin.hops = origin.hops.min(other.0.origin.hops);
-        if let Some(other) = &other.0.new.clues {
+        let (
+            Referred::Address { new, origin, .. },
+            Referred::Address {
+                new: other,
+                origin: its,
+                ..
+            },
+        ) = (&mut self.0.what, &other.0.what)
+        else {
+            return;
+        };
+        origin.hops = origin.hops.min(its.hops);
+        if let Some(other) = &other.clues {
             new.clues = Some(match new.clues.take() {
                 Some(own) => own.with(other),
                 None => other.clone(),
@@ -126,7 +144,9 @@ impl Offer {
 
     /// Counts pages that link there and were not told of before.
     pub fn cite(&mut self, (good, bad): (f32, f32)) {
-        if let Some(clues) = &mut self.0.new.clues {
+        if let Referred::Address { new, .. } = &mut self.0.what
+            && let Some(clues) = &mut new.clues
+        {
             clues.good += good;
             clues.bad += bad;
         }
@@ -137,41 +157,96 @@ impl Offer {
     /// # Errors
     /// [`Unsound`], where no machine would write it.
     pub fn check(&self) -> Result<(), Unsound> {
-        let Referral {
-            kind, new, origin, ..
-        } = &self.0;
-        let url = &new.url;
+        let Referral { what, passed } = &self.0;
+        match what {
+            Referred::Address {
+                kind, new, origin, ..
+            } => check_address(*kind, new, *origin),
+            Referred::Image {
+                url,
+                words,
+                score,
+                origin,
+                ..
+            } => {
+                let words = contexts::unpack(words).map_err(Unsound::Contents)?;
+                check_urls([url, &words.context.page])?;
+                must(score.is_finite() && is_near(*origin), url)
+            }
+            Referred::Withheld { image, page, terms } => {
+                check_urls([image, page])?;
+                let read = serde_json::from_str::<Terms>(terms).map(drop);
+                read.map_err(|error| Unsound::Contents(error.to_string()))
+            }
+            Referred::Bare {
+                image,
+                page,
+                unknown,
+            } => {
+                check_urls([image, page])?;
+                must(unknown.is_finite(), image)
+            }
+            Referred::Errand(errand) => {
+                let url = PageUrl::parse(&errand.url);
+                let url = url.map_err(|_| Unsound::Address(errand.url.clone()))?;
+                must(errand.redirects <= MOST_REDIRECTS, &url)
+            }
+            Referred::Rules { url, .. } => check_urls([url]),
+            Referred::StandIn { of, by } => check_urls([of, by]),
+        }?;
+        if *passed > MOST_PASSED {
+            return Err(Unsound::Contents("it was passed on too often".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn check_urls<'u>(urls: impl IntoIterator<Item = &'u PageUrl>) -> Result<(), Unsound> {
+    for url in urls {
         if PageUrl::parse(url.as_str()).ok().as_ref() != Some(url) {
             return Err(Unsound::Address(url.as_str().to_owned()));
         }
-        if !matches!(kind, TaskKind::Page | TaskKind::Sitemap) {
-            return Err(Unsound::Kind(url.clone()));
-        }
-        let clues = new.clues.as_ref().map(|clues| {
-            let words = clues.words;
-            [
-                clues.parent,
-                clues.good,
-                clues.bad,
-                clues.reward.unwrap_or_default(),
-                words.anchor,
-                words.best,
-                words.address,
-                words.near,
-                words.heading,
-            ]
-        });
-        let parts = new.parts.map(|p| [p.document, p.anchor, p.keyword]);
-        let is_finite = new.score.is_finite()
-            && parts.into_iter().flatten().all(f64::is_finite)
-            && clues.into_iter().flatten().all(f32::is_finite);
-        let is_near = origin.hops <= MOST_HOPS && origin.redirects <= MOST_REDIRECTS;
-        if is_finite && is_near {
-            Ok(())
-        } else {
-            Err(Unsound::Number(url.clone()))
-        }
     }
+    Ok(())
+}
+
+fn is_near(origin: Origin) -> bool {
+    origin.hops <= MOST_HOPS && origin.redirects <= MOST_REDIRECTS
+}
+
+fn must(is_sound: bool, url: &PageUrl) -> Result<(), Unsound> {
+    if is_sound {
+        Ok(())
+    } else {
+        Err(Unsound::Number(url.clone()))
+    }
+}
+
+fn check_address(kind: TaskKind, new: &NewTask, origin: Origin) -> Result<(), Unsound> {
+    let url = &new.url;
+    check_urls([url])?;
+    if !matches!(kind, TaskKind::Page | TaskKind::Sitemap) {
+        return Err(Unsound::Kind(url.clone()));
+    }
+    let clues = new.clues.as_ref().map(|clues| {
+        let words = clues.words;
+        [
+            clues.parent,
+            clues.good,
+            clues.bad,
+            clues.reward.unwrap_or_default(),
+            words.anchor,
+            words.best,
+            words.address,
+            words.near,
+            words.heading,
+        ]
+    });
+    let parts = new.parts.map(|p| [p.document, p.anchor, p.keyword]);
+    let is_finite = new.score.is_finite()
+        && parts.into_iter().flatten().all(f64::is_finite)
+        && clues.into_iter().flatten().all(f32::is_finite);
+    must(is_finite && is_near(origin), url)
 }
 
 /// An offer with what it is worth.
@@ -187,7 +262,13 @@ pub struct Rated {
 
 impl Rated {
     fn by(rating: Option<&dyn Rating>, mut referral: Referral) -> Self {
-        let new = &mut referral.new;
+        let Referred::Address { new, .. } = &mut referral.what else {
+            return Self {
+                offer: Offer(referral),
+                bucket: None,
+                score: 0.0,
+            };
+        };
         // Nobody keeps longer ones.
         new.anchor = new.kept_anchor();
         let learning = rating.and_then(|rating| rating.learning());
@@ -347,23 +428,29 @@ impl Cells {
     }
 
     /// Adds what a message of a cell's log offers, and notes its number, in one batch. False,
-    /// and nothing is done, where the number is not above that of [`Cells::log_place`].
+    /// and nothing is done, where the number is not above that of [`Cells::log_place`]. `amend`
+    /// as in [`Cells::deliver`].
     ///
     /// # Errors
-    /// [`CellsError::Closed`] where the cell is not open.
-    pub fn receive(
+    /// [`StoreError`] as `E`, also where the cell is not open, or the error of `amend`.
+    pub fn receive<E: From<StoreError>>(
         &mut self,
         cell: CellId,
         place: &LogPlace,
         offers: &[Offer],
         now: u64,
-    ) -> Result<bool, CellsError> {
-        if place.sequence <= self.log_place(cell)?.sequence {
+        amend: &mut Amend<'_, E>,
+    ) -> Result<bool, E> {
+        let own = self.open.get(&cell).ok_or_else(|| self.closed(cell))?;
+        let known: Option<LogPlace> = own.frontier.ledger.read(keys::LOG)?;
+        if known.is_some_and(|known| place.sequence <= known.sequence) {
             return Ok(false);
         }
-        self.with(cell, now, |frontier| {
-            frontier.read_from_log(place, offers, now)
+        let referrals: Vec<&Referral> = offers.iter().map(|Offer(referral)| referral).collect();
+        self.act(cell, |frontier| {
+            frontier.read_from_log(&referrals, place, now, amend)
         })?;
+        self.deliver_but_edits(now)?;
         Ok(true)
     }
 
@@ -384,39 +471,6 @@ impl Cells {
             *standing = None;
         }
         Ok(())
-    }
-}
-
-impl Frontier {
-    fn read_from_log(
-        &mut self,
-        place: &LogPlace,
-        offers: &[Offer],
-        now: u64,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.ledger.begin();
-        for Offer(referral) in offers {
-            self.add_referral(&mut tx, referral)?;
-        }
-        tx.write(keys::LOG.to_vec(), place)?;
-        let prepared = tx.prepare();
-        self.commit(prepared, now)
-    }
-
-    /// Adds what another cell has found.
-    fn add_referral(
-        &self,
-        tx: &mut Transaction<'_>,
-        referral: &Referral,
-    ) -> Result<(), StoreError> {
-        let Referral {
-            kind,
-            new,
-            origin,
-            keywords,
-        } = referral;
-        let intake = self.intake(self.ratings.in_force(*keywords));
-        intake.add(tx, &keys::url(&new.url, *kind), *kind, new, *origin)
     }
 }
 

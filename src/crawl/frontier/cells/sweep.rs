@@ -122,8 +122,12 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails; the slice is deleted by the next call.
     pub fn sweep(&mut self) -> Result<bool, CellsError> {
+        Ok(self.sweep_slice()?)
+    }
+
+    pub(super) fn sweep_slice(&mut self) -> Result<bool, StoreError> {
         match self.shared().cloned() {
-            Ok(shared) => Ok(self.sweep.slice(&shared)?),
+            Ok(shared) => self.sweep.slice(&shared),
             Err(_) => Ok(false),
         }
     }

@@ -163,7 +163,7 @@ impl Focus {
         }
     }
 
-    fn add(&mut self, other: &Focus) {
+    pub(in crate::crawl::frontier) fn add(&mut self, other: &Focus) {
         self.focused.add(&other.focused);
         self.control.add(&other.control);
     }
@@ -189,6 +189,14 @@ impl Default for Curve {
 }
 
 impl Curve {
+    /// One point.
+    pub(in crate::crawl::frontier) fn of_one(point: Focus) -> Self {
+        Self {
+            points: vec![point],
+            ..Self::default()
+        }
+    }
+
     /// Fetches per point, of both kinds together.
     pub fn span(&self) -> u64 {
         self.span

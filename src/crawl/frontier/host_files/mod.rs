@@ -17,7 +17,7 @@ use super::record::{HostRecord, RobotsState};
 use super::store::{Store, StoreError};
 use crate::address::HostKey;
 use crate::web::robots::Robots;
-pub use robots::{RobotsAnswer, RobotsTask};
+pub use robots::{RobotsAnswer, RobotsTask, queue_errand};
 pub use robots_recheck::Recheck;
 pub use tdmrep::{TdmRecord, obeyed};
 

@@ -25,11 +25,13 @@ use bytes::Bytes;
 use crate::address::{HostKey, PageUrl};
 use crate::clock::millis;
 use crate::crawl::frontier::added::Origin;
+use crate::crawl::frontier::cell::CellId;
 use crate::crawl::frontier::intake::Intake;
 use crate::crawl::frontier::keys::{self, Rank};
 use crate::crawl::frontier::outcome::Settled;
 use crate::crawl::frontier::policy::Policy;
 use crate::crawl::frontier::record::{HostRecord, RobotsErrand, RobotsState};
+use crate::crawl::frontier::referral::{Referred, RulesAnswer};
 use crate::crawl::frontier::schedule::{News, is_trouble};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::transaction::Transaction;
@@ -165,11 +167,6 @@ impl RobotsTask<'_> {
                 tx.delete(keys::robots_body(self.owner, self.scheme));
                 Ok((Settled::Done, Some(Robots::allow_all())))
             }
-            // Its host is asked by another cell, which does not know whom the rules are for.
-            // To take them for missing would permit what they may forbid.
-            RobotsAnswer::Redirect(to) if self.is_abroad(&to) => {
-                Ok((self.fail(owner, Reason::BadRedirect, None), None))
-            }
             RobotsAnswer::Redirect(to) if self.redirects < MAX_REDIRECTS => {
                 *owner.robots_mut(self.scheme) = RobotsState::Awaiting;
                 self.redirect(tx, &to)?;
@@ -207,12 +204,6 @@ impl RobotsTask<'_> {
         Ok(rules)
     }
 
-    /// Whether the host of an address belongs to another cell.
-    fn is_abroad(&self, url: &PageUrl) -> bool {
-        let home = self.intake.home;
-        home.is_some_and(|home| home.elsewhere(&url.host_key()).is_some())
-    }
-
     /// Queues the redirect target of the rules, at its own host.
     fn redirect(&self, tx: &mut Transaction<'_>, to: &PageUrl) -> Result<(), StoreError> {
         let errand = RobotsErrand {
@@ -221,11 +212,56 @@ impl RobotsTask<'_> {
             for_scheme: self.scheme.to_owned(),
             redirects: self.redirects + 1,
         };
-        let target = to.host_key();
-        let rank = Rank::new(Bucket::Seed, 0.0, tx.discovered());
-        tx.write(keys::queue(&target, keys::class::ROBOTS, &rank), &errand)?;
-        tx.touch(target);
-        Ok(())
+        match self.intake.elsewhere(to) {
+            None => queue_errand(tx, to, &errand),
+            Some(cell) => {
+                tx.refer(cell, Referred::Errand(errand));
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands the answer on to the cell of the owner. Returns the state of the task.
+    pub fn hand_on(
+        &self,
+        tx: &mut Transaction<'_>,
+        to: CellId,
+        answer: RobotsAnswer,
+        asked: &HostRecord,
+    ) -> Result<Settled, StoreError> {
+        let unreachable = |reason, retry_after: Option<Duration>| {
+            let due = asked.due;
+            let retry_after = retry_after.map(millis);
+            let answer = RulesAnswer::Unreachable {
+                reason,
+                retry_after,
+            };
+            (answer, Settled::Retrying { reason, due })
+        };
+        let (answer, settled) = match answer {
+            RobotsAnswer::Redirect(url) if self.redirects < MAX_REDIRECTS => {
+                self.redirect(tx, &url)?;
+                return Ok(Settled::Redirected);
+            }
+            RobotsAnswer::Redirect(_) => unreachable(Reason::RedirectLimit, None),
+            RobotsAnswer::Unreachable {
+                reason,
+                retry_after,
+            } => unreachable(reason, retry_after),
+            RobotsAnswer::Missing => (RulesAnswer::Missing, Settled::Done),
+            RobotsAnswer::Rules(body) => {
+                let cut = &body[..body.len().min(MAX_ROBOTS_BYTES)];
+                (RulesAnswer::Rules(cut.to_vec()), Settled::Done)
+            }
+        };
+        let rules = Referred::Rules {
+            host: self.owner.as_str().to_owned(),
+            scheme: self.scheme.to_owned(),
+            url: self.url.clone(),
+            answer,
+        };
+        tx.refer(to, rules);
+        Ok(settled)
     }
 
     fn fail(
@@ -238,6 +274,35 @@ impl RobotsTask<'_> {
         self.policy.failed(owner, retry_after, self.now);
         let due = owner.due;
         Settled::Retrying { reason, due }
+    }
+}
+
+/// Queues a robots.txt of another host at the host of its address.
+pub fn queue_errand(
+    tx: &mut Transaction<'_>,
+    url: &PageUrl,
+    errand: &RobotsErrand,
+) -> Result<(), StoreError> {
+    let target = url.host_key();
+    let rank = Rank::new(Bucket::Seed, 0.0, tx.discovered());
+    tx.write(keys::queue(&target, keys::class::ROBOTS, &rank), errand)?;
+    tx.touch(target);
+    Ok(())
+}
+
+impl From<&RulesAnswer> for RobotsAnswer {
+    fn from(answer: &RulesAnswer) -> Self {
+        match answer {
+            RulesAnswer::Rules(body) => Self::Rules(Bytes::copy_from_slice(body)),
+            RulesAnswer::Missing => Self::Missing,
+            RulesAnswer::Unreachable {
+                reason,
+                retry_after,
+            } => Self::Unreachable {
+                reason: *reason,
+                retry_after: retry_after.map(Duration::from_millis),
+            },
+        }
     }
 }
 

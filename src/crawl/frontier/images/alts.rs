@@ -12,8 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::spares;
 use crate::address::PageUrl;
 use crate::crawl::frontier::added::NewImage;
+use crate::crawl::frontier::intake::Intake;
 use crate::crawl::frontier::outcome::OutputEdit;
 use crate::crawl::frontier::record::State;
+use crate::crawl::frontier::referral::Referred;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::transaction::Transaction;
 use crate::crawl::frontier::{codec, contexts, keys};
@@ -22,6 +24,9 @@ use crate::page::{AltKind, TaskKind};
 /// Number of different images on different pages that makes a text suspicious; as many
 /// occurrences are stored.
 const MANY: usize = 5;
+
+/// How many cells a mark passes: each may know several addresses of the picture.
+const MOST_CELLS: u8 = 4;
 
 /// At least one in this number of the host's pages must have the text as well: five
 /// pictures of "a cat" among a thousand pages are five pictures of a cat.
@@ -51,10 +56,10 @@ pub struct Sight {
 /// `unknown` the perplexity of a text without meaning.
 pub fn mark(
     tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
     page: &PageUrl,
     images: &mut [NewImage],
-    documents: u64,
-    first: bool,
+    (documents, first): (u64, bool),
     unknown: f64,
 ) -> Result<(), StoreError> {
     let host = page.host_key();
@@ -74,7 +79,7 @@ pub fn mark(
             if record.boilerplate {
                 let sights = std::mem::take(&mut record.sights);
                 for earlier in sights.iter().filter(|s| s.page != *page) {
-                    mark_earlier(tx, earlier, unknown)?;
+                    mark_earlier(tx, intake, earlier, unknown)?;
                 }
             }
             tx.write(key, &record)?;
@@ -88,17 +93,41 @@ pub fn mark(
 
 /// Marks an earlier occurrence of the text: at the image of that address, or at the image
 /// that stands in for it.
-fn mark_earlier(tx: &mut Transaction<'_>, sight: &Sight, unknown: f64) -> Result<(), StoreError> {
+pub fn mark_earlier(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    sight: &Sight,
+    unknown: f64,
+) -> Result<(), StoreError> {
     for image in spares::stand_ins(tx, &sight.image)? {
         let Some((url, known)) = super::follow(tx, &image)? else {
             continue;
         };
+        if let Some(to) = intake.elsewhere(&url) {
+            if tx.passed < MOST_CELLS {
+                let page = sight.page.clone();
+                let image = url;
+                tx.refer(
+                    to,
+                    Referred::Bare {
+                        image,
+                        page,
+                        unknown,
+                    },
+                );
+            }
+            continue;
+        }
         if let Some(record) = known
             && matches!(record.state, State::Done { .. })
         {
             let page = sight.page.clone();
             let note = record.note().map(str::to_owned);
-            let edit = note.map(|note| OutputEdit::MarkBoilerplate { note, page });
+            let edit = note.map(|note| OutputEdit::MarkBoilerplate {
+                note,
+                page,
+                unknown,
+            });
             tx.edits.extend(edit);
             continue;
         }

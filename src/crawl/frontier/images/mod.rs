@@ -4,15 +4,17 @@
 pub mod alts;
 pub mod spares;
 
+use super::codec;
 use super::contexts;
 use super::intake::Intake;
 use super::keys;
 use super::outcome::OutputEdit;
 use super::record::{State, UrlRecord};
-use super::store::StoreError;
+use super::referral::Referred;
+use super::store::{Store, StoreError};
 use super::transaction::Transaction;
 use crate::address::PageUrl;
-use crate::page::TaskKind;
+use crate::page::{TaskKind, Terms};
 pub use spares::Instead;
 
 /// Most redirects of images along which words are carried.
@@ -27,13 +29,30 @@ pub fn withhold(
     intake: &Intake<'_>,
     image: &PageUrl,
     page: &PageUrl,
+    terms: &Terms,
 ) -> Result<(), StoreError> {
-    let Some((url, Some(record))) = follow(tx, image)? else {
+    let Some((url, known)) = follow(tx, image)? else {
+        return Ok(());
+    };
+    if let Some(to) = intake.elsewhere(&url) {
+        let what = Referred::Withheld {
+            image: url,
+            page: page.clone(),
+            terms: terms_in_json(tx.store(), page, terms)?,
+        };
+        tx.refer(to, what);
+        return Ok(());
+    }
+    let Some(record) = known else {
         return Ok(());
     };
     if matches!(record.state, State::Done { .. }) {
         let note = record.note().map(str::to_owned);
-        let edit = note.map(|note| OutputEdit::Withhold { note });
+        let edit = note.map(|note| OutputEdit::Withhold {
+            note,
+            page: page.clone(),
+            terms: Box::new(terms.clone()),
+        });
         tx.edits.extend(edit);
         return Ok(());
     }
@@ -57,8 +76,57 @@ pub fn withhold(
     Ok(())
 }
 
+/// Terms as they are referred to another cell.
+fn terms_in_json(store: &dyn Store, page: &PageUrl, terms: &Terms) -> Result<String, StoreError> {
+    let json = serde_json::to_string(terms);
+    json.map_err(|why| codec::corrupt(store, page.as_str().as_bytes(), why.to_string()))
+}
+
+/// Adds what another cell has found out about an image of this one.
+pub fn receive(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    what: &Referred,
+) -> Result<(), StoreError> {
+    match what {
+        Referred::Address { .. } | Referred::Errand(_) | Referred::Rules { .. } => Ok(()),
+        Referred::Image {
+            url,
+            words,
+            score,
+            bucket,
+            origin,
+            ..
+        } => {
+            let words = contexts::unpack(words)
+                .map_err(|why| codec::corrupt(tx.store(), url.as_str().as_bytes(), why))?;
+            let page = &words.context.page;
+            if intake.scope.taken_down(page, TaskKind::Page).is_some() {
+                // Since the page has named it.
+                return Ok(());
+            }
+            spares::add_words(tx, intake, url, words, (*score, *bucket), *origin)
+        }
+        Referred::Withheld { image, page, terms } => {
+            let terms = serde_json::from_str(terms).map_err(|why| {
+                codec::corrupt(tx.store(), page.as_str().as_bytes(), why.to_string())
+            })?;
+            withhold(tx, intake, image, page, &terms)
+        }
+        Referred::Bare {
+            image,
+            page,
+            unknown,
+        } => {
+            let (image, page) = (image.clone(), page.clone());
+            alts::mark_earlier(tx, intake, &alts::Sight { image, page }, *unknown)
+        }
+        Referred::StandIn { of, by } => spares::name_by(tx, of, by),
+    }
+}
+
 /// The end of the known redirects of an image, and its record; `None` where they lead
-/// nowhere.
+/// nowhere. What lies in another cell has no record here.
 pub fn follow(
     tx: &Transaction<'_>,
     image: &PageUrl,

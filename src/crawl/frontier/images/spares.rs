@@ -25,6 +25,7 @@ use crate::crawl::frontier::contexts::{self, Words};
 use crate::crawl::frontier::intake::Intake;
 use crate::crawl::frontier::outcome::OutputEdit;
 use crate::crawl::frontier::record::{State, UrlRecord};
+use crate::crawl::frontier::referral::Referred;
 use crate::crawl::frontier::store::{Store, StoreError};
 use crate::crawl::frontier::transaction::Transaction;
 use crate::crawl::frontier::{codec, keys};
@@ -107,6 +108,7 @@ pub fn pass_on(
         via: record.via,
         hops: record.hops,
         redirects: 0,
+        changed: None,
     };
     contexts::forget(tx, key)?;
     let rated = (record.score, Some(record.bucket));
@@ -173,6 +175,21 @@ fn add_at(
     let Some((url, known)) = super::follow(tx, at)? else {
         return Ok(None);
     };
+    if let Some(to) = intake.elsewhere(&url) {
+        // Whether it has one is known there, and the search goes on from there.
+        let key = keys::url(&url, TaskKind::Image);
+        let words = contexts::pack(tx.store(), &key, &words)?;
+        let image = Referred::Image {
+            url,
+            words,
+            score,
+            bucket,
+            origin,
+            keywords: intake.rating.keywords(),
+        };
+        tx.refer_image(to, image)?;
+        return Ok(None);
+    }
     let is_spare = words.instead_of.is_some();
     let verdict = intake.scope.image(&url);
     if let Err(reason) = verdict
@@ -182,10 +199,14 @@ fn add_at(
     }
     match known.as_ref().map(|r| &r.state) {
         Some(State::Done { .. }) => {
-            name_instead(tx, &words, &url, false)?;
+            name_instead(tx, intake, &words, &url, false)?;
             let context = Box::new(words.context);
             let note = known.and_then(|record| record.note().map(str::to_owned));
-            let edit = note.map(|note| OutputEdit::AddContext { note, context });
+            let edit = note.map(|note| OutputEdit::AddContext {
+                note,
+                context,
+                changed: origin.changed,
+            });
             tx.edits.extend(edit);
             return Ok(None);
         }
@@ -205,7 +226,7 @@ fn add_at(
     if verdict.is_ok() && !has_better(tx, &key, &words)? {
         contexts::put(tx, &key, &words)?;
     }
-    name_instead(tx, &words, &url, known.is_none())?;
+    name_instead(tx, intake, &words, &url, known.is_none())?;
     let (score, bucket) = match intake.rating.rating() {
         Some(rating) => rating.image(words.context.document_perplexity),
         None => (score, bucket),
@@ -232,6 +253,7 @@ fn has_better(tx: &Transaction<'_>, key: &[u8], words: &Words) -> Result<bool, S
 /// Records a stand-in. An address that was found independently is not recorded as one.
 fn name_instead(
     tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
     words: &Words,
     url: &PageUrl,
     new: bool,
@@ -239,11 +261,12 @@ fn name_instead(
     let Some(gone) = &words.instead_of else {
         return Ok(());
     };
-    let mut of_gone = instead_of(tx, gone)?;
-    if !of_gone.by.contains(url) && of_gone.by.len() < MAX_NAMED {
-        of_gone.by.push(url.clone());
-        let key = keys::instead(&keys::url(gone, TaskKind::Image));
-        tx.write(key, &of_gone)?;
+    match intake.elsewhere(gone) {
+        None => name_by(tx, gone, url)?,
+        Some(to) => {
+            let (of, by) = (gone.clone(), url.clone());
+            tx.refer(to, Referred::StandIn { of, by });
+        }
     }
     if new {
         tx.meta.images.tried += 1;
@@ -255,4 +278,14 @@ fn name_instead(
         tx.write(keys::instead(&keys::url(url, TaskKind::Image)), &own)?;
     }
     Ok(())
+}
+
+/// Records at an address that had no image which one was requested in its place.
+pub fn name_by(tx: &mut Transaction<'_>, of: &PageUrl, by: &PageUrl) -> Result<(), StoreError> {
+    let mut known = instead_of(tx, of)?;
+    if known.by.contains(by) || known.by.len() >= MAX_NAMED {
+        return Ok(());
+    }
+    known.by.push(by.clone());
+    tx.write(keys::instead(&keys::url(of, TaskKind::Image)), &known)
 }

@@ -10,7 +10,7 @@
 //!
 //! This module reads no store and no clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A newcomer that takes longer counts as silent, in milliseconds.
 const PROMPT: u64 = 3_000;
@@ -24,8 +24,9 @@ pub struct Newcomers {
     /// The greatest number of open requests overall.
     most: usize,
     bound: usize,
-    /// Leases that are not silent yet, in the order of granting, with their times.
-    young: BTreeMap<u64, u64>,
+    /// Leases that are not silent yet, behind the times of granting: those of several cells
+    /// have numbers in no order.
+    young: BTreeSet<(u64, u64)>,
     silent: BTreeSet<u64>,
     /// Whether any host has returned something since this process started.
     any_gave: bool,
@@ -37,7 +38,7 @@ impl Default for Newcomers {
         Self {
             most: usize::MAX,
             bound: usize::MAX,
-            young: BTreeMap::new(),
+            young: BTreeSet::new(),
             silent: BTreeSet::new(),
             any_gave: false,
         }
@@ -64,11 +65,11 @@ impl Newcomers {
 
     /// Notes the newcomers that have become silent by `now`.
     pub fn look(&mut self, now: u64) {
-        while let Some(first) = self.young.first_entry()
-            && now >= first.get().saturating_add(PROMPT)
+        while let Some(&(granted, lease)) = self.young.first()
+            && now >= granted.saturating_add(PROMPT)
         {
-            self.silent.insert(*first.key());
-            first.remove();
+            self.young.pop_first();
+            self.silent.insert(lease);
             let lowered = self.bound.saturating_sub(LOWERED);
             self.bound = lowered.max(self.smallest());
         }
@@ -76,14 +77,20 @@ impl Newcomers {
 
     /// Books a request to a newcomer.
     pub fn asked(&mut self, lease: u64, now: u64) {
-        self.young.insert(lease, now);
+        self.young.insert((now, lease));
     }
 
     /// Books the end of a lease at any host. `answered` is whether the host has no
     /// failure now, `gave` whether it has ever returned something and did not fail last.
     pub fn ended(&mut self, lease: u64, answered: bool, gave: bool) {
         self.silent.remove(&lease);
-        if self.young.remove(&lease).is_some() && answered {
+        // Of at most as many as requests are open.
+        let young = self
+            .young
+            .iter()
+            .find(|(_, young)| *young == lease)
+            .copied();
+        if young.is_some_and(|young| self.young.remove(&young)) && answered {
             self.bound = self.bound.saturating_add(1).min(self.largest());
         }
         self.any_gave |= gave;

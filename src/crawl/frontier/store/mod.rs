@@ -108,25 +108,22 @@ pub enum StoreError {
     },
     /// The store is divided into cells, and the caller needs one that is not.
     #[error(
-        "the frontier in {} is divided into cells, and only what made it can open it; name another \
-         folder, or move this one away to start again",
+        "the frontier in {} is divided into cells (`frontier.cells`), which this cannot read yet; \
+         what reads the outputs can be used, and `spoor crawl` and `spoor ctl`; for anything else \
+         crawl with frontier.cells = 1 in another job.folder",
         path.display()
     )]
     Divided {
         /// The store's folder.
         path: PathBuf,
     },
-    /// An image belongs to another cell of the store.
-    #[error(
-        "the frontier in {} is divided into cells, and {url} belongs to another one than the page \
-         that shows it, which is not possible yet; keep no images in such a crawl",
-        path.display()
-    )]
-    Abroad {
+    /// A cell of the store should be open.
+    #[error("the frontier in {}: cell {cell} is closed, and something belongs into it; a defect of spoor", path.display())]
+    Closed {
         /// The store's folder.
         path: PathBuf,
-        /// The image.
-        url: String,
+        /// The cell.
+        cell: u16,
     },
 }
 

@@ -75,7 +75,9 @@ impl Site {
             });
         let edits = finished.unwrap().edits.into_iter();
         let marked = edits.filter_map(|edit| match edit {
-            OutputEdit::MarkBoilerplate { note, page } => Some((note, page.as_str().to_owned())),
+            OutputEdit::MarkBoilerplate { note, page, .. } => {
+                Some((note, page.as_str().to_owned()))
+            }
             _ => None,
         });
         self.marked.extend(marked);

@@ -745,7 +745,11 @@ fn words_are_taken_back_from_images_of_a_page_that_forbids_them_later() {
         let finished = answer(&mut f, page, Outcome::Done, effects, now);
         assert_eq!(finished.changed, Some(false));
         let note = "here".to_owned();
-        let withheld = forbids.then_some(OutputEdit::Withhold { note });
+        let withheld = forbids.then(|| OutputEdit::Withhold {
+            note,
+            page: page.url.clone(),
+            terms: Box::default(),
+        });
         assert_eq!(finished.edits, Vec::from_iter(withheld));
         check(&f);
     }

@@ -151,7 +151,7 @@ pub fn add(
     let origin = |hops| Origin {
         via: Some(id),
         hops,
-        redirects: 0,
+        ..Origin::default()
     };
     let mut accounts = accounts_of(tx, host)?;
     let [own, all] = &mut accounts;

@@ -11,7 +11,7 @@ use super::super::product::Product;
 use super::super::replay::Stored;
 use crate::address::PageUrl;
 use crate::archive::record::Spot;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::page::{Bucket, Fetched, LinkParts, Outcome, Reason, Task, TaskKind, Terms};
 
 /// What processing made of a body.
@@ -151,7 +151,7 @@ impl About {
     }
 
     /// Gives a task what the crawler knew of it.
-    pub fn give(&self, task: &mut Task, frontier: &Frontier) {
+    pub fn give(&self, task: &mut Task, frontier: &Cells) {
         let is_named = |via: &PageUrl| frontier.scope().taken_down(via, TaskKind::Page).is_none();
         if let Some(via) = self.text("via").and_then(|via| PageUrl::parse(via).ok()) {
             task.via = Some(via).filter(is_named);

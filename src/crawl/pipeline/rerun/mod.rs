@@ -39,7 +39,7 @@ use crate::archive::captures::{Capture, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
-use crate::crawl::frontier::{Claim, Counts, Frontier, LedTo, Offer, State};
+use crate::crawl::frontier::{Cells, Claim, Counts, LedTo, Offer, State};
 use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Exchanges per core that are processed ahead.
@@ -68,7 +68,7 @@ pub struct Told<'t> {
 /// # Errors
 /// [`CrawlError`]; everything committed before is kept, and the replay can be resumed.
 pub fn rerun(
-    frontier: &mut Frontier,
+    frontier: &mut Cells,
     shelf: &Shelf,
     handler: &mut Crawl<'_>,
     tell: &mut dyn FnMut(Told<'_>),
@@ -99,7 +99,7 @@ pub fn rerun(
 
 /// A replay and its state.
 struct Rerun<'r, 'h> {
-    frontier: &'r mut Frontier,
+    frontier: &'r mut Cells,
     shelf: &'r Shelf,
     handler: &'r mut Crawl<'h>,
     processor: Processor<Product>,
@@ -231,7 +231,10 @@ impl Rerun<'_, '_> {
                 task.bucket = known.bucket;
             }
             ahead.about.give(&mut task, self.frontier);
-            task.terms = self.frontier.terms_ahead(&ahead.url, kind)?;
+            task.terms = self
+                .frontier
+                .undivided_mut()?
+                .terms_ahead(&ahead.url, kind)?;
             ahead.begun = ahead::begin(task, body, jobs);
         }
         Ok(ahead)
@@ -310,7 +313,7 @@ impl Rerun<'_, '_> {
             bucket: ahead.about.bucket().unwrap_or(Bucket::Normal),
         };
         for _ in 0..MOST_FIRST {
-            let left_out = match self.frontier.claim(&offer, now)? {
+            let left_out = match self.frontier.undivided_mut()?.claim(&offer, now)? {
                 Claim::Task { task, .. } if task.locate => {
                     self.frontier.located(&task, None, now)?;
                     continue;

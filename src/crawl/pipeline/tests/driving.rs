@@ -6,7 +6,7 @@ use super::web::{Web, hosts, options};
 use super::*;
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
+use crate::crawl::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
 use crate::lab::MemoryTree;
 use crate::page::{Outcome, Reason};
 use crate::web::fetch::Answer;
@@ -26,16 +26,11 @@ impl Handler for Plain<'_> {
         Arc::clone(&self.processor)
     }
 
-    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+    fn admission(&mut self, _: &mut Cells, _: u64) -> Result<Admission, StoreError> {
         Ok(Admission::Lease)
     }
 
-    fn complete(
-        &mut self,
-        f: &mut Frontier,
-        a: Completion<()>,
-        now: u64,
-    ) -> Result<(), StoreError> {
+    fn complete(&mut self, f: &mut Cells, a: Completion<()>, now: u64) -> Result<(), StoreError> {
         if a.task.kind == TaskKind::Robots {
             let answer = RobotsAnswer::of(&a.outcome, None);
             f.finish_robots(&a.task, answer, a.elapsed, now, |_| {
@@ -57,7 +52,7 @@ impl Handler for Plain<'_> {
         Ok(())
     }
 
-    fn round(&mut self, _: &Frontier) {}
+    fn round(&mut self, _: &Cells) {}
 }
 
 #[test]
@@ -180,9 +175,9 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
         capacity,
     };
     let mut spawned = Vec::new();
-    let mut lease = |frontier: &mut Frontier| {
+    let mut lease = |frontier: &mut Cells| {
         let mut spawn = |task: Task| spawned.push(task);
-        let capacity = |f: &Frontier| Capacity::of(f, &fetcher, &options);
+        let capacity = |f: &Cells| Capacity::of(f, &fetcher, &options);
         leasing::lease_all(frontier, &mut handler, capacity, now(), &mut spawn).unwrap()
     };
     assert_eq!(lease(&mut frontier), leased(Capacity::Full));
@@ -207,20 +202,15 @@ impl Handler for Watching<'_> {
         self.plain.processor()
     }
 
-    fn admission(&mut self, f: &mut Frontier, now: u64) -> Result<Admission, StoreError> {
+    fn admission(&mut self, f: &mut Cells, now: u64) -> Result<Admission, StoreError> {
         self.plain.admission(f, now)
     }
 
-    fn complete(
-        &mut self,
-        f: &mut Frontier,
-        a: Completion<()>,
-        now: u64,
-    ) -> Result<(), StoreError> {
+    fn complete(&mut self, f: &mut Cells, a: Completion<()>, now: u64) -> Result<(), StoreError> {
         self.plain.complete(f, a, now)
     }
 
-    fn round(&mut self, frontier: &Frontier) {
+    fn round(&mut self, frontier: &Cells) {
         if self.plain.settled.len() >= self.after {
             self.most = self.most.max(frontier.leased());
         }
@@ -282,7 +272,7 @@ fn a_host_full_of_forbidden_addresses_does_not_hold_up_the_loop() {
         .map(|i| url(&format!("http://bad.test/{i}")))
         .collect();
     let mut frontier = web.frontier(&seeds);
-    let task = frontier.lease(now()).unwrap().unwrap();
+    let task = frontier.lease_best(now()).unwrap().unwrap();
     let rules = RobotsAnswer::Rules("User-agent: *\nDisallow: /\n".into());
     let stamp = |_: &Settled| Ok::<_, StoreError>(vec![]);
     let settled = frontier.finish_robots(&task, rules, Duration::ZERO, now(), stamp);
@@ -290,7 +280,7 @@ fn a_host_full_of_forbidden_addresses_does_not_hold_up_the_loop() {
     let mut rounds = 0;
     while !frontier.is_exhausted() {
         let now = now();
-        assert_eq!(frontier.lease(now).unwrap(), None);
+        assert_eq!(frontier.lease_best(now).unwrap(), None);
         if !frontier.is_exhausted() {
             assert_eq!(
                 leasing::until_next_lease(&frontier, Duration::MAX, now),

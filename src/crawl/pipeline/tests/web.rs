@@ -8,7 +8,7 @@ use super::*;
 use crate::clock::now;
 use crate::config::{Config, ConnectTo, HostPattern};
 use crate::crawl::frontier::store::SledStore;
-use crate::crawl::frontier::{Frontier, Policy};
+use crate::crawl::frontier::{Cells, Frontier, Policy};
 use crate::lab::{Behaviour, Lab, MemoryTree, Running, spawn};
 use crate::outputs::{Outputs, Row};
 use crate::web::fetch::{Fetcher, Options};
@@ -53,24 +53,19 @@ impl Web {
         .unwrap()
     }
 
-    pub fn frontier(&self, seeds: &[PageUrl]) -> Frontier {
+    pub fn frontier(&self, seeds: &[PageUrl]) -> Cells {
         let text = "[job]\nname = \"test\"\n[politeness]\nmin_delay = \"0s\"\ndelay_factor = 0\n\
                     retries = 1\nback_off = \"1ms\"\n";
         let config = Config::parse(text, "test.toml").unwrap();
         let policy = Policy::new(&config.politeness, &config.network);
         let store = Box::new(SledStore::open(&self.folder.path().join("frontier")).unwrap());
         let scope = Scope::new(config.scope);
-        let mut frontier = Frontier::open(store, policy, scope, now()).unwrap();
+        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now()).unwrap());
         frontier.add_seeds(seeds, now()).unwrap();
         frontier
     }
 
-    pub fn drive<H: Handler>(
-        &self,
-        frontier: &mut Frontier,
-        control: Control,
-        handler: &mut H,
-    ) -> bool
+    pub fn drive<H: Handler>(&self, frontier: &mut Cells, control: Control, handler: &mut H) -> bool
     where
         H::Error: std::fmt::Debug,
     {
@@ -87,10 +82,10 @@ impl Web {
         stop.is_some()
     }
 
-    pub fn crawl(&self, seeds: &[PageUrl], limits: Limits) -> (Frontier, Option<&'static str>) {
+    pub fn crawl(&self, seeds: &[PageUrl], limits: Limits) -> (Cells, Option<&'static str>) {
         let mut frontier = self.frontier(seeds);
-        let outputs = Outputs::open(self.folder.path(), frontier.stamp()).unwrap();
-        let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
+        let outputs = Outputs::open(self.folder.path(), &frontier.stamp().unwrap()).unwrap();
+        let mut progress = |_: &Cells, _: Option<&Row<'_>>| {};
         let mut handler = Crawl::new(reader(StrategyKind::Link), outputs, limits, &mut progress);
         assert!(!self.drive(&mut frontier, Control::default(), &mut handler));
         (frontier, handler.limit_reached())

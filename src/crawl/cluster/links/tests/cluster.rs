@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::LinksError;
 use super::super::envelope::Envelope;
 use super::super::publish::Setting;
 use super::super::{Links, REJECTED, log_of};
@@ -72,7 +73,9 @@ impl Cluster {
         let now = self.now();
         for (machine, links) in &mut self.machines {
             machine.crawl(&self.web, now);
-            links.turn(&mut machine.cells, now).unwrap();
+            links
+                .turn::<LinksError>(&mut machine.cells, now, &mut |_| Ok(Vec::new()))
+                .unwrap();
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }

@@ -25,6 +25,8 @@ use super::super::publish::{Publisher, Setting};
 use super::web::{Machine, Web, open};
 use crate::address::PageUrl;
 use crate::crawl::cluster::told::Log;
+use crate::crawl::frontier::Amend;
+use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellCount, CellId};
 
 const MACHINES: usize = 3;
@@ -380,7 +382,8 @@ impl World {
                 } => (offers, place, is_repeated, lost),
             };
         let model = models.get_mut(&cell).unwrap();
-        let is_new = cells.receive(cell, &place, &offers, now).unwrap();
+        let amend: &mut Amend<'_, StoreError> = &mut |_| Ok(Vec::new());
+        let is_new = cells.receive(cell, &place, &offers, now, amend).unwrap();
         require(is_new && sequence > model.sequence, || {
             format!("C4: {cell} has added message {sequence} twice")
         })?;

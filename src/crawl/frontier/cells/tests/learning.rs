@@ -20,7 +20,7 @@ fn link(address: &str, kind: u32) -> NewTask {
 fn rated(store: &MemoryStore, taught: &Arc<Taught>, now: u64) -> Cells {
     let mut cells = opened(Box::new(store.reopened()), 8, now);
     let rating: Arc<dyn Rating> = Arc::clone(taught) as _;
-    cells.set_rating(&rating).unwrap();
+    cells.set_rating(rating).unwrap();
     cells
 }
 
@@ -79,7 +79,7 @@ fn what_one_cell_learns_all_know() {
     let again = Arc::new(Taught::default());
     let mut cells = Cells::over(Box::new(store), count(8), policy(), scope()).unwrap();
     let rating: Arc<dyn Rating> = Arc::clone(&again) as _;
-    cells.set_rating(&rating).unwrap();
+    cells.set_rating(rating).unwrap();
     cells.open_cell(count(8).cell(5).unwrap(), now).unwrap();
     assert_eq!(again.snapshot(), snapshot);
 }

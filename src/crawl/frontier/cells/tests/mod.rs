@@ -2,10 +2,12 @@
 //! to the others.
 
 mod crashes;
+mod images;
 mod learning;
 mod moving;
 mod outbox;
 mod refusals;
+mod rules;
 mod web;
 
 use std::collections::BTreeMap;
@@ -14,11 +16,13 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::address::PageUrl;
+use crate::crawl::frontier::added::NewTask;
 use crate::crawl::frontier::consistency;
 use crate::crawl::frontier::outcome::Effects;
 use crate::crawl::frontier::policy::test_policy;
 use crate::crawl::frontier::store::{MemoryStore, Readable};
-use crate::page::{Bucket, Outcome, TaskKind};
+use crate::page::{Bucket, Outcome, Task, TaskKind};
 use web::{Web, scope};
 
 pub(super) fn count(cells: u16) -> CellCount {
@@ -100,7 +104,7 @@ proptest! {
             cells.add_seeds(&web.seeds(), now).unwrap();
             crawl(&mut cells, &web, &mut now);
             prop_assert!(cells.is_exhausted());
-            let found = (known(&cells), web::lasting(&cells.counts()));
+            let found = (known(&cells), web::lasting(cells.counts()));
             cells.close().unwrap();
             Ok(found)
         });
@@ -211,7 +215,7 @@ fn what_is_found_for_a_closed_cell_waits_for_it() {
     cells.close_cell(cell(&to)).unwrap();
     cells.add_seeds(std::slice::from_ref(&from), 1_000).unwrap();
     let error = cells.add_seeds(std::slice::from_ref(&to), 1_000);
-    assert!(matches!(error, Err(CellsError::Closed(c)) if c == cell(&to)));
+    assert!(matches!(error, Err(StoreError::Closed { cell: c, .. }) if c == cell(&to).number()));
     let mut now = 1_000;
     while let Some((at, task)) = cells.lease(&[cell(&from)], now).unwrap() {
         let effects = Effects {

@@ -1,9 +1,6 @@
 //! What cells cannot do is refused by name, and a damaged file is never taken for a cell.
 
 use super::*;
-use crate::crawl::frontier::host_files::RobotsAnswer;
-use crate::crawl::frontier::record::RobotsState;
-use crate::crawl::frontier::tests::image as image_of;
 
 #[test]
 fn stores_that_cannot_be_divided_are_refused() {
@@ -15,18 +12,9 @@ fn stores_that_cannot_be_divided_are_refused() {
         sled.to_string().contains("frontier.store = \"fjall\""),
         "{sled}"
     );
-    let paced = Policy {
-        address_delay: 1,
-        ..policy()
-    };
-    let error = open(StoreKind::Fjall, 2, paced.clone()).unwrap();
-    assert!(
-        error.to_string().contains("politeness.address_delay"),
-        "{error}"
-    );
     assert!(!path.exists(), "nothing was made");
     // One cell is a frontier, whatever it lies in.
-    assert!(open(StoreKind::Sled, 1, paced).is_none());
+    assert!(open(StoreKind::Sled, 1, policy()).is_none());
 }
 
 #[test]
@@ -67,75 +55,6 @@ fn the_number_of_cells_never_changes() {
     assert!(matches!(one.drop_cell(first), Err(CellsError::Undivided)));
     assert!(!one.sweep().unwrap());
     assert!(matches!(one.close_cell(first), Err(CellsError::Closed(_))));
-}
-
-/// Two hosts in different cells, the first of which has a page that is leased.
-fn leased(cells: &mut Cells, kind: TaskKind, now: &mut u64) -> (CellId, Task, PageUrl) {
-    let [own, other] = ["http://a.org/", "http://b.org/"].map(url);
-    let cell = cells.cells().cell_of(&own.host_key());
-    assert_ne!(cell, cells.cells().cell_of(&other.host_key()));
-    cells.add_seeds(&[own], *now).unwrap();
-    loop {
-        let Some((cell, task)) = cells.lease(&[cell], *now).unwrap() else {
-            *now = cells.next_event().unwrap();
-            continue;
-        };
-        if task.kind == kind {
-            return (cell, task, other);
-        }
-        let (outcome, effects) = (Outcome::Done, Effects::default());
-        cells
-            .with(cell, *now, |f| {
-                web::answer(f, &task, outcome, effects, *now)
-            })
-            .unwrap();
-    }
-}
-
-#[test]
-fn an_image_of_another_cell_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut now = 1_000;
-    let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
-    let (cell, task, other) = leased(&mut cells, TaskKind::Page, &mut now);
-    let image = |address: &PageUrl| {
-        let image = address.join("/a.jpg").unwrap();
-        image_of(image.as_str(), task.url.as_str(), 1.0)
-    };
-    let mut finish = |images| {
-        let effects = Effects {
-            images,
-            ..Effects::default()
-        };
-        cells.with(cell, now, |f| {
-            web::answer(f, &task, Outcome::Done, effects, now)
-        })
-    };
-    let error = finish(vec![image(&other)]).unwrap_err().to_string();
-    assert!(error.contains("http://b.org/a.jpg"), "{error}");
-    // The task is still leased, and its own images are no matter.
-    finish(vec![image(&task.url)]).unwrap();
-    assert_eq!(cells.counts().queued_images, 1);
-}
-
-#[test]
-fn rules_that_lie_in_another_cell_are_unreachable() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut now = 1_000;
-    let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
-    let (cell, task, other) = leased(&mut cells, TaskKind::Robots, &mut now);
-    let redirect = |to: &PageUrl| RobotsAnswer::Redirect(to.join("/robots.txt").unwrap());
-    let second = std::time::Duration::from_secs(1);
-    cells
-        .with(cell, now, |f| {
-            let write = |_: &_| Ok::<_, StoreError>(Vec::new());
-            f.finish_robots(&task, redirect(&other), second, now, write)
-        })
-        .unwrap();
-    let frontier = &cells.open[&cell].frontier;
-    let host = frontier.look_up_host(&task.host).unwrap().unwrap();
-    assert_eq!(*host.robots("http"), RobotsState::Unreachable);
-    assert!(frontier.look_up_host(&other.host_key()).unwrap().is_none());
 }
 
 #[test]
