@@ -74,7 +74,13 @@ impl Cells {
             let referrals = own.frontier.ledger.referrals(to, commit)?;
             let sent = keys::elsewhere(from, &keys::referrals(to, commit));
             let amend = amend.as_deref_mut();
+            let was_found = self.finders.contains(&to);
             let added = self.act(to, |other| other.receive(&referrals, sent, now, amend))?;
+            if !added && !was_found {
+                // Nothing was changed. Two cells that wait for each other would be looked at
+                // for ever.
+                self.finders.remove(&to);
+            }
             all &= added;
             if let Some(own) = self.open.get_mut(&from).filter(|_| added) {
                 own.frontier.ledger.referred(to, commit);

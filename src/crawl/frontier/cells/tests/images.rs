@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::crawl::frontier::Recrawl;
 use crate::crawl::frontier::added::NewImage;
+use crate::crawl::frontier::cells::{Amend, LogPlace, Offer, OutboxChange};
 use crate::crawl::frontier::images::Instead;
 use crate::crawl::frontier::outcome::{OutputEdit, Written};
 use crate::crawl::frontier::record::State;
@@ -181,6 +182,111 @@ proptest! {
         });
         let [one, many] = all;
         prop_assert_eq!(one, many);
+    }
+}
+
+/// Two machines, each with a store of its own and half of the cells: what one finds for the
+/// other goes there as offers.
+struct Machines {
+    both: [(Cells, Kept); 2],
+    /// How far the log of each cell has come.
+    logs: BTreeMap<CellId, u64>,
+}
+
+impl Machines {
+    fn new(folder: &Path, cells: u16, now: u64) -> Self {
+        let begin = |number: u16| {
+            let path = folder.join(number.to_string());
+            std::fs::create_dir(&path).unwrap();
+            let store = MemoryStore::new(&path);
+            let mut own = Cells::over(Box::new(store), count(cells), policy(), scope()).unwrap();
+            let is_own = |cell: &CellId| cell.number() % 2 == number;
+            for cell in count(cells).all().filter(is_own) {
+                own.open_cell(cell, now).unwrap();
+            }
+            (own, Kept::default())
+        };
+        let both = [begin(0), begin(1)];
+        let logs = BTreeMap::new();
+        Self { both, logs }
+    }
+
+    /// Takes everything over that waits for a machine; whether there was anything.
+    fn exchange(&mut self, now: u64) -> bool {
+        let mut any = false;
+        for number in 0..2 {
+            let [(one, kept), (two, others)] = &mut self.both;
+            let (from, to, kept) = match number {
+                0 => (one, two, others),
+                _ => (two, one, kept),
+            };
+            for target in from.outbox_targets() {
+                for slip in Vec::from_iter(from.outbox(target)) {
+                    any = true;
+                    let rated = from.offers(target, slip).unwrap();
+                    let offers: Vec<Offer> = rated.into_iter().map(|rated| rated.offer).collect();
+                    for offer in &offers {
+                        offer.check().unwrap();
+                    }
+                    let log = self.logs.entry(target).or_default();
+                    *log += 1;
+                    let place = LogPlace {
+                        sequence: *log,
+                        note: Vec::new(),
+                    };
+                    let amend: &mut Amend<'_, StoreError> = &mut |edits| {
+                        kept.edit(edits);
+                        Ok(kept.stamp())
+                    };
+                    assert!(to.receive(target, &place, &offers, now, amend).unwrap());
+                    let change = OutboxChange {
+                        to: target,
+                        note: Vec::new(),
+                        gone: vec![slip],
+                    };
+                    from.change_outbox(&[change]).unwrap();
+                }
+            }
+        }
+        any
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::tests::cases(24))]
+
+    /// The same pictures are kept with the words of the same pages by two machines.
+    #[test]
+    fn machines_keep_together_the_pictures_that_one_frontier_keeps(seed: u64, cells in 2_u16..40) {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = |task: &Task| answer_of(seed, task);
+        let mut now = 1_000;
+        let store = MemoryStore::new(folder.path());
+        let mut one = opened(Box::new(store), 1, now);
+        let mut kept = Kept::default();
+        one.add_seeds(&[url("http://h0.org/0")], now).unwrap();
+        crawl_on(&mut one, &mut kept, &mut now, usize::MAX, &answer);
+
+        let mut machines = Machines::new(folder.path(), cells, 1_000);
+        let first = url("http://h0.org/0");
+        let owner = count(cells).cell_of(&first.host_key()).number() % 2;
+        machines.both[usize::from(owner)].0.add_seeds(&[first], 1_000).unwrap();
+        let mut now = 1_000;
+        loop {
+            for (cells, kept) in &mut machines.both {
+                crawl_on(cells, kept, &mut now, usize::MAX, &answer);
+            }
+            if !machines.exchange(now) {
+                break;
+            }
+        }
+        let [(a, of_a), (b, of_b)] = machines.both;
+        let mut found = known(&a);
+        found.extend(known(&b));
+        prop_assert_eq!(found, known(&one));
+        let mut pages = of_a.pages;
+        pages.extend(of_b.pages);
+        prop_assert_eq!(pages, kept.pages);
     }
 }
 
