@@ -14,7 +14,7 @@ use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use crate::crawl::cluster::links::{Publisher, Reading, Setting, read};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{CellCount, CellId, Cells, CellsError, OutputEdit};
+use crate::crawl::frontier::{Best, CellCount, CellId, Cells, CellsError, OutputEdit};
 use crate::crawl::pipeline::{Handler, replay_task};
 use crate::page::{Task, TaskKind};
 
@@ -42,7 +42,10 @@ type Logs = BTreeMap<CellId, Vec<Bytes>>;
 pub(super) fn crawl(
     place: Place,
     Division {
-        machines, cells, ..
+        machines,
+        cells,
+        compare,
+        ..
     }: Division,
     linger: u32,
     web: &Web,
@@ -80,9 +83,15 @@ pub(super) fn crawl(
                 if all.iter().map(fetches).sum::<u64>() >= trial.fetches {
                     return Ok(());
                 }
+                let beside = if compare {
+                    best_beside(&mut all, number, round)?
+                } else {
+                    None
+                };
                 let Some(machine) = all.get_mut(number) else {
                     break;
                 };
+                machine.cells.set_beside(beside);
                 while machine.cells.rejudge(round)? {}
                 let Some((_, task)) = machine.cells.lease(&machine.own, round)? else {
                     break;
@@ -116,6 +125,18 @@ pub(super) fn crawl(
             }
         }
     }
+}
+
+/// The best page that other machines could ask for.
+fn best_beside(all: &mut [Machine], number: usize, now: u64) -> Result<Option<Best>, StoreError> {
+    let mut best = None;
+    for (other, machine) in all.iter_mut().enumerate() {
+        if other != number {
+            let own = machine.cells.best_of(&machine.own, now)?;
+            best = best.into_iter().chain(own).min();
+        }
+    }
+    Ok(best)
 }
 
 /// What one machine has learned makes all of them rate their links again.

@@ -106,6 +106,10 @@ pub struct Variant {
     /// once.
     #[serde(default)]
     pub linger: Option<u32>,
+    /// Whether a machine leaves its request to another one that has a much better link, by
+    /// `strategy.patience`; by default it does.
+    #[serde(default = "yes")]
+    pub compare: bool,
 }
 
 /// Among how many machines a crawl is divided, and into how many cells.
@@ -114,6 +118,7 @@ pub(super) struct Division {
     pub machines: u16,
     pub cells: CellCount,
     pub linger: Option<u32>,
+    pub compare: bool,
 }
 
 impl Variant {
@@ -141,6 +146,7 @@ impl Variant {
             machines,
             cells,
             linger,
+            compare: self.compare,
         }))
     }
 }

@@ -130,7 +130,10 @@ impl Place {
     fn crawl_divided(
         self,
         Division {
-            machines, cells, ..
+            machines,
+            cells,
+            compare,
+            ..
         }: Division,
         web: &Web,
         trial: &mut Trial<'_>,
@@ -153,6 +156,11 @@ impl Place {
                 while all.rejudge(now)? {}
                 if all.counts().fetches >= trial.fetches {
                     return Ok(());
+                }
+                if compare {
+                    let others = cells.all().filter(|cell| !own.contains(cell));
+                    let best = all.best_of(&Vec::from_iter(others), now)?;
+                    all.set_beside(best);
                 }
                 let Some((_, task)) = all.lease(own, now)? else {
                     continue;

@@ -21,6 +21,10 @@ struct Offers {
     resting: Vec<(Rank, CellId)>,
 }
 
+/// The place of the best page of some cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Best(Rank);
+
 impl Cells {
     /// Leases the task that stands best in these cells, as [`Frontier::lease`] does in one.
     /// Cells that are not open have none.
@@ -36,6 +40,24 @@ impl Cells {
         let leased = self.lease_among(among, true, now)?;
         self.deliver_but_edits(now)?;
         Ok(leased)
+    }
+
+    /// The best page that these cells could lease now or shortly.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn best_of(&mut self, among: &[CellId], now: u64) -> Result<Option<Best>, StoreError> {
+        let offers = self.standings(among, now)?;
+        let first = |all: &[(Rank, CellId)]| all.first().map(|(rank, _)| *rank);
+        let both = [first(&offers.pages), first(&offers.resting)];
+        Ok(both.into_iter().flatten().min().map(Best))
+    }
+
+    /// The best page of the cells of other machines: less good ones wait for it as they do for
+    /// one whose host is in a short delay, so that a machine without good links does not spend
+    /// what all may ask for.
+    pub fn set_beside(&mut self, best: Option<Best>) {
+        self.beside = best.map(|Best(rank)| rank);
     }
 
     /// The same in all cells.
@@ -88,6 +110,7 @@ impl Cells {
             }
             let resting = offers.resting.iter().find(|(_, other)| *other != id);
             let resting = resting.map(|(rank, _)| *rank);
+            let resting = resting.into_iter().chain(self.beside).min();
             let leased = self.act(id, |frontier| {
                 frontier.gate.elsewhere.resting = resting;
                 lease_from(frontier, patient, now)

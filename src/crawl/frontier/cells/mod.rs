@@ -58,6 +58,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::choice::Best;
 pub use self::delivery::Amend;
 pub use self::error::CellsError;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
@@ -90,6 +91,8 @@ pub struct Cells {
     sums: Sums,
     /// Cells that may have found something for others that are open.
     finders: BTreeSet<CellId>,
+    /// The best page of the cells of other machines.
+    beside: Option<keys::Rank>,
     sweep: Sweep,
 }
 
@@ -177,6 +180,7 @@ impl Cells {
             open: BTreeMap::new(),
             sums: Sums::default(),
             finders: BTreeSet::new(),
+            beside: None,
             sweep,
         }
     }
