@@ -61,6 +61,7 @@ impl Frontier {
             record: &record,
             outcome: &outcome,
             scope: &self.scope,
+            home: self.ledger.home(),
         };
         let rerates = self.ratings.learn(&mut tx, &lesson, &mut effects)?;
         let judged = judged(own, &effects);

@@ -29,9 +29,8 @@
 //!
 //! # What they cannot do yet
 //!
-//! - What a page is judged by, such as the targets of its links or the page that it names as
-//!   its canonical address, is what its own cell knows. A redirect into another cell is not
-//!   followed again when the page is visited again.
+//! - Of the page that another one names as its canonical address, only its own cell knows. A
+//!   redirect into another cell is not followed again when the page is visited again.
 //! - Exports, checkpoints elsewhere, takedowns and the upkeep of a store want one that is not
 //!   divided ([`Cells::undivided`]).
 //!

@@ -21,6 +21,7 @@
 
 use super::clues::Example;
 use crate::crawl::frontier::added::NewTask;
+use crate::crawl::frontier::cell::Home;
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::outcome::Effects;
@@ -56,6 +57,8 @@ pub struct Lesson<'t> {
     pub outcome: &'t Outcome,
     /// Gives the canonical addresses of the targets of its links.
     pub scope: &'t Scope,
+    /// Which cell it is of, where there are several.
+    pub home: Option<Home>,
 }
 
 impl Lesson<'_> {
@@ -125,7 +128,7 @@ impl Lesson<'_> {
         own: f64,
         known: Option<&Clues>,
     ) -> Result<f64, StoreError> {
-        let hindsight = hindsight(tx, self.scope, &effects.links)?;
+        let hindsight = self.hindsight(tx, &effects.links)?;
         let reward = corrected(own, TARGETS_WEIGH * hindsight);
         let likely = effects.on_topic;
         effects.on_topic = likely.map(|p| corrected(p, TARGETS_COUNT * hindsight));
@@ -142,6 +145,30 @@ impl Lesson<'_> {
         }
         tx.write(keys::clues(self.key), &Clues::fetched(reward))?;
         Ok(reward)
+    }
+
+    /// The evidence of a page's fetched targets about the page, as log-odds; 0 where none was
+    /// fetched. What lies in another cell of this store is looked up there.
+    fn hindsight(&self, tx: &Transaction<'_>, links: &[NewTask]) -> Result<f64, StoreError> {
+        let (mut good, mut count) = (0.0, 0.0);
+        for link in links {
+            let url = self.scope.canonical(&link.url);
+            let key = keys::clues(&keys::url(&url, TaskKind::Page));
+            let other = self.home.and_then(|home| home.elsewhere(&url.host_key()));
+            let clues: Option<Clues> = match other {
+                Some(cell) => tx.read(&keys::elsewhere(cell, &key))?,
+                None => tx.read(&key)?,
+            };
+            if let Some(reward) = clues.and_then(|clues| clues.reward) {
+                good += f64::from(reward);
+                count += 1.0;
+            }
+        }
+        if count == 0.0 {
+            return Ok(0.0);
+        }
+        let share = (good + TARGETS_ADDED * TARGETS_EXPECTED) / (count + TARGETS_ADDED);
+        Ok(log_odds(share) - log_odds(TARGETS_EXPECTED))
     }
 }
 
@@ -267,24 +294,6 @@ fn is_of_the_page(reason: Reason) -> bool {
             | Reason::ContentType
             | Reason::Dns
     )
-}
-
-/// The evidence of a page's fetched targets about the page, as log-odds; 0 where none was
-/// fetched.
-fn hindsight(tx: &Transaction<'_>, scope: &Scope, links: &[NewTask]) -> Result<f64, StoreError> {
-    let (mut good, mut count) = (0.0, 0.0);
-    for link in links {
-        let key = keys::url(&scope.canonical(&link.url), TaskKind::Page);
-        if let Some(reward) = clues_of(tx, &key)?.and_then(|clues| clues.reward) {
-            good += f64::from(reward);
-            count += 1.0;
-        }
-    }
-    if count == 0.0 {
-        return Ok(0.0);
-    }
-    let share = (good + TARGETS_ADDED * TARGETS_EXPECTED) / (count + TARGETS_ADDED);
-    Ok(log_odds(share) - log_odds(TARGETS_EXPECTED))
 }
 
 /// A probability with its log-odds raised by `by`; unchanged where `by` is 0.
