@@ -16,8 +16,20 @@ const MOST_BASES: usize = 16;
 impl Session {
     /// Asks for the keys of the cells that it kept.
     pub(super) fn reclaim(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        for cell in Vec::from_iter(self.kept.keys().copied()) {
-            let purpose = Purpose::Reclaim(cell);
+        let kept = self.kept.keys().copied().collect();
+        self.read_cells(now, kept, Purpose::Reclaim, calls);
+    }
+
+    /// Asks for the keys of cells, but for what is asked already.
+    fn read_cells(
+        &mut self,
+        now: u64,
+        cells: Vec<CellId>,
+        purpose: fn(CellId) -> Purpose,
+        calls: &mut Vec<(CallId, Call)>,
+    ) {
+        for cell in cells {
+            let purpose = purpose(cell);
             if !self.is_pending(|other| *other == purpose) {
                 self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
             }
@@ -58,12 +70,8 @@ impl Session {
 
     /// Asks for the keys of its cells.
     pub(super) fn confirm(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
-        for cell in Vec::from_iter(self.hands.keys().copied()) {
-            let purpose = Purpose::Confirm(cell);
-            if !self.is_pending(|other| *other == purpose) {
-                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
-            }
-        }
+        let own = self.hands.keys().copied().collect();
+        self.read_cells(now, own, Purpose::Confirm, calls);
     }
 
     pub(super) fn has_confirmed(
@@ -113,12 +121,8 @@ impl Session {
         if self.looked.is_none() {
             return;
         }
-        for cell in Vec::from_iter(self.doubtful.iter().copied()) {
-            let purpose = Purpose::ReadCell(cell);
-            if !self.is_pending(|other| *other == purpose) {
-                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
-            }
-        }
+        let doubtful = self.doubtful.iter().copied().collect();
+        self.read_cells(now, doubtful, Purpose::ReadCell, calls);
         let is_taking = |purpose: &Purpose| matches!(purpose, Purpose::Take { .. });
         let taking = self
             .calls
