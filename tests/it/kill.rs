@@ -604,6 +604,9 @@ fn kill_and_compare((store, cells): (StoreKind, u16), kills: usize, hosts: usize
             _ => dice.random_range(6..few),
         };
         let before = wire.notes().events();
+        // Each kill leaves events to those that follow, whatever the dice say.
+        let share = whole_events * (killed.len() + 1) / (kills + 2);
+        let events = events.min(share.saturating_sub(before));
         let mut process = Live::start(&mut job.crawl());
         wire.wait(|n| n.events() >= before + events, || process.has_ended());
         if !process.kill() {
