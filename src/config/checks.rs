@@ -57,6 +57,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
     }
     pairs.not_empty("rank.formats", &config.rank.formats);
     pairs.cells(config);
+    pairs.cluster(config);
     pairs.classes(&config.annotate);
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
@@ -116,6 +117,42 @@ impl Pairs<'_> {
             wrong(
                 "checkpoints elsewhere are not made of several cells yet; leave checkpoint.store \
                  out, or set frontier.cells = 1",
+            );
+        }
+    }
+
+    /// What a machine of a cluster needs, and what it cannot do.
+    fn cluster(&mut self, config: &Config) {
+        const KEY: &str = "cluster.brokers";
+        if !config.cluster.is_there() {
+            return;
+        }
+        let Some(span) = self.0.place(KEY).cloned() else {
+            return;
+        };
+        let mut wrong = |why: &str| self.0.wrong(span.clone(), KEY, why.to_owned());
+        if config.frontier.store != StoreKind::Fjall {
+            wrong(
+                "makes this machine part of a cluster, which needs a store that gives back the \
+                 space of hosts that another machine takes over; set frontier.store = \"fjall\"",
+            );
+        }
+        if config.cluster.store.is_none() {
+            wrong(
+                "makes this machine part of a cluster, and there is no place for checkpoints; \
+                 set cluster.store, as \"s3://BUCKET/PATH\"",
+            );
+        }
+        if config.checkpoint.store.is_some() {
+            wrong(
+                "makes this machine part of a cluster, whose checkpoints go to cluster.store; \
+                 leave checkpoint.store out",
+            );
+        }
+        if config.frontier.cells != 1 {
+            wrong(
+                "makes this machine part of a cluster, which has cluster.cells; leave \
+                 frontier.cells out",
             );
         }
     }

@@ -19,7 +19,7 @@ use crate::crawl::checkpoint::{self, Backups, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
-    Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
+    Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
@@ -233,6 +233,7 @@ fn options(config: &Config) -> LoopOptions {
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,
+        longest_wait: USUAL_WAIT,
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Order {
     Commit(u64),
     /// [`Session::give`].
     Give(CellId, u64),
+    /// [`Session::set_idle`].
+    Idle(bool),
     /// [`Session::leave`].
     Leave,
 }
@@ -166,6 +168,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         match order {
             Order::Commit(checkpoint) => self.session.commit(checkpoint, now),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
+            Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
             Order::Leave => self.session.leave(now),
         }
     }

@@ -122,7 +122,7 @@ pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;
 pub use ledger::{Mark, check_format};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};
-pub use parts::Frontier;
+pub use parts::{Asked, Frontier};
 pub use policy::{Policy, Recrawl};
 pub use ratings::clues::Example;
 pub use ratings::{Rating, Rescored};

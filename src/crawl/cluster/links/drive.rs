@@ -165,6 +165,16 @@ impl<E: Engine> Links<E> {
         self.publisher.is_idle() && cells.outbox_targets().is_empty()
     }
 
+    /// The same, and the logs of all cells that are open are being read: nothing was on its
+    /// way to them a moment ago.
+    pub fn is_quiet(&self, cells: &Cells) -> bool {
+        let is_reading = |cell: CellId| match self.readers.get(&cell) {
+            Some(Reader::Reading(messages)) => messages.is_empty() && !messages.is_closed(),
+            _ => false,
+        };
+        self.is_idle(cells) && cells.opened().all(is_reading)
+    }
+
     /// What has been done so far.
     pub fn tally(&self) -> Tally {
         Tally {

@@ -38,12 +38,14 @@
 //! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
 //! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
 //! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
-//! `sweep` (deleting a cell), `transfer` (a cell in a file).
+//! `sweep` (deleting a cell), `transfer` (a cell in a file), `hands` (cells that come from and go
+//! to other machines).
 
 mod choice;
 mod crawl;
 mod delivery;
 mod error;
+mod hands;
 mod look;
 mod outbox;
 mod shared;
@@ -66,7 +68,7 @@ use self::sums::Sums;
 use self::sweep::Sweep;
 use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
-use super::parts::{Frontier, Share};
+use super::parts::{Asked, Frontier, Share};
 use super::policy::Policy;
 use super::ratings::Rating;
 use super::schedule::AddressClocks;
@@ -93,6 +95,8 @@ pub struct Cells {
     /// The best page of the cells of other machines.
     beside: Option<keys::Rank>,
     sweep: Sweep,
+    /// Cells that are open and lease nothing.
+    held: BTreeSet<CellId>,
 }
 
 /// What the cells lie in.
@@ -181,6 +185,7 @@ impl Cells {
             finders: BTreeSet::new(),
             beside: None,
             sweep,
+            held: BTreeSet::new(),
         }
     }
 
@@ -202,6 +207,15 @@ impl Cells {
     /// [`CellsError::Open`] where it is open, [`CellsError::Leaving`] while it is being
     /// deleted.
     pub fn open_cell(&mut self, cell: CellId, now: u64) -> Result<(), CellsError> {
+        self.open_asked(cell, None, now)
+    }
+
+    fn open_asked(
+        &mut self,
+        cell: CellId,
+        asked: Option<Asked>,
+        now: u64,
+    ) -> Result<(), CellsError> {
         self.must_be_closed(cell)?;
         let (store, share): (Box<dyn Store>, _) = match &mut self.below {
             Below::Undivided(store) => (store.take().ok_or(CellsError::Closed(cell))?, None),
@@ -215,6 +229,7 @@ impl Cells {
                     home: Some(home),
                     memory,
                     addresses: Some(self.addresses.clone()),
+                    asked,
                 };
                 (
                     Box::new(CellStore::of(home, Arc::clone(shared))),
@@ -260,6 +275,7 @@ impl Cells {
 
     fn closing(&mut self, id: CellId, Cell { frontier, .. }: Cell) -> Result<(), StoreError> {
         self.finders.remove(&id);
+        self.held.remove(&id);
         self.sums.closed(&frontier);
         frontier.close()?;
         self.memory.forget(id);
