@@ -112,12 +112,6 @@ impl Pairs<'_> {
                  \"fjall\"",
             );
         }
-        if config.checkpoint.store.is_some() {
-            wrong(
-                "checkpoints elsewhere are not made of several cells yet; leave checkpoint.store \
-                 out, or set frontier.cells = 1",
-            );
-        }
     }
 
     fn classes(&mut self, annotate: &Annotate) {
