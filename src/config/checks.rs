@@ -113,12 +113,6 @@ impl Pairs<'_> {
                  \"fjall\"",
             );
         }
-        if config.checkpoint.store.is_some() {
-            wrong(
-                "checkpoints elsewhere are not made of several cells yet; leave checkpoint.store \
-                 out, or set frontier.cells = 1",
-            );
-        }
     }
 
     /// What a machine of a cluster needs, and what it cannot do.

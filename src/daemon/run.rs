@@ -121,10 +121,10 @@ pub fn crawl(
     let watching = desk.clone();
     let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
         if row.is_none() {
-            // Neither can be made of several cells.
+            keeper.iter().for_each(|keeper| keeper.round(frontier));
+            // They cannot be made of several cells.
             if let Ok(whole) = frontier.undivided() {
                 backups.iter_mut().for_each(|b| b.round(whole, now()));
-                keeper.iter().for_each(|keeper| keeper.round(whole));
             }
             service.round(|| tally(frontier.counts()));
         }
@@ -159,10 +159,7 @@ pub fn crawl(
     };
     let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
     drop(backups);
-    let whole = frontier.undivided().ok();
-    let kept = whole
-        .zip(keeper)
-        .map_or(Ok(()), |(whole, keeper)| keeper.end(whole));
+    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
     frontier.close()?;
     served.close(runtime);
     drop(lock);

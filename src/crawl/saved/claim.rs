@@ -57,7 +57,7 @@ pub fn prepare(
     let found = match manifest::read(&*objects) {
         Err(SaveError::Objects(error)) if has_frontier => {
             tracing::warn!(%error, "the checkpoint cannot be reached; the crawl begins without, and tries again");
-            return Ok(Some(Session::unclaimed(config, objects.into(), own)));
+            return Ok(Some(Session::replacing(config, objects.into(), own, None)));
         }
         found => found?,
     };
@@ -65,7 +65,7 @@ pub fn prepare(
     if !has_frontier && manifest.has_state() {
         restore::restore(config, &*objects, &manifest, say)?;
     }
-    let session = Session::new(config, objects.into(), own, Some((manifest, version)));
+    let session = Session::replacing(config, objects.into(), own, Some((manifest, version)));
     Ok(Some(session))
 }
 

@@ -87,9 +87,9 @@ impl Machine {
             restore(&self.config, &**objects, &claimed.0, &mut |_| {})?;
         }
         let shared: Arc<dyn Objects> = Arc::clone(objects) as Arc<dyn Objects>;
-        let session = Session::new(&self.config, shared, own, Some(claimed));
+        let session = Session::replacing(&self.config, shared, own, Some(claimed));
         let job = checkpoint::open(&self.config, 0)?;
-        session.check(job.frontier.undivided().unwrap().commits())?;
+        session.check(job.frontier.commits())?;
         (self.job, self.session) = (Some(job), Some(session));
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Machine {
         let until = changes.flushed();
         if session.save(changes, until)? == Saved::NeedsBase {
             changes.begin()?;
-            session.base(job.frontier.undivided().unwrap().snapshot(), |_| {})?;
+            session.base(job.frontier.snapshot().unwrap(), |_| {})?;
         }
         Ok(changes.forget(session.manifest()?.commits)?)
     }
@@ -275,14 +275,7 @@ fn run(steps: Vec<Step>) {
     machine.crash();
     machine.start(&objects).unwrap();
     let session = machine.session.as_mut().unwrap();
-    let view = machine
-        .job
-        .as_ref()
-        .unwrap()
-        .frontier
-        .undivided()
-        .unwrap()
-        .snapshot();
+    let view = machine.job.as_ref().unwrap().frontier.snapshot().unwrap();
     session.base(view, |_| {}).unwrap();
     let named = session.manifest().unwrap().names(&*objects).unwrap();
     let there = objects.objects.lock().unwrap();
@@ -375,7 +368,7 @@ fn the_one_that_was_taken_over_is_told_by_whom() {
         commits: 10_000,
         ..two.session.as_ref().unwrap().manifest().unwrap().clone()
     };
-    two.session.as_mut().unwrap().claimed.as_mut().unwrap().0 = there;
+    two.session.as_mut().unwrap().last = Some(there);
     let refused = two.session.as_ref().unwrap().check(9).unwrap_err();
     assert!(
         refused.to_string().contains("commit 10000 and not 9"),

@@ -31,21 +31,22 @@
 //!
 //! - Of the page that another one names as its canonical address, only its own cell knows. A
 //!   redirect into another cell is not followed again when the page is visited again.
-//! - Exports, checkpoints elsewhere, takedowns and the upkeep of a store want one that is not
-//!   divided ([`Cells::undivided`]).
+//! - Exports, takedowns and the upkeep of a store want one that is not divided
+//!   ([`Cells::undivided`]).
 //!
 //! Reading order: this file, `sums` (what is counted over all cells), `choice` (the next task),
 //! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
 //! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
 //! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
-//! `sweep` (deleting a cell), `transfer` (a cell in a file), `hands` (cells that come from and go
-//! to other machines).
+//! `sweep` (deleting a cell), `load` (a cell from elsewhere), `transfer` (a cell in a file),
+//! `hands` (what a machine of a cluster does with cells).
 
 mod choice;
 mod crawl;
 mod delivery;
 mod error;
 mod hands;
+mod load;
 mod look;
 mod outbox;
 mod shared;
@@ -62,6 +63,7 @@ use std::sync::Arc;
 pub use self::choice::Best;
 pub use self::delivery::Amend;
 pub use self::error::CellsError;
+pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
 use self::sums::Sums;
