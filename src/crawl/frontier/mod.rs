@@ -114,7 +114,7 @@ pub mod view;
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 pub use cells::Offer as CellOffer;
-pub use cells::{Amend, Best, Cells, CellsError, Load};
+pub use cells::{Amend, Best, Cells, CellsError, Load, Outside};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};

@@ -1,11 +1,14 @@
 //! Why a machine cannot go on.
 
 use super::loading::SourceError;
+use crate::crawl::checkpoint::OpenError;
 use crate::crawl::cluster::links::LinksError;
-use crate::crawl::cluster::{KeptError, Over};
+use crate::crawl::cluster::{EngineError, KeptError, Over, WrongNode};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, CellsError};
 use crate::crawl::pipeline::CrawlError;
+use crate::crawl::saved::SaveError;
+use crate::fs::IoError;
 
 /// Why a machine cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,42 @@ pub enum NodeError {
     /// The checkpoints of others cannot be used.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The job's folder cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The folder of an earlier session cannot be moved aside.
+    #[error(transparent)]
+    Saved(#[from] SaveError),
+    /// A file failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The machine has no name that it can use.
+    #[error("{0}; set it by cluster.node")]
+    Name(#[from] WrongNode),
+    /// There is no place for checkpoints.
+    #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
+    NoStore,
+    /// The cluster has another number of cells.
+    #[error(
+        "the cluster was begun with cluster.cells = {there}, and this job says {here}; set it to {there}"
+    )]
+    OtherCells {
+        /// That of the cluster.
+        there: u16,
+        /// That of this job.
+        here: u16,
+    },
+    /// Its keys cannot be read.
+    #[error(
+        "the keys of the cluster cannot be read; all its machines have to run the same version of spoor"
+    )]
+    OtherVersion,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, so the machine cannot tell itself from others")]
+    NoNumber,
     /// A cell was taken away.
     #[error(
         "the cluster does not know any more that this machine had {0}, because the brokers have lost something, so what it did since its last checkpoint is done again; run the command again: it begins a new session"

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::crawl::frontier::{CellId, Cells, CellsError};
+use super::error::NodeError;
+use crate::crawl::frontier::{CellId, Cells};
 
 /// The cells that are being given back.
 #[derive(Debug, Default)]
@@ -44,43 +45,42 @@ impl Giving {
         self.0.values().any(|step| matches!(step, Step::Closed(_)))
     }
 
-    /// Does the next step of each. Returns the cells whose ends are in the last checkpoint, by
-    /// its number and the last batch in it, with that number. `abandons` is whether open
-    /// leases do not count any more; a cell that `is_loading` waits, since its state is in no
-    /// checkpoint of this session yet.
-    pub fn turn(
+    /// Closes those in which nothing is open or unsent; whether there were any, so that the store
+    /// has to be flushed. `abandons` is whether open leases do not count any more; a cell that
+    /// `is_loading` waits, since its state is in no checkpoint of this session yet.
+    pub fn close(
         &mut self,
         cells: &mut Cells,
-        last: Option<(u64, u64)>,
         abandons: bool,
         is_loading: impl Fn(CellId) -> bool,
-    ) -> Result<Vec<(CellId, u64)>, CellsError> {
-        let mut closed = false;
+    ) -> Result<bool, NodeError> {
+        let mut any = false;
         for (cell, step) in &mut self.0 {
             let is_empty = abandons || cells.leased_in(*cell) == 0;
             let is_ready = is_empty && !is_loading(*cell) && !cells.has_unsent(*cell);
             if *step == Step::Emptying && is_ready {
                 if cells.opened().any(|open| open == *cell) {
                     cells.close_cell(*cell)?;
-                    closed = true;
                 }
-                *step = Step::Closed(0);
+                *step = Step::Closed(cells.commits());
+                any = true;
             }
         }
-        if closed {
-            cells.flush()?;
-        }
+        Ok(any)
+    }
+
+    /// The cells whose ends are in the last checkpoint, by its number and the last batch in it,
+    /// with that number.
+    pub fn turn(&mut self, last: Option<(u64, u64)>) -> Vec<(CellId, u64)> {
         let mut given = Vec::new();
         for (cell, step) in &mut self.0 {
-            match (*step, last) {
-                (Step::Closed(0), _) => *step = Step::Closed(cells.commits()),
-                (Step::Closed(batch), Some((number, until))) if until >= batch => {
-                    *step = Step::Told;
-                    given.push((*cell, number));
-                }
-                _ => {}
+            if let (Step::Closed(batch), Some((number, until))) = (*step, last)
+                && until >= batch
+            {
+                *step = Step::Told;
+                given.push((*cell, number));
             }
         }
-        Ok(given)
+        given
     }
 }

@@ -21,6 +21,7 @@
 //!
 //! | part | one line |
 //! |---|---|
+//! | `join` | before the job is opened: which session it is, and whether the folder is its own |
 //! | `keeping` | what outlives the process: `session.json` |
 //! | `loading` | the states of cells, read on a thread of their own |
 //! | `giving` | cells that others should have |
@@ -28,6 +29,7 @@
 
 mod error;
 mod giving;
+mod join;
 mod keeping;
 mod loading;
 
@@ -39,14 +41,16 @@ use tokio::sync::mpsc;
 
 pub use self::error::NodeError;
 use self::giving::Giving;
+pub use self::join::{Commits, Joined, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
 use super::cluster::links::{self, Links, Tally};
-use super::cluster::{Engine, Handle, Inherited, News, Order, Over, Standing};
+use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Amend, Asked, CellId, Cells};
+use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
 use crate::crawl::pipeline::{Companion, Course, CrawlError};
+use crate::crawl::saved::SaveError;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
 /// often.
@@ -54,11 +58,20 @@ const PAUSE: u64 = 20;
 
 /// The checkpoints of a session, as its node sees them.
 pub trait Checkpoints {
+    /// Called every round of the crawl, with what may be asked for.
+    fn round(&self, cells: &Cells);
+
     /// Makes one as soon as possible.
     fn hurry(&self);
 
     /// The last one that is committed: its number, and the last batch of the store in it.
     fn last(&self) -> Option<(u64, u64)>;
+
+    /// Makes the last one, and waits for it, but not for ever.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the session is over.
+    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError>;
 }
 
 /// What each cell begins with.
@@ -144,21 +157,21 @@ impl<E: Engine> Node<E> {
         })
     }
 
-    /// Gives all cells back from the next turn on, and then ends the session: the crawl is over
-    /// here. Open leases count as abandoned.
-    pub fn leave(&mut self) {
-        self.is_leaving = true;
-        self.tell(Order::Leave);
-    }
-
-    /// Whether the session has ended in good order.
-    pub fn has_left(&self) -> bool {
-        self.has_left
-    }
-
     /// Whether the crawl ended because nothing is left to do for any machine.
     pub fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    /// Makes the last checkpoint, if the session goes on; the node is of no use any more.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the session is over.
+    pub fn end(self, cells: &Cells) -> Result<(), SaveError> {
+        if self.has_left {
+            // What it has is in its last checkpoint, and there can be no other.
+            return Ok(());
+        }
+        self.checkpoints.end(cells)
     }
 
     /// What links were exchanged.
@@ -179,7 +192,7 @@ impl<E: Engine> Node<E> {
         &mut self,
         cells: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, CrawlError>,
+        outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError> {
         while let Ok(news) = self.handle.news.try_recv() {
             self.hear(cells, news, now)?;
@@ -188,8 +201,9 @@ impl<E: Engine> Node<E> {
             self.keeping.forget()?;
             return Err(end.into());
         }
+        self.checkpoints.round(cells);
         let standing = self.standing();
-        self.open_loaded(cells, &standing, now)?;
+        self.open_loaded(cells, &standing, now, outside)?;
         while let Ok(committed) = self.committed.try_recv() {
             self.links.committed(committed);
         }
@@ -198,8 +212,8 @@ impl<E: Engine> Node<E> {
         let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !asked(cell);
         cells.hold(cells.opened().filter(is_held).collect());
         self.links.hurry(!self.giving.is_empty());
-        self.links.turn(cells, now, amend)?;
-        self.give(cells)?;
+        self.links.turn(cells, now, outside)?;
+        self.give(cells, outside)?;
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
             _ if self.is_done || self.is_leaving => Course::End,
@@ -255,7 +269,8 @@ impl<E: Engine> Node<E> {
         cells: &mut Cells,
         standing: &Standing,
         now: u64,
-    ) -> Result<(), NodeError> {
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<(), CrawlError> {
         let loaded = self.loading.turn(cells, now)?;
         if loaded.is_empty() {
             return Ok(());
@@ -264,23 +279,20 @@ impl<E: Engine> Node<E> {
         for (cell, state, revision) in loaded {
             let Some(from) = standing.cells.get(&cell) else {
                 // It was lost meanwhile, and the news of it is to come.
-                cells.drop_cell(cell)?;
+                cells.drop_cell(cell).map_err(NodeError::from)?;
                 continue;
             };
-            match state {
-                Inherited { clean: true, bases } if bases.is_empty() => {
-                    cells.open_cell(cell, now)?;
-                }
-                Inherited { clean: true, .. } => {
-                    cells.open_after(cell, Asked::Last(*from), now)?;
-                }
-                Inherited { clean: false, .. } => {
-                    cells.open_after(cell, Asked::Later(*from), now)?;
-                }
-            }
+            let is_new = state.clean && state.bases.is_empty();
+            let opening = match state.clean {
+                _ if is_new => cells.open_cell(cell, now),
+                true => cells.open_after(cell, Asked::Last(*from), now),
+                false => cells.open_after(cell, Asked::Later(*from), now),
+            };
+            opening.map_err(NodeError::from)?;
             opened.push((cell, revision));
         }
         self.begin_cells(cells, now)?;
+        outside.sync()?;
         cells.flush()?;
         Ok(self.keeping.change(|kept| kept.cells.extend(opened))?)
     }
@@ -290,7 +302,9 @@ impl<E: Engine> Node<E> {
     fn begin_cells(&self, cells: &mut Cells, now: u64) -> Result<(), NodeError> {
         let opened: BTreeSet<CellId> = cells.opened().collect();
         let Beginning { seeds, watched } = &self.beginning;
-        let seeds = seeds.iter().filter(|url| opened.contains(&cells.home_of(url)));
+        let seeds = seeds
+            .iter()
+            .filter(|url| opened.contains(&cells.home_of(url)));
         let seeds = Vec::from_iter(seeds.cloned());
         let watched = watched
             .iter()
@@ -323,10 +337,18 @@ impl<E: Engine> Node<E> {
     }
 
     /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
-    fn give(&mut self, cells: &mut Cells) -> Result<(), NodeError> {
+    fn give(
+        &mut self,
+        cells: &mut Cells,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<(), CrawlError> {
         let last = self.checkpoints.last();
         let is_loading = |cell| self.loading.has(cell);
-        let given = self.giving.turn(cells, last, self.is_leaving, is_loading)?;
+        if self.giving.close(cells, self.is_leaving, is_loading)? {
+            outside.sync()?;
+            cells.flush()?;
+        }
+        let given = self.giving.turn(last);
         for (cell, checkpoint) in given {
             self.tell(Order::Give(cell, checkpoint));
         }
@@ -340,7 +362,10 @@ impl<E: Engine> Node<E> {
         let is_idle = may_ask
             && self.giving.is_empty()
             && self.loading.is_empty()
-            && standing.cells.keys().eq(Vec::from_iter(cells.opened()).iter())
+            && standing
+                .cells
+                .keys()
+                .eq(Vec::from_iter(cells.opened()).iter())
             && cells.are_empty()
             && self.links.is_quiet(cells);
         if is_idle != self.is_idle {
@@ -355,17 +380,27 @@ impl<E: Engine> Companion for Node<E> {
         &mut self,
         frontier: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, CrawlError>,
+        outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError> {
         if now < self.due && !self.was_cut && now < self.handle.standing.borrow().until {
             return Ok(self.course());
         }
         self.due = now.saturating_add(PAUSE);
-        self.step(frontier, now, amend)
+        self.step(frontier, now, outside)
     }
 
     fn forbidden(&mut self) {
         self.was_cut = true;
+    }
+
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.links.stop_reading();
+        self.tell(Order::Leave);
+    }
+
+    fn has_left(&self) -> bool {
+        self.has_left
     }
 }
 

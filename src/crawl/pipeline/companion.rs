@@ -5,7 +5,7 @@
 //! steps of the loop, and never waits.
 
 use super::crawl::CrawlError;
-use crate::crawl::frontier::{Amend, Cells};
+use crate::crawl::frontier::{Cells, Outside};
 
 /// What a crawl may do until the companion says something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +21,7 @@ pub enum Course {
 
 /// What goes on beside a crawl.
 pub trait Companion {
-    /// Does what can be done now. `amend` is as in [`Cells::deliver`].
+    /// Does what can be done now.
     ///
     /// # Errors
     /// [`CrawlError`] ends the crawl.
@@ -29,9 +29,16 @@ pub trait Companion {
         &mut self,
         frontier: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, CrawlError>,
+        outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError>;
 
     /// A request was cut, or not sent, because this machine may not ask hosts at present.
     fn forbidden(&mut self);
+
+    /// The crawl is over here: what other machines can go on with is given to them by the turns
+    /// that follow. Open leases count as abandoned.
+    fn leave(&mut self);
+
+    /// Whether that is done.
+    fn has_left(&self) -> bool;
 }

@@ -18,9 +18,9 @@ use super::write::{KnownImage, Places, apply, archive, write};
 use crate::address::PageUrl;
 use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
-use crate::clock::{millis, timestamp};
+use crate::clock::{millis, now, timestamp};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, Effects, OutputEdit, RobotsAnswer, Settled, Written};
+use crate::crawl::frontier::{Cells, Effects, OutputEdit, Outside, RobotsAnswer, Settled, Written};
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
@@ -116,13 +116,38 @@ impl<'a> Crawl<'a> {
     /// # Errors
     /// Its error.
     pub fn turn(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
-        let Self {
-            outputs, companion, ..
-        } = self;
-        if let Some(companion) = companion {
-            self.course = companion.turn(frontier, now, &mut |edits| amend(outputs, edits))?;
+        if let Some(companion) = &mut self.companion {
+            self.course = companion.turn(frontier, now, &mut Own(&mut self.outputs))?;
         }
         Ok(())
+    }
+
+    /// Gives what other machines can go on with to them, for `patience` at most, and waits
+    /// between two turns by `pause`. Whether it is done; true without a companion.
+    ///
+    /// # Errors
+    /// Its error, and that of the outputs or the store.
+    pub fn leave(
+        &mut self,
+        frontier: &mut Cells,
+        patience: Duration,
+        pause: &mut dyn FnMut(),
+    ) -> Result<bool, CrawlError> {
+        let Some(companion) = &mut self.companion else {
+            return Ok(true);
+        };
+        companion.leave();
+        let begun = now();
+        while now().saturating_sub(begun) < millis(patience) {
+            self.deliver(frontier, now())?;
+            self.turn(frontier, now())?;
+            if self.companion.as_ref().is_none_or(|c| c.has_left()) {
+                return Ok(true);
+            }
+            pause();
+        }
+        self.checkpoint(frontier)?;
+        Ok(false)
     }
 
     /// The limit that ended the crawl, if one did.
@@ -434,6 +459,19 @@ impl Handler for Crawl<'_> {
 
     fn limits(&mut self) -> Option<&mut Limits> {
         Some(&mut self.limits)
+    }
+}
+
+/// The outputs, as a companion sees them.
+struct Own<'o>(&'o mut Outputs);
+
+impl Outside<CrawlError> for Own<'_> {
+    fn amend(&mut self, edits: &[OutputEdit]) -> Result<Vec<u8>, CrawlError> {
+        amend(self.0, edits)
+    }
+
+    fn sync(&mut self) -> Result<(), CrawlError> {
+        Ok(self.0.sync()?)
     }
 }
 

@@ -197,7 +197,8 @@ pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
     })
 }
 
-fn host() -> String {
+/// The name that the system has for this machine.
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
     let name = name.map(|name| name.trim().to_owned());

@@ -55,7 +55,7 @@ mod tests;
 use std::path::PathBuf;
 
 pub use self::cells::SavedCells;
-pub use self::claim::{TakeOver, prepare};
+pub use self::claim::{TakeOver, host, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};
 pub use self::manifest::Owner;

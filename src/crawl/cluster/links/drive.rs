@@ -14,7 +14,7 @@ use super::publish::{Publisher, Sending, Setting};
 use super::{REJECTED, log_of};
 use crate::crawl::cluster::Engine;
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Amend, CellId, Cells, CellsError};
+use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
 
 /// The most messages of one cell that are added at a time: the crawl waits for them.
 const AT_A_TIME: usize = 8;
@@ -67,6 +67,7 @@ pub struct Tally {
 pub struct Links<E> {
     engine: Arc<E>,
     linger: u64,
+    reads: bool,
     publisher: Publisher,
     /// When batches may be made next.
     closes: u64,
@@ -111,6 +112,7 @@ impl<E: Engine> Links<E> {
         Ok(Self {
             engine,
             linger: setting.linger,
+            reads: true,
             publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
             cuts: Cuts::default(),
@@ -125,8 +127,7 @@ impl<E: Engine> Links<E> {
         })
     }
 
-    /// Does what can be done now. `now` is milliseconds since 1970; `amend` as in
-    /// [`Cells::deliver`].
+    /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
     /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
@@ -135,15 +136,17 @@ impl<E: Engine> Links<E> {
         &mut self,
         cells: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         while self.calls.try_join_next().is_some() {}
         self.follow(cells, now)?;
         while let Ok(news) = self.news.try_recv() {
             self.hear(cells, news, now)?;
         }
-        self.read(cells, now, amend)?;
-        self.send(cells, now)?;
+        if self.reads {
+            self.read(cells, now, outside)?;
+        }
+        self.send(cells, now, outside)?;
         self.cut(now);
         Ok(())
     }
@@ -158,6 +161,12 @@ impl<E: Engine> Links<E> {
     /// given back, and at the end.
     pub fn hurry(&mut self, hurries: bool) {
         self.publisher.hurry(hurries);
+    }
+
+    /// Reads no logs from now on: the cells are about to be given back, and whoever takes them
+    /// reads on.
+    pub fn stop_reading(&mut self) {
+        self.reads = false;
     }
 
     /// Whether nothing is left to be sent.
@@ -230,7 +239,7 @@ impl<E: Engine> Links<E> {
         &mut self,
         cells: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         let readers: Vec<CellId> = self.readers.keys().copied().collect();
         for cell in readers {
@@ -240,7 +249,7 @@ impl<E: Engine> Links<E> {
                 };
                 match messages.try_recv() {
                     Ok((sequence, message)) => {
-                        self.add(cells, cell, (sequence, message), now, amend)?;
+                        self.add(cells, cell, (sequence, message), now, outside)?;
                     }
                     Err(mpsc::error::TryRecvError::Empty) => break,
                     Err(mpsc::error::TryRecvError::Disconnected) => {
@@ -276,7 +285,7 @@ impl<E: Engine> Links<E> {
         cell: CellId,
         (sequence, message): (u64, Bytes),
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         let place = cells.log_place(cell).map_err(LinksError::from)?;
         match apply::read(&place, sequence, &message).map_err(LinksError::from)? {
@@ -287,6 +296,7 @@ impl<E: Engine> Links<E> {
                 lost,
                 is_repeated,
             } => {
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &offers, now, amend)?;
                 self.tally.received += offers.len() as u64;
                 self.tally.repeated += u64::from(is_repeated);
@@ -305,20 +315,29 @@ impl<E: Engine> Links<E> {
                         tracing::warn!(id, %error, "it could not be put aside and is gone");
                     }
                 });
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &[], now, amend)?;
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
-        self.publisher.gather(cells, now)?;
+    fn send<F: From<LinksError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        self.publisher
+            .gather(cells, now)
+            .map_err(LinksError::from)?;
         if now >= self.closes {
-            let changes = self.publisher.close(now)?;
+            let changes = self.publisher.close(now).map_err(LinksError::from)?;
             if !changes.is_empty() {
                 self.closes = now.saturating_add(self.linger / LINGER_PARTS);
-                cells.change_outbox(&changes)?;
-                cells.flush_outbox()?;
+                cells.change_outbox(&changes).map_err(LinksError::from)?;
+                outside.sync()?;
+                cells.flush_outbox().map_err(LinksError::from)?;
             }
         }
         for post in self.publisher.due(now) {

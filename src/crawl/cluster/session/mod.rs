@@ -384,6 +384,11 @@ impl Session {
         self.committed
     }
 
+    /// Whether the broker has said in this process that its key is its own.
+    pub fn has_begun(&self) -> bool {
+        self.phase == Phase::Live && self.revision.is_some() && !self.lapsed
+    }
+
     /// Commits a checkpoint, which has a higher number than the last and all cells of the
     /// session, with the next renewal.
     pub fn commit(&mut self, checkpoint: u64, now: u64) {

@@ -61,7 +61,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::choice::Best;
-pub use self::delivery::Amend;
+pub use self::delivery::{Amend, Outside};
 pub use self::error::CellsError;
 pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
