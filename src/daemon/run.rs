@@ -64,6 +64,8 @@ pub struct Summary {
     pub images_left: ImagesLeft,
     /// The job's folder.
     pub folder: PathBuf,
+    /// Whether other machines crawl the job as well, and this is only its own part.
+    pub is_shared: bool,
 }
 
 /// Answers questions about the crawl that has, or will have, `control` and `config`.
@@ -392,6 +394,7 @@ impl Before {
             images: frontier.images(),
             images_left: frontier.images_left()?,
             folder: config.job_folder(),
+            is_shared: config.cluster.is_there(),
         })
     }
 }

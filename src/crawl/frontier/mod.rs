@@ -113,6 +113,8 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
+#[cfg(test)]
+pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
 pub use cells::{Amend, Best, Cells, CellsError, Load, Outside};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};

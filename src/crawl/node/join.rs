@@ -47,6 +47,7 @@ pub struct Joined<E> {
     secret: u64,
     cells: CellCount,
     store: String,
+    runtime: Runtime,
 }
 
 /// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
@@ -122,6 +123,7 @@ pub fn join<E: Engine>(
                     secret,
                     cells,
                     store: store.as_str().to_owned(),
+                    runtime: runtime.clone(),
                 };
                 return Ok((joined, lock));
             }
@@ -289,6 +291,7 @@ impl<E: Engine> Joined<E> {
         };
         let parts = Parts {
             engine: self.engine,
+            runtime: self.runtime,
             handle: self.handle,
             links,
             keeping: self.keeping,

@@ -37,6 +37,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::mpsc;
 
 pub use self::error::NodeError;
@@ -85,6 +86,7 @@ pub struct Beginning {
 
 /// A machine of a cluster. See the module's documentation.
 pub struct Node<E> {
+    runtime: Runtime,
     handle: Handle,
     links: Links<E>,
     keeping: Keeping,
@@ -111,6 +113,8 @@ pub struct Node<E> {
 pub struct Parts<E> {
     /// What connects it with the others.
     pub engine: Arc<E>,
+    /// Where the broker's answers are waited for.
+    pub runtime: Runtime,
     /// Its end of the session.
     pub handle: Handle,
     /// How links are sent.
@@ -139,6 +143,7 @@ impl<E: Engine> Node<E> {
             cells.drop_cell(*cell)?;
         }
         Ok(Self {
+            runtime: parts.runtime,
             handle: parts.handle,
             links: Links::new(parts.engine, parts.links, cells)?,
             keeping: parts.keeping,
@@ -212,7 +217,10 @@ impl<E: Engine> Node<E> {
         let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !asked(cell);
         cells.hold(cells.opened().filter(is_held).collect());
         self.links.hurry(!self.giving.is_empty());
-        self.links.turn(cells, now, outside)?;
+        {
+            let _entered = self.runtime.enter();
+            self.links.turn(cells, now, outside)?;
+        }
         self.give(cells, outside)?;
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
@@ -342,6 +350,10 @@ impl<E: Engine> Node<E> {
         cells: &mut Cells,
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<(), CrawlError> {
+        if self.is_done && !self.is_leaving {
+            // The crawl is about to end; what it has done is counted before its cells go.
+            return Ok(());
+        }
         let last = self.checkpoints.last();
         let is_loading = |cell| self.loading.has(cell);
         if self.giving.close(cells, self.is_leaving, is_loading)? {

@@ -12,7 +12,7 @@ use super::cut::Cuts;
 use super::envelope::EnvelopeError;
 use super::publish::{Publisher, Sending, Setting};
 use super::{REJECTED, log_of};
-use crate::crawl::cluster::Engine;
+use crate::crawl::cluster::{Engine, EngineError};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
 
@@ -82,6 +82,8 @@ pub struct Links<E> {
     tells: mpsc::UnboundedSender<News>,
     calls: JoinSet<()>,
     tally: Tally,
+    /// What the broker did not do, so that it is told once.
+    trouble: Option<String>,
 }
 
 /// What reads a log.
@@ -97,8 +99,12 @@ enum Reader {
 /// What the broker has answered.
 #[derive(Debug)]
 enum News {
-    Sent(CellId, u64, bool),
-    Opened(CellId, u64, Option<mpsc::Receiver<(u64, Bytes)>>),
+    Sent(CellId, u64, Result<(), EngineError>),
+    Opened(
+        CellId,
+        u64,
+        Result<mpsc::Receiver<(u64, Bytes)>, EngineError>,
+    ),
     Cut(Vec<(CellId, u64)>),
 }
 
@@ -124,6 +130,7 @@ impl<E: Engine> Links<E> {
             tells,
             calls: JoinSet::new(),
             tally: Tally::default(),
+            trouble: None,
         })
     }
 
@@ -211,13 +218,25 @@ impl<E: Engine> Links<E> {
         Ok(cells.change_outbox(&changes)?)
     }
 
+    /// Says once what the broker does not do.
+    fn tell(&mut self, error: Option<&EngineError>) {
+        let Some(error) = error else { return };
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            tracing::warn!("links to other machines wait: {text}; it is tried again");
+            self.trouble = Some(text);
+        }
+    }
+
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
         match news {
-            News::Sent(to, number, is_stored) => {
-                let change = self.publisher.answer(to, number, is_stored, now)?;
+            News::Sent(to, number, sent) => {
+                self.tell(sent.as_ref().err());
+                let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
                 cells.change_outbox(change.as_slice())?;
             }
             News::Opened(cell, number, messages) => {
+                self.tell(messages.as_ref().err());
                 // A cell that was closed meanwhile has another reader, or none.
                 let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
@@ -268,11 +287,8 @@ impl<E: Engine> Links<E> {
                 let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
                 self.calls.spawn(async move {
                     let opened = engine.read(&log_of(cell), after).await;
-                    let opened = opened.inspect_err(|error| {
-                        tracing::debug!(%cell, %error, "the log cannot be read");
-                    });
                     // Nobody listens any more at the end.
-                    drop(tells.send(News::Opened(cell, number, opened.ok())));
+                    drop(tells.send(News::Opened(cell, number, opened)));
                 });
             }
         }
@@ -344,10 +360,7 @@ impl<E: Engine> Links<E> {
             let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
             self.calls.spawn(async move {
                 let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
-                if let Err(error) = &sent {
-                    tracing::debug!(to = %post.to, id = post.id, %error, "it is sent again");
-                }
-                drop(tells.send(News::Sent(post.to, post.number, sent.is_ok())));
+                drop(tells.send(News::Sent(post.to, post.number, sent)));
             });
         }
         Ok(())

@@ -61,6 +61,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::choice::Best;
+#[cfg(test)]
+pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
 pub use self::error::CellsError;
 pub use self::load::Load;
