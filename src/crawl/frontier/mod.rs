@@ -114,6 +114,8 @@ pub mod view;
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 pub use cells::Offer as CellOffer;
+#[cfg(test)]
+pub(in crate::crawl) use cells::tests as cells_tests;
 pub use cells::{Amend, Best, Cells, CellsError, Load};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};

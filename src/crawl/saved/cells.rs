@@ -1,6 +1,7 @@
 //! Cells in the checkpoint of a session: how they get to the machine that takes them over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::SaveError;
 use super::manifest::Manifest;
@@ -11,7 +12,7 @@ use crate::objects::{self, Objects};
 
 /// The cells in a checkpoint of a session.
 pub struct SavedCells {
-    objects: Box<dyn Objects>,
+    objects: Arc<dyn Objects>,
     manifest: Manifest,
 }
 
@@ -23,11 +24,11 @@ impl SavedCells {
     /// the store fails.
     pub fn open(store: &str, session: &str, number: u64) -> Result<Self, SaveError> {
         let objects = objects::open(&address(store, session))?;
-        Self::over(objects, number)
+        Self::over(objects.into(), number)
     }
 
     /// The same over objects that are open.
-    pub(super) fn over(objects: Box<dyn Objects>, number: u64) -> Result<Self, SaveError> {
+    pub(super) fn over(objects: Arc<dyn Objects>, number: u64) -> Result<Self, SaveError> {
         let manifest = manifest_of(&*objects, number)?;
         Ok(Self { objects, manifest })
     }

@@ -2,6 +2,8 @@
 //! a checkpoint of some of the batches: the first ones, none of them in part, and none missing
 //! that a checkpoint said it had.
 
+mod sessions;
+
 use std::path::Path;
 use std::sync::Arc;
 
