@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -419,7 +420,7 @@ fn a_kill_at_any_write_leaves_what_counts_as_it_was() {
         let last = |node: &Node| node.session.as_ref().unwrap().last.clone();
         let before = last(&node).map(|last| last.base);
         let mut fates = vec![Fate::Failed; 10_000];
-        fates.extend(vec![Fate::Done; write % 40]);
+        fates.extend(vec![Fate::Done; write % 20]);
         *objects.fates.lock().unwrap() = fates;
         let saved = node.save();
         objects.fates.lock().unwrap().clear();
@@ -430,7 +431,7 @@ fn a_kill_at_any_write_leaves_what_counts_as_it_was() {
             restart(&mut node);
         }
         // Over all writes of changes, and of bases with what is swept behind them.
-        if kills > 60 && bases > 2 {
+        if write > 100 && kills > 40 && bases > 2 {
             break;
         }
         assert!(write < 400, "{kills} kills, {bases} bases");
@@ -637,4 +638,61 @@ fn what_is_missing_or_damaged_is_named() {
         std::fs::write(&path, &whole).unwrap();
     }
     read(3).unwrap();
+}
+
+/// The crawl asks for a checkpoint when a cell is to be given back, and is told which one has
+/// the end of it; when the session is over, the keeper stops.
+#[test]
+fn a_crawl_gets_the_checkpoint_that_it_asks_for() {
+    let web = Web::new(16);
+    let mut node = Node::new(Arc::new(Simulated::default()));
+    node.config.checkpoint.every = Duration::from_secs(36_000);
+    node.begin(&web);
+    let session = node.session.take().unwrap();
+    let changes = Arc::clone(node.changes.as_ref().unwrap());
+    // As the loop of a crawl does it: it flushes when the keeper asks for that.
+    let (ask, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
+    let flush = move || {
+        let (answer, answered) = std::sync::mpsc::channel();
+        if ask.send(answer).is_ok() {
+            // An error says that the crawl has ended.
+            answered.recv().ok();
+        }
+    };
+    let (stop, stopped) = std::sync::mpsc::channel();
+    let stop = move || stop.send(()).unwrap();
+    let keeper = Keeper::begin(session, Arc::clone(&changes), &node.config, flush, stop).unwrap();
+    assert_eq!(
+        (keeper.standing().number, keeper.standing().commits),
+        (0, 0)
+    );
+    let wait = |node: &mut Node, is_done: &dyn Fn() -> bool| {
+        while !is_done() {
+            if let Ok(answer) = asked.try_recv() {
+                node.cells().flush().unwrap();
+                let held = node.held();
+                node.key.lock().unwrap().now = held;
+                answer.send(()).unwrap();
+            }
+            keeper.round(node.cells());
+            std::thread::yield_now();
+        }
+    };
+    for number in 1..=3 {
+        node.crawl(&web, 6);
+        let last = keeper.hurry();
+        assert_eq!(last, node.cells().commits());
+        wait(&mut node, &|| keeper.standing().commits >= last);
+        let standing = keeper.standing();
+        assert_eq!(standing.number, number);
+        assert_eq!(node.key.lock().unwrap().committed, number);
+        assert_eq!(standing.error, None);
+        node.check();
+    }
+    node.crawl(&web, 6);
+    node.key.lock().unwrap().is_over = true;
+    keeper.hurry();
+    wait(&mut node, &|| stopped.try_recv().is_ok());
+    let over = keeper.end(node.cells()).unwrap_err();
+    assert!(matches!(over, SaveError::Over { .. }), "{over}");
 }
