@@ -155,53 +155,64 @@ fn half_a_load_is_swept_by_the_next_process() {
     }
 }
 
-/// How long it takes on a disk: 150,000 addresses, as many as a cell has.
+/// How long it takes on a disk: 150,000 addresses, as many as a cell has, alone and beside a
+/// crawl that commits as fast as it can.
 #[test]
-#[ignore = "a measurement of about a minute"]
+#[ignore = "a measurement of a minute"]
 fn a_cell_is_loaded_in_seconds() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("frontier");
-    let mut cells = Cells::open(StoreKind::Fjall, &path, count(8), policy(), scope()).unwrap();
     let [cell, other] = [0, 1].map(|n| count(8).cell(n).unwrap());
-    cells.open_cell(other, 0).unwrap();
-    // As many records and bytes of an address as a crawl leaves: its own, its place in a queue, its clues.
+    // About the records and bytes that a crawl keeps of an address.
     let records = |n: u32| {
         let url = format!(
             "http://host-{}.example.org/a/path/of/usual/length/{n}",
             n % 3_000
         );
         [("U", 60), ("Q", 30), ("E", 130)].map(|(class, bytes)| {
-            let value: Vec<u8> = (0..bytes)
-                .map(|i: u32| (n.wrapping_mul(2_654_435_761) >> (i % 24)) as u8)
-                .collect();
-            (
-                [&cell.space()[..], class.as_bytes(), url.as_bytes()].concat(),
-                value,
-            )
+            let byte = |i: u32| (n.wrapping_mul(2_654_435_761) >> (i % 24)) as u8;
+            let key = [&cell.space()[..], class.as_bytes(), url.as_bytes()].concat();
+            (key, Vec::from_iter((0..bytes).map(byte)))
         })
     };
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..150_000).flat_map(records).collect();
     pairs.sort();
     let bytes: usize = pairs.iter().map(|(k, v)| k.len() + v.len()).sum();
-    let begun = std::time::Instant::now();
-    let mut load = cells.begin_load(&BTreeSet::from([cell])).unwrap();
-    let thread = std::thread::spawn(move || {
-        for (key, value) in &pairs {
-            load.write(key, Some(value)).unwrap();
+    let pairs = Arc::new(pairs);
+    let own = (0..).map(|n| format!("http://other-{n}.org/"));
+    let own = own.map(|text| url(&text));
+    let mut own = own.filter(|url| count(8).cell_of(&url.host_key()) == other);
+    for (most, is_busy) in [
+        (500, false),
+        (2_000, false),
+        (200, true),
+        (500, true),
+        (2_000, true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frontier");
+        let mut cells = Cells::open(StoreKind::Fjall, &path, count(8), policy(), scope()).unwrap();
+        cells.open_cell(other, 0).unwrap();
+        let begun = std::time::Instant::now();
+        let load = cells.begin_load(&BTreeSet::from([cell])).unwrap();
+        let mut load = load.batches_of(most);
+        let pairs = Arc::clone(&pairs);
+        let thread = std::thread::spawn(move || {
+            for (key, value) in pairs.iter() {
+                load.write(key, Some(value)).unwrap();
+            }
+            load
+        });
+        let (mut longest, mut commits) = (std::time::Duration::ZERO, 0);
+        while is_busy && !thread.is_finished() {
+            let seed = own.next().unwrap();
+            let commit = std::time::Instant::now();
+            cells.add_seeds(&[seed], 0).unwrap();
+            longest = longest.max(commit.elapsed());
+            commits += 1;
         }
-        load
-    });
-    let (mut longest, mut calls) = (std::time::Duration::ZERO, 0);
-    while !thread.is_finished() {
-        let call = std::time::Instant::now();
-        cells.set_stamp(vec![1; 40]).unwrap();
-        longest = longest.max(call.elapsed());
-        calls += 1;
+        cells.end_load(thread.join().unwrap()).unwrap();
+        println!(
+            "{bytes} bytes in batches of {most}: {:?}; meanwhile {commits} commits of the crawl, the longest {longest:?}",
+            begun.elapsed()
+        );
     }
-    let written = begun.elapsed();
-    cells.end_load(thread.join().unwrap()).unwrap();
-    println!(
-        "{bytes} bytes in {written:?}, on the disk after {:?}; {calls} flushed commits of the crawl meanwhile, the longest {longest:?}",
-        begun.elapsed()
-    );
 }
