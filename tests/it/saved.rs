@@ -128,6 +128,8 @@ fn a_lost_machine(kind: StoreKind, cells: u16, kills: usize) {
         "{sound}"
     );
     // And once more, of the finished job.
+    let saved = Ran::of(&mut spoor(&["checkpoint", "save", "--whole", file])).good();
+    assert!(!saved.contains("divided"), "{saved}");
     lose(&job);
     let restored = Ran::of(&mut spoor(&["checkpoint", "restore", file])).good();
     assert!(restored.contains("restored"), "{restored}");

@@ -45,7 +45,7 @@ impl SavedCells {
 
     /// Passes the pairs of these cells, as far as it holds them: each key with the space of its
     /// cell, and the value, or none where an earlier one is gone. The last one of a key counts.
-    /// All objects are read once, in their order. Returns the cells that it holds.
+    /// Each object that has any of them is read once, in their order. Returns the cells that it holds.
     ///
     /// # Errors
     /// [`SaveError::Unreadable`] names the object that is missing or damaged; the error of
@@ -65,6 +65,14 @@ impl SavedCells {
             return Ok(wanted);
         }
         for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
+            let has_any = |cell: &CellId| {
+                piece
+                    .span
+                    .is_none_or(|(first, last)| cell.is_between(first, last))
+            };
+            if !wanted.iter().any(has_any) {
+                continue;
+            }
             let packed = piece.read(&*self.objects).map_err(unreadable)?;
             let name = format!("{}/{}", self.objects.address(), piece.name);
             let mut stopped = None;

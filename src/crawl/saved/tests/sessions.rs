@@ -696,3 +696,52 @@ fn a_crawl_gets_the_checkpoint_that_it_asks_for() {
     let over = keeper.end(node.cells()).unwrap_err();
     assert!(matches!(over, SaveError::Over { .. }), "{over}");
 }
+
+/// A folder that has lost what a checkpoint has cannot go on with the session.
+#[test]
+fn an_older_copy_of_the_store_is_refused() {
+    let web = Web::new(17);
+    let objects = Arc::new(Simulated::default());
+    let mut node = Node::new(Arc::clone(&objects) as Arc<dyn Objects>);
+    node.begin(&web);
+    node.crawl(&web, 20);
+    node.save().unwrap();
+    node.stop();
+    std::fs::remove_dir_all(node.root.path().join("frontier")).unwrap();
+    node.start();
+    let behind = node.save().unwrap_err();
+    assert!(behind.is_final(), "{behind}");
+    let text = behind.to_string();
+    assert!(text.contains("Begin a new session"), "{text}");
+    node.check();
+}
+
+/// Who wants one cell reads no objects that have none of it.
+#[test]
+fn only_what_has_a_cell_is_read_for_it() {
+    let web = Web::new(18);
+    let objects = Arc::new(Simulated::default());
+    let mut node = Node::new(Arc::clone(&objects) as Arc<dyn Objects>);
+    node.begin(&web);
+    node.crawl(&web, 100);
+    node.save().unwrap();
+    let last = node.session.as_ref().unwrap().last.clone().unwrap();
+    assert!(last.base.len() > 1, "{}", last.base.len());
+    let mut left_out = 0;
+    for cell in count(CELLS).all() {
+        let whole = objects.objects.lock().unwrap().clone();
+        let others = last.base.iter().filter(|piece| {
+            let (from, to) = piece.span.unwrap();
+            !cell.is_between(from, to)
+        });
+        for piece in others {
+            objects.objects.lock().unwrap().remove(&piece.name);
+            left_out += 1;
+        }
+        let saved = SavedCells::over(Arc::clone(&node.objects), last.number).unwrap();
+        let found = read(&saved, &BTreeSet::from([cell]));
+        assert!(found[&cell] == node.key.lock().unwrap().held[&last.number][&cell].1);
+        *objects.objects.lock().unwrap() = whole;
+    }
+    assert!(left_out > 0);
+}
