@@ -10,6 +10,9 @@ use super::pairs;
 use crate::crawl::frontier::CellId;
 use crate::objects::{self, Objects};
 
+/// Takes a key with the space of its cell, and its value, or none where it is gone.
+pub type WritePair<'w> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), SaveError> + 'w;
+
 /// The cells in a checkpoint of a session.
 pub struct SavedCells {
     objects: Arc<dyn Objects>,
@@ -43,8 +46,7 @@ impl SavedCells {
         self.manifest.commits
     }
 
-    /// Passes the pairs of these cells, as far as it holds them: each key with the space of its
-    /// cell, and the value, or none where an earlier one is gone. The last one of a key counts.
+    /// Passes the pairs of these cells, as far as it holds them. The last one of a key counts.
     /// Each object that has any of them is read once, in their order. Returns the cells that it holds.
     ///
     /// # Errors
@@ -53,7 +55,7 @@ impl SavedCells {
     pub fn read(
         &self,
         cells: &BTreeSet<CellId>,
-        write: &mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), SaveError>,
+        write: &mut WritePair<'_>,
     ) -> Result<BTreeSet<CellId>, SaveError> {
         let held = self.held();
         let wanted: BTreeSet<CellId> = cells

@@ -54,7 +54,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use self::cells::SavedCells;
+pub use self::cells::{SavedCells, WritePair};
 pub use self::claim::{TakeOver, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};
