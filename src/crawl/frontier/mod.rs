@@ -48,7 +48,7 @@
 //! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
-//! | `transaction`, `clock_skew`, `restored`, `ledger` | one atomic change, and what alone commits it |
+//! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, what alone commits it, and what a commit says of itself |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
 //! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
