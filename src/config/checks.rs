@@ -96,22 +96,19 @@ impl Pairs<'_> {
         }
     }
 
-    /// What several cells cannot do yet.
+    /// What several cells cannot do.
     fn cells(&mut self, config: &Config) {
         const KEY: &str = "frontier.cells";
         let cells = config.frontier.cells;
-        let Some(span) = self.0.place(KEY).filter(|_| cells != 1).cloned() else {
+        if cells == 1 || config.frontier.store == StoreKind::Fjall {
             return;
-        };
-        let mut wrong = |why: &str| {
-            self.0
-                .wrong(span.clone(), KEY, format!("is {cells}; {why}"));
-        };
-        if config.frontier.store != StoreKind::Fjall {
-            wrong(
-                "several cells need a store that gives back the space of one; set frontier.store = \
-                 \"fjall\"",
+        }
+        if let Some(span) = self.0.place(KEY).cloned() {
+            let why = format!(
+                "is {cells}; several cells need a store that gives back the space of one; set \
+                 frontier.store = \"fjall\""
             );
+            self.0.wrong(span, KEY, why);
         }
     }
 

@@ -86,6 +86,12 @@ impl CellId {
         key.first_chunk().copied().and_then(Self::of_space)
     }
 
+    /// Whether some of its keys may be among those that begin with two bytes from `first` to
+    /// `last`.
+    pub fn is_between(self, first: u16, last: u16) -> bool {
+        (first..=last).contains(&u16::from_be_bytes(self.space()))
+    }
+
     /// The bytes before its keys.
     pub(super) fn space(self) -> Space {
         (0x8000 | self.0).to_be_bytes()
@@ -220,6 +226,8 @@ mod tests {
         assert!(spaces.iter().all(|s| s[0] >= 0x80 && *s < SHARED));
         for cell in cells.all() {
             assert_eq!(CellId::of_space(cell.space()), Some(cell));
+            let space = u16::from_be_bytes(cell.space());
+            assert!(cell.is_between(0, space) && !cell.is_between(space + 1, u16::MAX));
             assert_eq!(cells.cell_of_page(cell.pages_from() + 7), Some(cell));
         }
         assert_eq!(CellId::of_space(SHARED), None);

@@ -11,9 +11,8 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::cell::{BATCHES, COUNT, CellCount, CellId, LEAVING, STAMP};
-use super::cells::LogPlace;
 use super::ledger::check_format;
-use super::record::{FORMAT, Meta};
+use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};
 use super::{codec, keys};
 

@@ -1,6 +1,7 @@
 //! Cells in the checkpoint of a session: how they get to the machine that takes them over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::SaveError;
 use super::manifest::Manifest;
@@ -9,9 +10,12 @@ use super::pairs;
 use crate::crawl::frontier::CellId;
 use crate::objects::{self, Objects};
 
+/// Takes a key with the space of its cell, and its value, or none where it is gone.
+pub type WritePair<'w> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), SaveError> + 'w;
+
 /// The cells in a checkpoint of a session.
 pub struct SavedCells {
-    objects: Box<dyn Objects>,
+    objects: Arc<dyn Objects>,
     manifest: Manifest,
 }
 
@@ -23,11 +27,11 @@ impl SavedCells {
     /// the store fails.
     pub fn open(store: &str, session: &str, number: u64) -> Result<Self, SaveError> {
         let objects = objects::open(&address(store, session))?;
-        Self::over(objects, number)
+        Self::over(objects.into(), number)
     }
 
     /// The same over objects that are open.
-    pub(super) fn over(objects: Box<dyn Objects>, number: u64) -> Result<Self, SaveError> {
+    pub(super) fn over(objects: Arc<dyn Objects>, number: u64) -> Result<Self, SaveError> {
         let manifest = manifest_of(&*objects, number)?;
         Ok(Self { objects, manifest })
     }
@@ -42,9 +46,8 @@ impl SavedCells {
         self.manifest.commits
     }
 
-    /// Passes the pairs of these cells, as far as it holds them: each key with the space of its
-    /// cell, and the value, or none where an earlier one is gone. The last one of a key counts.
-    /// All objects are read once, in their order. Returns the cells that it holds.
+    /// Passes the pairs of these cells, as far as it holds them. The last one of a key counts.
+    /// Each object that has any of them is read once, in their order. Returns the cells that it holds.
     ///
     /// # Errors
     /// [`SaveError::Unreadable`] names the object that is missing or damaged; the error of
@@ -52,7 +55,7 @@ impl SavedCells {
     pub fn read(
         &self,
         cells: &BTreeSet<CellId>,
-        write: &mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), SaveError>,
+        write: &mut WritePair<'_>,
     ) -> Result<BTreeSet<CellId>, SaveError> {
         let held = self.held();
         let wanted: BTreeSet<CellId> = cells
@@ -64,6 +67,14 @@ impl SavedCells {
             return Ok(wanted);
         }
         for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
+            let has_any = |cell: &CellId| {
+                piece
+                    .span
+                    .is_none_or(|(first, last)| cell.is_between(first, last))
+            };
+            if !wanted.iter().any(has_any) {
+                continue;
+            }
             let packed = piece.read(&*self.objects).map_err(unreadable)?;
             let name = format!("{}/{}", self.objects.address(), piece.name);
             let mut stopped = None;

@@ -29,9 +29,9 @@ pub(super) trait Commit: Send {
         next: Manifest,
     ) -> Result<Manifest, SaveError>;
 
-    /// Whether the manifest says that the process lives, so that it is also written when
-    /// nothing has changed.
-    fn has_beats(&self) -> bool;
+    /// Whether it is that of a session of a cluster. Then the session's key says whether the
+    /// process lives, and the manifest is not written when nothing has changed.
+    fn is_of_session(&self) -> bool;
 
     /// Removes manifests that nobody needs. Returns those that somebody may, beside `last`;
     /// `None` where that is not known.
@@ -94,8 +94,8 @@ impl Commit for Replaced {
         }
     }
 
-    fn has_beats(&self) -> bool {
-        true
+    fn is_of_session(&self) -> bool {
+        false
     }
 
     fn sweep(&mut self, _: &dyn Objects, _: &Manifest) -> Result<Option<Vec<Manifest>>, SaveError> {

@@ -86,7 +86,7 @@ pub struct Keeper {
 impl Keeper {
     /// Starts the thread. `flush` has the crawl flush what it committed, and returns then;
     /// `stop` is called, once, where another process has taken the job over, or the session is
-    /// over.
+    /// over or cannot go on in this folder.
     ///
     /// # Errors
     /// [`SaveError::Ahead`] where the checkpoint is ahead of the frontier.
@@ -178,7 +178,8 @@ impl Keeper {
     ///
     /// # Errors
     /// [`SaveError::Overtaken`] where another process has taken the job over,
-    /// [`SaveError::Over`] where the session is over.
+    /// [`SaveError::Over`] where the session is over, [`SaveError::Behind`] where it cannot go
+    /// on in this folder.
     pub fn end(mut self, frontier: &Cells) -> Result<(), SaveError> {
         let Some(thread) = self.thread.take() else {
             return Ok(());
@@ -266,10 +267,7 @@ impl Keeping {
             }
             let done = self.attempt(is_ending);
             self.note_last();
-            let is_over = matches!(
-                done,
-                Err(SaveError::Overtaken { .. } | SaveError::Over { .. })
-            );
+            let is_over = done.as_ref().is_err_and(SaveError::is_final);
             if is_ending || is_over {
                 return self.finish(done);
             }
@@ -366,7 +364,7 @@ impl Keeping {
     fn finish(self, done: Result<(), SaveError>) {
         let mut state = self.shared.state();
         match done {
-            Err(error @ (SaveError::Overtaken { .. } | SaveError::Over { .. })) => {
+            Err(error) if error.is_final() => {
                 tracing::error!("{error}");
                 state.overtaken = Some(error);
                 (self.stop)();

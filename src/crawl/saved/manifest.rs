@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::SaveError;
+use super::pairs::Span;
 use crate::crawl::frontier::{CellId, CellMark, Mark};
 use crate::objects::{Objects, Version};
 
@@ -25,6 +26,9 @@ pub(super) struct Piece {
     pub bytes: u64,
     /// The xxh3 of its bytes.
     pub digest: String,
+    /// Which keys it has, where a part of them may be wanted: in a session of a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
 }
 
 impl Piece {
@@ -33,6 +37,7 @@ impl Piece {
             name,
             bytes: bytes.len() as u64,
             digest: digest(bytes),
+            span: None,
         }
     }
 

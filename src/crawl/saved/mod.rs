@@ -54,7 +54,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use self::cells::SavedCells;
+pub use self::cells::{SavedCells, WritePair};
 pub use self::claim::{TakeOver, host, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};
@@ -68,6 +68,15 @@ use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::objects::ObjectsError;
 use crate::outputs::OutputError;
+
+impl SaveError {
+    /// Whether this process makes no checkpoint any more, whatever happens: another one has
+    /// its place, or the session is over.
+    fn is_final(&self) -> bool {
+        use SaveError::{Behind, Over, Overtaken};
+        matches!(self, Overtaken { .. } | Over { .. } | Behind { .. })
+    }
+}
 
 /// Why a checkpoint cannot be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +133,18 @@ pub enum SaveError {
         store: String,
         /// The time of its last checkpoint that counts.
         since: String,
+    },
+    /// The store of a node is older than the last checkpoint of its session.
+    #[error("{store}: the session's checkpoint is ahead of the frontier in {}: commit {there} and not {here}; the folder has lost something, or is an older copy. Begin a new session: remove that folder, and the node starts from the checkpoints", folder.display())]
+    Behind {
+        /// What the session keeps in the cluster's store.
+        store: String,
+        /// The job's folder.
+        folder: PathBuf,
+        /// The commit in the checkpoint.
+        there: u64,
+        /// That in the folder.
+        here: u64,
     },
     /// The store ignores conditions.
     #[error(

@@ -196,9 +196,8 @@ impl Commit for Numbered {
         }
     }
 
-    fn has_beats(&self) -> bool {
-        // The session's key says whether it lives.
-        false
+    fn is_of_session(&self) -> bool {
+        true
     }
 
     fn sweep(

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::cells::unreadable;
 use super::claim::RESTORING;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Piece};
 use super::pairs::{self, JOB, MODEL, file_of_key};
 use super::send::image_name;
 use super::{SaveError, numbered};
@@ -106,7 +106,7 @@ pub(super) fn restore_outputs(
         folder,
         model: None,
     };
-    work.pairs(&mut |_| Ok(()))?;
+    work.pairs(&|piece| pairs::may_have_files(piece.span), &mut |_| Ok(()))?;
     work.outputs()?;
     work.images()?;
     Ok(manifest.stamp())
@@ -164,7 +164,7 @@ impl Restoring<'_> {
         let mut store = store::open(kind, new)?;
         let mut batch = Batch::default();
         let (mut pairs, mut bytes) = (0, 0);
-        self.pairs(&mut |(key, value)| {
+        self.pairs(&|_| true, &mut |(key, value)| {
             pairs += 1;
             bytes += key.len() + value.map_or(0, <[u8]>::len);
             match value {
@@ -185,12 +185,14 @@ impl Restoring<'_> {
         Ok(store.flush()?)
     }
 
-    /// Writes the small files, and passes the pairs of the frontier.
+    /// Writes the small files, and passes the pairs of the frontier, of pieces that are wanted.
     fn pairs(
         &self,
+        is_wanted: &dyn Fn(&Piece) -> bool,
         visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), SaveError>,
     ) -> Result<(), SaveError> {
-        for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
+        let all = self.manifest.base.iter().chain(&self.manifest.changes);
+        for piece in all.filter(|piece| is_wanted(piece)) {
             let packed = piece.read(self.objects)?;
             pairs::each(
                 &piece.name,

@@ -207,14 +207,16 @@ impl Session {
         }
         if images {
             let mut kept = HashSet::new();
-            let listed = outputs::image_files(&self.folder);
-            let folder = self.folder.join("images");
-            for file in listed.map_err(IoError::at(&folder, "listing"))? {
-                let image = growth::saved_image(&self.folder, &file)?;
-                kept.extend(image.map(|image| image_name(&image.sha256)));
+            if self.outputs {
+                let listed = outputs::image_files(&self.folder);
+                let folder = self.folder.join("images");
+                for file in listed.map_err(IoError::at(&folder, "listing"))? {
+                    let image = growth::saved_image(&self.folder, &file)?;
+                    kept.extend(image.map(|image| image_name(&image.sha256)));
+                }
             }
             for name in self.objects.list("images")? {
-                if !self.outputs || !kept.contains(&name) {
+                if !kept.contains(&name) {
                     self.objects.delete(&name)?;
                 }
             }

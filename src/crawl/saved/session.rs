@@ -10,7 +10,7 @@ use super::SaveError;
 use super::claim::{self, TakeOver};
 use super::commit::{Commit, Replaced};
 use super::manifest::{self, Manifest, Owner, Piece};
-use super::pairs::{Pieces, pack};
+use super::pairs::{Pieces, Span, pack};
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::Readable;
@@ -117,22 +117,33 @@ impl Session {
     /// Refuses a job's folder whose frontier is at `commits` if the checkpoint is ahead.
     ///
     /// # Errors
-    /// [`SaveError::Ahead`].
+    /// [`SaveError::Ahead`], in a session of a cluster [`SaveError::Behind`].
     pub fn check(&self, commits: u64) -> Result<(), SaveError> {
-        match &self.last {
-            Some(manifest) if manifest.commits > commits => Err(SaveError::Ahead {
-                store: self.objects.address().to_owned(),
-                folder: self.folder.clone(),
-                there: manifest.commits,
-                here: commits,
-            }),
-            _ => Ok(()),
-        }
+        let Some(last) = self.last.as_ref().filter(|last| last.commits > commits) else {
+            return Ok(());
+        };
+        let store = self.objects.address().to_owned();
+        let (folder, there, here) = (self.folder.clone(), last.commits, commits);
+        Err(if self.commit.is_of_session() {
+            SaveError::Behind {
+                store,
+                folder,
+                there,
+                here,
+            }
+        } else {
+            SaveError::Ahead {
+                store,
+                folder,
+                there,
+                here,
+            }
+        })
     }
 
     /// Says that this process lives, or has ended, where a manifest tells that.
     pub(super) fn beat(&mut self, ended: bool) -> Result<(), SaveError> {
-        if !self.commit.has_beats() {
+        if self.commit.is_of_session() {
             return Ok(());
         }
         let next = Manifest {
@@ -253,8 +264,8 @@ impl Session {
         let mut pieces = Vec::new();
         let mut result = Ok(());
         {
-            let mut put = |piece: Vec<u8>| {
-                pieces.push(self.put("base", piece)?);
+            let mut put = |piece: Vec<u8>, span| {
+                pieces.push(self.put_spanning("base", piece, span)?);
                 Ok(())
             };
             let mut out = Pieces::new(&mut put);
@@ -345,14 +356,21 @@ impl Session {
         Ok(piece)
     }
 
+    /// The same with pairs, a part of which may be wanted of a session.
+    fn put_spanning(&mut self, kind: &str, bytes: Vec<u8>, span: Span) -> Result<Piece, SaveError> {
+        let mut piece = self.put(kind, bytes)?;
+        piece.span = self.commit.is_of_session().then_some(span);
+        Ok(piece)
+    }
+
     pub(super) fn put_pairs(
         &mut self,
         kind: &str,
         pairs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), SaveError> {
-        let mut put = |piece: Vec<u8>| {
-            pieces.push(self.put(kind, piece)?);
+        let mut put = |piece: Vec<u8>, span| {
+            pieces.push(self.put_spanning(kind, piece, span)?);
             Ok(())
         };
         let mut out = Pieces::new(&mut put);

@@ -25,11 +25,20 @@ pub struct Load {
     batch: Batch,
     records: usize,
     bytes: usize,
+    /// The most records of a batch.
+    most: usize,
     /// While it is kept, the sweep leaves the cells alone.
     _going_on: Arc<()>,
 }
 
 impl Load {
+    /// Writes so many records at once.
+    #[cfg(test)]
+    pub(super) fn batches_of(mut self, records: usize) -> Self {
+        self.most = records;
+        self
+    }
+
     /// The cells.
     pub fn cells(&self) -> &BTreeSet<CellId> {
         &self.cells
@@ -53,7 +62,7 @@ impl Load {
             Some(value) => self.batch.put(key.to_vec(), value.to_vec()),
             None => self.batch.delete(key.to_vec()),
         }
-        if self.records >= RECORDS || self.bytes >= BYTES {
+        if self.records >= self.most || self.bytes >= BYTES {
             (self.records, self.bytes) = (0, 0);
             self.shared.apply(std::mem::take(&mut self.batch))?;
         }
@@ -88,6 +97,7 @@ impl Cells {
             batch: Batch::default(),
             records: 0,
             bytes: 0,
+            most: RECORDS,
             _going_on: going_on,
         })
     }

@@ -53,7 +53,7 @@ mod shared;
 mod sums;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(in crate::crawl) mod tests;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
