@@ -41,6 +41,11 @@ pub(super) trait Output: Sync {
         false
     }
 
+    /// Whether the stamp has it before anything was written to it.
+    fn is_stamped_empty(&self) -> bool {
+        true
+    }
+
     /// The beginning of an empty file.
     fn header(&self) -> &'static str {
         ""
@@ -325,6 +330,11 @@ impl Open {
             }
         }
         Ok(())
+    }
+
+    /// Whether its end is part of the stamp.
+    pub fn is_stamped(&self) -> bool {
+        self.output.is_stamped_empty() || self.position() != Position::default()
     }
 
     /// Its present end.

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::chores;
 use super::list::OUTPUTS;
-use super::output::{self, Form, Output, Stamp, remove_leftovers};
+use super::output::{self, Form, Output, Position, Stamp, remove_leftovers};
 use super::pieces::{Rewritten, Taken};
 use super::segments::OPEN;
 use super::{
@@ -139,7 +139,9 @@ impl Rewriting {
             if let Some(length) = name.and_then(|name| files.get(&name)) {
                 position.length = *length;
             }
-            stamp.outputs.insert(output.name().to_owned(), position);
+            if output.is_stamped_empty() || position != Position::default() {
+                stamp.outputs.insert(output.name().to_owned(), position);
+            }
         }
         let rewriting = Self {
             folder: folder.to_owned(),
@@ -330,7 +332,9 @@ fn rewrite_all(
                 files.insert(file, length);
             }
         }
-        shares.rows.insert(name.to_owned(), all);
+        if all > 0 || output.is_stamped_empty() {
+            shares.rows.insert(name.to_owned(), all);
+        }
     }
     Ok((shares, files))
 }

@@ -118,9 +118,10 @@ impl<'a> Crawl<'a> {
     /// Adds what the pages of one cell have for another.
     fn deliver(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         let outputs = &mut self.outputs;
+        let time = timestamp(now);
         frontier.deliver(now, &mut |edits| {
             for edit in edits {
-                apply(outputs, edit)?;
+                apply(outputs, edit, &time)?;
             }
             Ok::<_, CrawlError>(outputs.stamp())
         })
