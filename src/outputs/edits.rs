@@ -74,7 +74,8 @@ pub enum ImageEdit {
 }
 
 impl ImageEdit {
-    fn page(&self) -> &PageUrl {
+    /// The page.
+    pub(super) fn page(&self) -> &PageUrl {
         match self {
             Self::Context { context, .. } => &context.page,
             Self::Boilerplate { page, .. } | Self::Terms { page, .. } => page,

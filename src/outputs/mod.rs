@@ -31,6 +31,7 @@ pub mod growth;
 mod known;
 mod list;
 mod log;
+pub mod merge;
 mod names;
 mod output;
 mod pieces;
@@ -520,20 +521,23 @@ impl Outputs {
         edit: ImageEdit,
     ) -> Result<(), OutputError> {
         let told = self.shares.then(|| edit.clone());
-        let effect = match edit {
-            ImageEdit::Context { context, changed } => {
-                self.extend_image(file, *context, ImageEdit::visit(changed))?
-            }
-            ImageEdit::Boilerplate { page, unknown } => {
-                self.mark_boilerplate(file, &page, unknown)?
-            }
-            ImageEdit::Terms { page, terms } => self.restate_terms(file, &page, &terms)?,
-        };
+        let effect = self.change_image(file, edit)?;
         if let Some(edit) = told.filter(|edit| edit.is_told(effect)) {
             let line = edits::EditLine::new(time, file, edit).to_line();
             self.append(&edits::Edits, line.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Changes an image.
+    fn change_image(&mut self, file: &str, edit: ImageEdit) -> Result<Effect, OutputError> {
+        match edit {
+            ImageEdit::Context { context, changed } => {
+                self.extend_image(file, *context, ImageEdit::visit(changed))
+            }
+            ImageEdit::Boilerplate { page, unknown } => self.mark_boilerplate(file, &page, unknown),
+            ImageEdit::Terms { page, terms } => self.restate_terms(file, &page, &terms),
+        }
     }
 
     /// Adds a context to the sidecar of the image at `file`, unless it is full, and a row.
@@ -612,8 +616,7 @@ impl Outputs {
         let mut sidecar = Sidecar::load(&self.folder, file)?;
         if !sidecar.restate(page, terms) {
             self.memory.put(file, known);
-            let is_there = sidecar.contexts().iter().any(|c| c.page == *page);
-            return Ok(if is_there {
+            return Ok(if sidecar.has_page(page) {
                 Effect::Nothing
             } else {
                 Effect::Missing

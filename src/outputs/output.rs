@@ -480,13 +480,7 @@ impl Open {
 /// The existing files of an output, as paths below the job's folder, in order.
 pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     match output.form() {
-        Form::Lines(name) => {
-            let rotated = rows::rotated(folder, name)?.into_iter();
-            let path =
-                |(number, forms): (u32, rows::Forms)| rows::rotated_name(name, number, forms.zst);
-            let live = super::is_there(folder, name)?.then(|| name.to_owned());
-            Ok(rotated.map(path).chain(live).collect())
-        }
+        Form::Lines(name) => rows::files(folder, name),
         Form::Pieces {
             folder: name,
             naming,

@@ -39,7 +39,7 @@ use crate::page::ImageContext;
 use crate::sanitize;
 
 /// The journal, in the job's folder.
-const JOURNAL: &str = "rewriting.json";
+pub(super) const JOURNAL: &str = "rewriting.json";
 
 /// The file with the generation of the outputs, in the job's folder; 0 without it.
 const GENERATION: &str = "generation";
@@ -431,7 +431,7 @@ fn amended<'a>(
 }
 
 /// A row of JSON with one value replaced or removed. The rest of the row is unchanged.
-fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
+pub(super) fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
     // Texts, numbers and places always serialise.
     let pair = |value| {
         format!(
