@@ -2,7 +2,6 @@
 //! folder, which is that of a machine that crawled alone, for everything that reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -31,7 +30,10 @@ fn crawl(wire: &Wire, hosts: &[usize]) -> Job {
         "[scope]\naccept = {:?}\n{ARCHIVE}",
         [&accept[..], &["host:i.test".to_owned()]].concat()
     );
-    let rest = rest(StoreKind::Fjall, &scope);
+    let rest = rest(
+        StoreKind::Fjall,
+        &format!("{scope}[control_sample]\nshare = 0.2\n"),
+    );
     let job = Job::new(
         wire,
         &JobText {
@@ -44,10 +46,8 @@ fn crawl(wire: &Wire, hosts: &[usize]) -> Job {
     job
 }
 
-/// A job file on a folder that is gathered.
-fn gathered(wire: &Wire, jobs: &[Job]) -> Job {
-    let rest = rest(StoreKind::Fjall, ARCHIVE);
-    let job = Job::new(wire, &small::text(&rest));
+/// Gathers what machines have written into the folder of a job.
+fn gather_into(job: &Job, jobs: &[Job]) {
     let names = ["one", "two", "three"];
     let parts = jobs.iter().zip(names).map(|(job, name)| Part {
         name: name.to_owned(),
@@ -56,11 +56,11 @@ fn gathered(wire: &Wire, jobs: &[Job]) -> Job {
     let parts: Vec<Part> = parts.collect();
     let found = gather(&parts, &job.folder(), spoor::clock::now()).unwrap();
     println!("{found:?}");
-    job
 }
 
 fn on(job: &Job, command: &str, more: &[&str]) -> String {
-    let arguments = [&[command, job.file().to_str().unwrap()], more].concat();
+    let file = job.file();
+    let arguments = [&[command, file.to_str().unwrap()], more].concat();
     Ran::of(&mut spoor(&arguments)).good()
 }
 
@@ -114,7 +114,8 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     let wire = Wire::serve(lab(Duration::ZERO));
     let alone = crawl(&wire, &MACHINES.concat());
     let parts = MACHINES.map(|hosts| crawl(&wire, hosts));
-    let all = gathered(&wire, &parts);
+    let all = Job::new(&wire, &small::text(&rest(StoreKind::Fjall, ARCHIVE)));
+    gather_into(&all, &parts);
 
     // The same in the order of time, each once; the pictures of all hosts were fetched by
     // each machine.
@@ -144,22 +145,68 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     assert_eq!(captures(&all), captures(&alone));
 
     // All that reads a job reads it.
-    let counts = |job: &Job| {
-        let ranked = json(job, "rank", &[]);
-        let exported = json(job, "export", &["--format", "jsonl"]);
-        let texts = json(job, "export", &["--text"]);
+    let ranked = |job: &Job| json(job, "rank", &[])["written"].clone();
+    assert_eq!(ranked(&all), ranked(&alone));
+    let exported = |job: &Job| json(job, "export", &["--format", "jsonl"])["images"].clone();
+    assert_eq!(exported(&all), exported(&alone));
+    let texts = |job: &Job| {
+        let out = json(job, "export", &["--text", "--format", "jsonl"]);
+        assert_eq!(out["damaged"], 0);
         (
-            ranked["images"].clone(),
-            exported["samples"].clone(),
-            texts["documents"].clone(),
+            out["read"].clone(),
+            out["documents"].clone(),
+            out["words"].clone(),
         )
     };
-    assert_eq!(counts(&all), counts(&alone));
-    for job in [&all, &alone] {
+    assert_eq!(texts(&all), texts(&alone));
+    let built = |job: &Job| {
+        let plan = job.folder().with_file_name("plan.toml");
+        let source = "[source]\njobs = [\"job\"]\n[output]\nformats = [\"text\"]\n";
+        std::fs::write(&plan, source).unwrap();
+        let out = Ran::of(&mut spoor(&["corpus", "build", plan.to_str().unwrap()])).good();
+        let count = out.lines().find(|line| line.contains(" documents, "));
+        let count = count.unwrap_or_else(|| panic!("{out}"));
+        count.split(", in ").next().unwrap().to_owned()
+    };
+    assert_eq!(built(&all), built(&alone));
+    let found = |job: &Job| {
         on(job, "index", &[]);
-    }
-    let found = |job: &Job| json(job, "search", &["light"])["found"].clone();
+        let out = json(job, "search", &["--limit", "10000", "the"]);
+        let hits = out["hits"].as_array().unwrap().iter();
+        let urls: BTreeSet<String> = hits.map(|hit| hit["url"].to_string()).collect();
+        assert!(!urls.is_empty(), "{out}");
+        urls
+    };
     assert_eq!(found(&all), found(&alone));
+
+    // The figures are the sums of those of the machines, with the control sample.
+    let figures = |job: &Job| json(job, "report", &[])["jobs"][0].clone();
+    let reports: Vec<Value> = parts.iter().map(figures).collect();
+    let report = figures(&all);
+    let keys = [
+        "/rows",
+        "/pages",
+        "/page_bytes",
+        "/images",
+        "/sentences",
+        "/politeness/measured",
+        "/verdict/documents/count",
+        "/verdict/documents/words",
+        "/verdict/headline/pages",
+        "/verdict/headline/drawn",
+    ];
+    for key in keys {
+        let number = |report: &Value| report.pointer(key).unwrap().as_u64().unwrap();
+        let mut sum: u64 = reports.iter().map(number).sum();
+        if key == "/politeness/measured" {
+            // All three asked `i.test`, and the first request of a machine follows another's.
+            sum += 2;
+        }
+        assert_eq!(number(&report), sum, "{key}");
+        assert!(sum > 0, "{key}");
+    }
+    assert_eq!(report["troubles"]["named"], serde_json::json!([]));
+    assert_eq!(report["hosts"], figures(&alone)["hosts"]);
 
     // Nothing can be crawled here.
     let refused = Ran::of(&mut all.crawl());
@@ -171,5 +218,18 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
         "{refused:?}"
     );
     assert!(!all.folder().join("frontier").exists());
-    let _: &Path = &all.folder();
+
+    // What is taken down here stays away, although the machines have it.
+    on(&all, "takedown", &["--host", "h5.test"]);
+    let gone = |job: &Job| {
+        let left = job.documents();
+        assert_eq!(left.len(), 200);
+        assert!(left.iter().all(|d| !d.url.contains("h5.test")));
+        assert!(images(job).0.keys().all(|url| !url.contains("h5.test")));
+        check_places(job);
+        agrees_with_log(job);
+    };
+    gone(&all);
+    gather_into(&all, &parts);
+    gone(&all);
 }
