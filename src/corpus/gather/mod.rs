@@ -10,7 +10,8 @@
 //! A folder that was gathered before is replaced as a whole, by two renames. What people
 //! and other commands have put into it goes along: annotations, exports, receipts of
 //! takedowns, and every file that no crawl writes. What is made of the outputs at no cost but
-//! time, and would be wrong now, does not: the ranking, the report, the search index.
+//! time, and would be wrong now, does not: the ranking, the report, the search index. Images
+//! and files of the archive that have not changed are taken from there, and not read again.
 //!
 //! A gathered folder has no frontier, and no crawl can go on in it: a file marks it, and
 //! opening it to crawl says so.
@@ -22,7 +23,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::takedown::{self, Request, TakedownError};
 use crate::clock::timestamp;
@@ -33,7 +34,7 @@ use crate::crawl::checkpoint::{
 use crate::fs::IoError;
 use crate::fs::atomic;
 use crate::fs::beneath::{self, Kind};
-use crate::outputs::merge::{MergeError, Merged, Part, merge};
+use crate::outputs::merge::{Archived, Earlier, MergeError, Merged, Part, merge};
 use crate::outputs::{self, OutputError, SampleLock};
 use crate::web::scope::Takedowns;
 
@@ -130,11 +131,24 @@ pub struct Gathered {
 }
 
 /// The file that marks a gathered folder.
-#[derive(Debug, Serialize)]
-struct Mark<'m> {
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
     version: u32,
+    /// When it was gathered.
     time: String,
-    parts: Vec<&'m str>,
+    /// The names of the parts, in their order.
+    parts: Vec<String>,
+    /// The files of the archive, so that they need not be read again.
+    #[serde(default)]
+    archives: Vec<Archived>,
+}
+
+impl Mark {
+    /// That of a folder; `None` where nothing can be taken from there.
+    fn of(folder: &Path) -> Option<Self> {
+        let bytes = beneath::read(folder, GATHERED).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
 }
 
 /// Makes one job folder, `into`, of the outputs of all `parts`, in the order in which the
@@ -182,17 +196,22 @@ fn gather_with(
     watch("begun")?;
     let new = place.beside.join(NEW);
     std::fs::create_dir_all(&new).map_err(IoError::at(&new, "making the folder"))?;
-    let merged = merge(parts, &new)?;
+    let mark = Mark::of(&place.into);
+    let earlier = mark.as_ref().map(|mark| Earlier {
+        folder: &place.into,
+        archives: &mark.archives,
+    });
+    let merged = merge(parts, &new, earlier)?;
     watch("merged")?;
-    let orders = orders(parts, place, &new)?;
-    watch("orders")?;
     // From here on nobody may read or change the old folder.
     let held = place.hold()?;
+    let orders = orders(parts, place, &new)?;
+    watch("orders")?;
     carry(&place.into, "", &new)?;
     watch("carried")?;
     take_down(&orders, place, now)?;
     watch("taken down")?;
-    describe(parts, place, now)?;
+    describe(parts, &merged, place, now)?;
     watch("described")?;
     outputs::sync_folder(&new)?;
     watch("synced")?;
@@ -476,7 +495,7 @@ fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherEr
 }
 
 /// Writes the record of the configuration, and the mark.
-fn describe(parts: &[Part], place: &Place, now: u64) -> Result<(), GatherError> {
+fn describe(parts: &[Part], merged: &Merged, place: &Place, now: u64) -> Result<(), GatherError> {
     let new = place.beside.join(NEW);
     let records = parts.iter().rev().filter_map(|part| {
         let path = part.folder.join(RECORD);
@@ -495,11 +514,12 @@ fn describe(parts: &[Part], place: &Place, now: u64) -> Result<(), GatherError> 
         // That of the takedown.
         beneath::remove_file(&new, RECORD).map_err(IoError::at(&new.join(RECORD), "removing"))?;
     }
-    let names = parts.iter().map(|part| part.name.as_str());
+    let names = parts.iter().map(|part| part.name.clone());
     let mark = Mark {
         version: VERSION,
         time: timestamp(now),
         parts: names.collect(),
+        archives: merged.archives.clone(),
     };
     // Strings and numbers always serialise.
     let mark = serde_json::to_string_pretty(&mark).unwrap_or_default();

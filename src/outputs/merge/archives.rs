@@ -2,16 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
 
 use super::super::archive::Archive;
 use super::super::output::{Form, Output};
 use super::super::segments::{Naming, OPEN};
 use super::super::{OutputError, TextPlace, make_folder};
-use super::{MergeError, Merged, Part, created};
+use super::{Earlier, MergeError, Merged, Part, created};
 use crate::archive::check;
-use crate::archive::index::{self, Reads};
+use crate::archive::index::{self, INDEX, Reads, is_unfinished};
 use crate::fs::IoError;
 use crate::fs::beneath;
+
+/// A file that was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Archived {
+    /// The part.
+    pub part: String,
+    /// Its path there.
+    pub file: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// When it was changed, in nanoseconds since 1970.
+    pub changed: u64,
+    /// Its name now.
+    pub name: String,
+}
 
 /// Where the files are now.
 #[derive(Default)]
@@ -22,13 +40,18 @@ pub(super) struct Archives {
 
 impl Archives {
     /// Takes the files of all parts, checks every record, and writes the indexes.
-    pub fn gather(parts: &[Part], into: &Path, merged: &mut Merged) -> Result<Self, MergeError> {
+    pub fn gather(
+        parts: &[Part],
+        into: &Path,
+        earlier: Option<Earlier<'_>>,
+        merged: &mut Merged,
+    ) -> Result<Self, MergeError> {
         let mut archives = Self::default();
         let Form::Pieces { folder, naming } = Archive.form() else {
             return Ok(archives);
         };
         let mut taken: BTreeSet<String> = BTreeSet::new();
-        let mut sources = Vec::new();
+        let mut copied = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let below = part.folder.join(folder);
             if !below.is_dir() {
@@ -38,19 +61,32 @@ impl Archives {
             for segment in segments {
                 let name = free(&segment.name, &taken, naming);
                 make_folder(into, folder)?;
-                let present = format!("{folder}/{}", segment.present());
-                let length = copy(part, &present, into, &format!("{folder}/{name}"))?;
+                let file = format!("{folder}/{}", segment.present());
+                let (bytes, changed) = look(part, &file)?;
+                let mut archived = Archived {
+                    part: part.name.clone(),
+                    file,
+                    bytes,
+                    changed,
+                    name: name.clone(),
+                };
+                let to = format!("{folder}/{name}");
+                if link_same(&archived, earlier, into, &to) {
+                    merged.reused += 1;
+                } else {
+                    archived.bytes = copy(part, &archived.file, into, &to)?;
+                    copied.push((part, archived.file.clone(), into.join(to)));
+                }
                 taken.insert(name.clone());
-                sources.push((part, present, into.join(folder).join(&name)));
                 archives
                     .files
-                    .insert((number, segment.name), (name, length));
-                merged.archives += 1;
+                    .insert((number, segment.name), (name, archived.bytes));
+                merged.archives.push(archived);
             }
         }
-        let paths: Vec<_> = sources.iter().map(|(_, _, path)| path.clone()).collect();
+        let paths: Vec<_> = copied.iter().map(|(_, _, path)| path.clone()).collect();
         let checked = check::check_all(&paths).map_err(IoError::at(into, "checking"))?;
-        for ((part, file, path), checked) in sources.iter().zip(checked) {
+        for ((part, file, path), checked) in copied.iter().zip(checked) {
             if !checked.is_sound() {
                 return Err(part.damaged(file, said(&checked)));
             }
@@ -95,6 +131,35 @@ fn free(name: &str, taken: &BTreeSet<String>, naming: Naming) -> String {
         }
     }
     segment.name
+}
+
+/// The length of a file, and when it was changed.
+fn look(part: &Part, file: &str) -> Result<(u64, u64), MergeError> {
+    let opened = beneath::open(&part.folder, file).and_then(|file| file.metadata());
+    let about = opened.map_err(part.unread(file, "measuring"))?;
+    let changed = about.modified().ok();
+    let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let changed = changed.and_then(|time| u64::try_from(time.as_nanos()).ok());
+    Ok((about.len(), changed.unwrap_or(0)))
+}
+
+/// Makes a link to the copy of a file in what was merged before, and to its index; false where
+/// the file or the copy has changed.
+fn link_same(file: &Archived, earlier: Option<Earlier<'_>>, into: &Path, to: &str) -> bool {
+    let Some(earlier) = earlier.filter(|earlier| earlier.archives.contains(file)) else {
+        return false;
+    };
+    let index = format!("{to}{INDEX}");
+    let link = |name: &str| beneath::hard_link_into(earlier.folder, name, into, name).is_ok();
+    let is_whole = |name: &str| beneath::length(into, name) == Some(file.bytes);
+    if link(to) && is_whole(to) && link(&index) && !is_unfinished(&into.join(&index)) {
+        return true;
+    }
+    // A copy is written over neither.
+    for name in [to, &index] {
+        beneath::remove_file(into, name).ok();
+    }
+    false
 }
 
 /// Copies a file, which may still have been growing when the machine ended.

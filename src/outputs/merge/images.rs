@@ -10,7 +10,7 @@ use super::super::{
     OutputError, Sidecar, is_there, link_whole, make_folder_of, names, part_of, remove, sidecar,
 };
 use super::timed::millis;
-use super::{MergeError, Merged, Part};
+use super::{Earlier, MergeError, Merged, Part};
 use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::fs::atomic::Durability;
@@ -24,6 +24,7 @@ const IMAGES: &str = "images";
 pub(super) struct Images<'p> {
     parts: &'p [Part],
     into: &'p Path,
+    earlier: Option<Earlier<'p>>,
     /// The new path of an image, by its part and its path there.
     renamed: BTreeMap<(usize, String), String>,
     /// The parts that have kept an image, and its path there, where there are several.
@@ -35,11 +36,13 @@ impl<'p> Images<'p> {
     pub fn gather(
         parts: &'p [Part],
         into: &'p Path,
+        earlier: Option<Earlier<'p>>,
         merged: &mut Merged,
     ) -> Result<Self, MergeError> {
         let mut images = Self {
             parts,
             into,
+            earlier,
             renamed: BTreeMap::new(),
             united: BTreeMap::new(),
         };
@@ -102,7 +105,7 @@ impl<'p> Images<'p> {
         let mut now = own.clone().moved_to(path);
         now.set_same_as(None);
         let Some(before) = before else {
-            copy_checked(part, &own, self.into, &place)?;
+            self.bring(part, &own, &place, merged)?;
             now.save_alone(self.into, Durability::Later)?;
             merged.images += 1;
             return Ok(());
@@ -110,12 +113,29 @@ impl<'p> Images<'p> {
         merged.united += 1;
         self.note(number, file, &place);
         let now = if fetched(&own) >= fetched(&before) {
-            copy_checked(part, &own, self.into, &place)?;
+            self.bring(part, &own, &place, merged)?;
             now.united_with(before)
         } else {
             before.united_with(now)
         };
         Ok(now.save_alone(self.into, Durability::Later)?)
+    }
+
+    /// Brings the bytes of an image to a place.
+    fn bring(
+        &self,
+        part: &Part,
+        own: &Sidecar,
+        place: &str,
+        merged: &mut Merged,
+    ) -> Result<(), MergeError> {
+        if let Some(earlier) = self.earlier
+            && link_same(earlier.folder, own, self.into, place)?
+        {
+            merged.reused += 1;
+            return Ok(());
+        }
+        copy_checked(part, own, self.into, place)
     }
 
     /// Records which parts have an image that several have.
@@ -187,6 +207,33 @@ fn each_image<E>(
     Ok(())
 }
 
+/// Makes a link to the same image in what was merged before; false where there is none.
+fn link_same(earlier: &Path, own: &Sidecar, into: &Path, place: &str) -> Result<bool, MergeError> {
+    let is_same = Sidecar::load_alone(earlier, place).is_ok_and(|before| {
+        (before.url(), before.sha256(), before.bytes()) == (own.url(), own.sha256(), own.bytes())
+    });
+    if !is_same {
+        return Ok(false);
+    }
+    make_folder_of(into, place)?;
+    let new = part_of(place);
+    remove(into, &new)?;
+    let linked = beneath::hard_link_into(earlier, place, into, &new).is_ok();
+    if !linked || beneath::length(into, &new) != Some(own.bytes()) {
+        remove(into, &new)?;
+        return Ok(false);
+    }
+    put(into, &new, place)?;
+    Ok(true)
+}
+
+/// Gives a file its name.
+fn put(into: &Path, new: &str, place: &str) -> Result<(), MergeError> {
+    beneath::rename(into, new, place).map_err(IoError::at(&into.join(place), "renaming"))?;
+    // Two names of one file are not renamed onto each other (POSIX `rename`).
+    Ok(remove(into, new)?)
+}
+
 /// Brings the bytes of an image to a place, as a link where the file system can, and checks
 /// them.
 fn copy_checked(part: &Part, own: &Sidecar, into: &Path, place: &str) -> Result<(), MergeError> {
@@ -230,9 +277,7 @@ fn copy_checked(part: &Part, own: &Sidecar, into: &Path, place: &str) -> Result<
     if !digest.eq_ignore_ascii_case(own.sha256()) {
         return Err(part.damaged(file, "its bytes are not those that its sidecar is of"));
     }
-    beneath::rename(into, &new, place).map_err(IoError::at(&into.join(place), "renaming"))?;
-    // Two names of one file are not renamed onto each other (POSIX `rename`).
-    Ok(remove(into, &new)?)
+    put(into, &new, place)
 }
 
 /// An image, by the beginning of its digest.

@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+pub use self::archives::Archived;
 use self::archives::Archives;
 use self::images::Images;
 use self::texts::Texts;
@@ -149,8 +150,18 @@ impl Part {
     }
 }
 
+/// What was merged before, from which files are taken that have not changed, so that the
+/// parts' are not read again.
+#[derive(Debug, Clone, Copy)]
+pub struct Earlier<'e> {
+    /// The folder.
+    pub folder: &'e Path,
+    /// What [`Merged::archives`] was.
+    pub archives: &'e [Archived],
+}
+
 /// What was merged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Rows of the log.
     pub rows: u64,
@@ -160,8 +171,10 @@ pub struct Merged {
     pub copies: u64,
     /// Images that two parts have kept under one path.
     pub united: u64,
+    /// Images and files of the archive that were taken from what was merged before.
+    pub reused: u64,
     /// Files of the archive.
-    pub archives: u64,
+    pub archives: Vec<Archived>,
     /// Changes that were made to images of another part.
     pub edits: u64,
     /// Changes of images that no part has, or not with that page. They are left out.
@@ -172,18 +185,24 @@ pub struct Merged {
 
 /// Writes the outputs of all `parts` into the folder `into`, which is there and has no
 /// outputs. Later parts count more where times are equal, so they come in the order in which
-/// the machines began. The parts are only read.
+/// the machines began. The parts are only read. Of what was merged `earlier`, images with the
+/// same address and digest are taken, and files of the archive whose originals are as they were;
+/// logs and texts are merged anew, as a late part may have rows of long ago.
 ///
 /// # Errors
 ///
 /// [`MergeError`]; then the folder holds a part of the outputs, and is of no use.
-pub fn merge(parts: &[Part], into: &Path) -> Result<Merged, MergeError> {
+pub fn merge(
+    parts: &[Part],
+    into: &Path,
+    earlier: Option<Earlier<'_>>,
+) -> Result<Merged, MergeError> {
     let mut merged = Merged::default();
     for part in parts {
         part.check()?;
     }
-    let images = Images::gather(parts, into, &mut merged)?;
-    let archives = Archives::gather(parts, into, &mut merged)?;
+    let images = Images::gather(parts, into, earlier, &mut merged)?;
+    let archives = Archives::gather(parts, into, earlier, &mut merged)?;
     log_rows(parts, into, &images, &archives, &mut merged)?;
     timed_rows(parts, into, &fields::Fields)?;
     image_rows(parts, into, &images)?;

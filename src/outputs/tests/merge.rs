@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use tempfile::TempDir;
 
-use super::super::merge::{MergeError, Merged, Part, merge};
+use super::super::merge::{Earlier, MergeError, Merged, Part, merge};
 use super::*;
 use crate::archive::check;
 use crate::archive::writer::{Compression, Packed};
@@ -155,7 +155,7 @@ fn words(page: &str, alt: &str, changed: Option<bool>) -> ImageEdit {
 fn merged(machines: &mut [&mut Machine]) -> (TempDir, Merged) {
     let parts: Vec<Part> = machines.iter_mut().map(|machine| machine.part()).collect();
     let into = tempfile::tempdir().unwrap();
-    let merged = merge(&parts, into.path()).unwrap();
+    let merged = merge(&parts, into.path(), None).unwrap();
     (into, merged)
 }
 
@@ -251,8 +251,8 @@ fn files_of_the_archive_stay_whole_whatever_they_are_called() {
     let is_index = |path: &&PathBuf| path.extension().is_some_and(|e| e == "cdxj");
     let (indexes, files): (Vec<_>, Vec<_>) = files.iter().partition(is_index);
     assert_eq!(
-        (files.len() as u64, indexes.len()),
-        (found.archives, files.len())
+        (files.len(), indexes.len()),
+        (found.archives.len(), files.len())
     );
     assert!(files.len() > 4);
     let files: Vec<PathBuf> = files.into_iter().cloned().collect();
@@ -284,9 +284,10 @@ fn an_image_that_an_heir_fetched_again_counts_with_the_words_of_both() {
     b.edit(2, &file, words("http://a.org/4", "between", None));
     assert_eq!(b.image(address, b"new", 3, &["http://a.org/1"]), file);
     for turned in [false, true] {
-        let (into, found) = match turned {
-            false => merged(&mut [&mut a, &mut b]),
-            true => merged(&mut [&mut b, &mut a]),
+        let (into, found) = if turned {
+            merged(&mut [&mut b, &mut a])
+        } else {
+            merged(&mut [&mut a, &mut b])
         };
         assert_eq!((found.images, found.united), (1, 1));
         assert_eq!(std::fs::read(into.path().join(&file)).unwrap(), b"new");
@@ -438,7 +439,7 @@ fn texts_that_no_row_names_are_kept_and_what_is_none_is_left_out() {
     bytes.extend_from_slice(b"torn");
     std::fs::write(&last, bytes).unwrap();
     let into = tempfile::tempdir().unwrap();
-    let found = merge(&[part], into.path()).unwrap();
+    let found = merge(&[part], into.path(), None).unwrap();
     assert_eq!(found.left_out, 4);
     assert_eq!(
         unzipped(&into.path().join("sentences/00000.txt.gz")),
@@ -460,9 +461,9 @@ fn parts_may_be_empty_and_there_may_be_none() {
     };
     let into = tempfile::tempdir().unwrap();
     let parts = [b.part(), a.part(), nothing];
-    assert_eq!(merge(&parts, into.path()).unwrap().rows, 1);
+    assert_eq!(merge(&parts, into.path(), None).unwrap().rows, 1);
     let into = tempfile::tempdir().unwrap();
-    assert_eq!(merge(&[], into.path()).unwrap(), Merged::default());
+    assert_eq!(merge(&[], into.path(), None).unwrap(), Merged::default());
     let empty = tempfile::tempdir().unwrap();
     drop(Outputs::open(empty.path(), &[]).unwrap());
     assert_eq!(snapshot(into.path()), snapshot(empty.path()));
@@ -480,7 +481,7 @@ fn refusal(damage: impl Fn(&Path)) -> String {
     let before = snapshot(a.path());
     damage(b.path());
     let into = tempfile::tempdir().unwrap();
-    let error = merge(&parts, into.path()).unwrap_err();
+    let error = merge(&parts, into.path(), None).unwrap_err();
     assert_eq!(snapshot(a.path()), before, "parts are only read");
     assert!(
         matches!(&error, MergeError::Damaged { part, .. } | MergeError::Unread { part, .. } if part == "b"),
@@ -570,7 +571,7 @@ fn journals_of_the_processes_are_in_order_and_may_be_cut() {
         append_line(&part.folder, Table::Audit, &line, ROTATE).unwrap();
     }
     let into = tempfile::tempdir().unwrap();
-    merge(&parts, into.path()).unwrap();
+    merge(&parts, into.path(), None).unwrap();
     let text = std::fs::read_to_string(into.path().join(day)).unwrap();
     let expected = [
         event(1),
@@ -582,4 +583,60 @@ fn journals_of_the_processes_are_in_order_and_may_be_cut() {
     assert_eq!(text, expected.concat());
     let audit = std::fs::read_to_string(into.path().join(Table::Audit.name())).unwrap();
     assert!(audit.find("\"n\":7").unwrap() < audit.find("\"n\":8").unwrap());
+}
+
+#[test]
+fn what_has_not_changed_is_taken_from_what_was_merged_before() {
+    let [mut a, mut b] = ["a", "b"].map(Machine::new);
+    for n in 0..8 {
+        a.page(n, true);
+        b.page(n, true);
+        a.image(&format!("http://i.org/{n}.jpg"), &[n as u8; 9], n, &[]);
+    }
+    let file = b.image("http://j.org/b.jpg", b"before", 8, &["http://a.org/1"]);
+    let parts = [a.part(), b.part()];
+    let again = |earlier: Option<(&TempDir, &Merged)>| {
+        let into = tempfile::tempdir().unwrap();
+        let earlier = earlier.map(|(folder, merged)| Earlier {
+            folder: folder.path(),
+            archives: &merged.archives,
+        });
+        let merged = merge(&parts, into.path(), earlier).unwrap();
+        (into, merged)
+    };
+    let first = again(None);
+    let second = again(Some((&first.0, &first.1)));
+    assert_eq!(snapshot(second.0.path()), snapshot(first.0.path()));
+    let archives = first.1.archives.len() as u64;
+    assert_eq!((first.1.reused, second.1.reused), (0, 9 + archives));
+    assert!(archives > 4);
+    // An image is fetched again, and more is appended to the archive and to the rest.
+    let stamp = Outputs::open(b.path(), &[]).unwrap().stamp();
+    b.outputs = Some(Outputs::open(b.path(), &stamp).unwrap());
+    b.outputs().about(About {
+        job: "job".to_owned(),
+        ..About::default()
+    });
+    b.image("http://j.org/b.jpg", b"after!", 9, &["http://a.org/2"]);
+    b.page(9, true);
+    b.part();
+    // The index of one file is lost, and another was cut.
+    let of = |n: usize| {
+        second
+            .0
+            .path()
+            .join("archive")
+            .join(&first.1.archives[n].name)
+    };
+    std::fs::remove_file(PathBuf::from(format!("{}.cdxj", of(0).display()))).unwrap();
+    std::fs::write(of(1), "x").unwrap();
+    let third = again(Some((&second.0, &second.1)));
+    let fresh = again(None);
+    assert_eq!(snapshot(third.0.path()), snapshot(fresh.0.path()));
+    assert_eq!(third.1.reused, 8 + archives - 2);
+    assert_eq!(
+        std::fs::read(third.0.path().join(&file)).unwrap(),
+        b"after!"
+    );
+    assert_eq!(places(third.0.path()).len(), 16 + 9 + 2);
 }

@@ -214,7 +214,7 @@ fn crawl_small_web(deaths: &[Death], cells: u16, repeats: bool) -> BTreeMap<Stri
     });
     let parts: Vec<Part> = parts.collect();
     let into = tempfile::tempdir().unwrap();
-    let merged = merge(&parts, into.path()).unwrap();
+    let merged = merge(&parts, into.path(), None).unwrap();
     assert_eq!((merged.lost_edits, merged.left_out), (0, 0));
     // All images have the same bytes.
     assert_eq!(merged.copies, merged.images - 1);
