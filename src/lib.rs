@@ -65,10 +65,10 @@
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
 //! | `web` | one request, one document, and the rules that apply: scope, robots, sitemap, fetch, extract | values |
 //! | `archive` | WARC and ARC read, WARC written | values |
-//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs | values, archive |
+//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values, archive |
 //! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, archive, outputs |
 //! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, archive, outputs, crawl |
-//! | `corpus` | work on a finished corpus: ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
+//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
 //! | `lab` | local test webs, and experiments on them | everything but the commands |
 //!
 //! The commands belong to the binary: one thin file each under `src/commands`.

@@ -16,6 +16,7 @@
 //! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
 //! | `search` | a full-text index of documents, and a page to search it | archive, build, entities, report, topic |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
+//! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything; `build` sends a corpus to a store where its plan names
@@ -28,6 +29,7 @@ pub mod build;
 pub mod copies;
 pub mod entities;
 pub mod export;
+pub mod gather;
 pub mod grammar;
 pub mod rank;
 pub mod report;

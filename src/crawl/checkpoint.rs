@@ -47,6 +47,13 @@ pub enum OpenError {
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The folder was made of those of several machines.
+    #[error(
+        "{}: this folder was gathered from the outputs of several machines and has no frontier: \
+         nothing can be crawled here; crawl with the job that was gathered",
+        .0.display()
+    )]
+    Gathered(PathBuf),
     /// The frontier is damaged, but an export of it exists.
     #[error("{source}; the newest export is {}", export.display())]
     Damaged {
@@ -115,6 +122,9 @@ pub const RECORD: &str = "job.toml";
 /// The file in a job's folder that lists the takedowns, one order per line.
 pub const TAKEDOWNS: &str = "takedown.jsonl";
 
+/// The file in a folder that was made of the folders of several machines.
+pub const GATHERED: &str = "gathered.json";
+
 /// The file that a process locks while it uses a job.
 const LOCK: &str = "lock";
 
@@ -135,8 +145,22 @@ pub struct OpenJob {
 /// Opens or starts the job that `config` describes; `now` is milliseconds since 1970.
 ///
 /// # Errors
-/// [`OpenError`] names the file or folder; everything up to the last commit is kept.
+/// [`OpenError`] names the file or folder; everything up to the last commit is kept. A folder
+/// that was gathered from several is refused.
 pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
+    let folder = config.job_folder();
+    if beneath::is_file(&folder, GATHERED) {
+        return Err(OpenError::Gathered(folder));
+    }
+    open_any(config, now)
+}
+
+/// The same for removing samples, also where the folder was gathered: its frontier then holds
+/// no more than what was taken down.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_any(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let lock = lock(&folder)?;

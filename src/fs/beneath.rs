@@ -318,6 +318,20 @@ pub fn hard_link(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) ->
     dir.hard_link(from, &dir, to).map_err(told)
 }
 
+/// Adds a hard link in another folder to a file.
+///
+/// # Errors
+/// The system's error; also where a link leads out of either folder, the name exists, or the
+/// folders are on two file systems.
+pub fn hard_link_into(
+    folder: &Path,
+    from: impl AsRef<Path>,
+    into: &Path,
+    to: impl AsRef<Path>,
+) -> io::Result<()> {
+    dir(folder)?.hard_link(from, &dir(into)?, to).map_err(told)
+}
+
 /// The length of a regular file; `None` where it is missing, or a link to it leads out.
 pub fn length(folder: &Path, name: impl AsRef<Path>) -> Option<u64> {
     look(folder, name).ok().flatten()

@@ -3,13 +3,14 @@
 use super::output::Output;
 
 /// All outputs. Their order does not matter.
-pub(super) static OUTPUTS: [&dyn Output; 6] = [
+pub(super) static OUTPUTS: [&dyn Output; 7] = [
     &super::log::Images,
     &super::log::Log,
     &super::texts::Sentences,
     &super::fields::Fields,
     &super::document::DocumentLines,
     &super::archive::Archive,
+    &super::edits::Edits,
 ];
 
 #[cfg(test)]

@@ -25,11 +25,13 @@ mod append;
 mod archive;
 mod chores;
 mod document;
+mod edits;
 mod fields;
 pub mod growth;
 mod known;
 mod list;
 mod log;
+pub mod merge;
 mod names;
 mod output;
 mod pieces;
@@ -54,6 +56,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::archive::About;
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
+pub use self::edits::ImageEdit;
 pub use self::log::Row;
 pub(crate) use self::log::cell;
 pub use self::remove::{
@@ -205,6 +208,8 @@ pub struct Outputs {
     marks: BTreeMap<String, u64>,
     /// Nothing is written.
     discards: bool,
+    /// Images of the job may lie in another folder.
+    shares: bool,
     restated: Option<Restated>,
 }
 
@@ -267,6 +272,7 @@ impl Outputs {
             about: About::default(),
             marks: known.map(Stamp::into_marks).unwrap_or_default(),
             discards: false,
+            shares: false,
             restated: None,
         })
     }
@@ -280,6 +286,12 @@ impl Outputs {
     /// From now on nothing is written: for a dry run.
     pub fn discard(&mut self) {
         self.discards = true;
+    }
+
+    /// From now on the job has images that another machine has kept: changes of these are
+    /// written to `logs/edits.jsonl`, which nothing is written to otherwise.
+    pub fn shares_files(&mut self) {
+        self.shares = true;
     }
 
     /// Sets a number that is stored with the lengths of the outputs, in the same batch: how
@@ -319,7 +331,7 @@ impl Outputs {
 
     /// The present lengths of the outputs.
     pub fn stamp(&self) -> Vec<u8> {
-        let open = self.open.iter();
+        let open = self.open.iter().filter(|(_, open)| open.is_stamped());
         let stamp = Stamp {
             generation: self.generation,
             outputs: open
@@ -495,6 +507,39 @@ impl Outputs {
         Ok(Kept { file, first })
     }
 
+    /// Changes an image that was kept before, at `time`, RFC 3339 in UTC. Where the job
+    /// shares files ([`shares_files`](Self::shares_files)) and another machine may have kept
+    /// it, the change is recorded for whoever makes one job of all.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputError`] names the file.
+    pub fn edit_image(
+        &mut self,
+        time: &str,
+        file: &str,
+        edit: ImageEdit,
+    ) -> Result<(), OutputError> {
+        let told = self.shares.then(|| edit.clone());
+        let effect = self.change_image(file, edit)?;
+        if let Some(edit) = told.filter(|edit| edit.is_told(effect)) {
+            let line = edits::EditLine::new(time, file, edit).to_line();
+            self.append(&edits::Edits, line.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Changes an image.
+    fn change_image(&mut self, file: &str, edit: ImageEdit) -> Result<Effect, OutputError> {
+        match edit {
+            ImageEdit::Context { context, changed } => {
+                self.extend_image(file, *context, ImageEdit::visit(changed))
+            }
+            ImageEdit::Boilerplate { page, unknown } => self.mark_boilerplate(file, &page, unknown),
+            ImageEdit::Terms { page, terms } => self.restate_terms(file, &page, &terms),
+        }
+    }
+
     /// Adds a context to the sidecar of the image at `file`, unless it is full, and a row.
     /// If the sidecar was moved away, neither is written.
     ///
@@ -506,9 +551,9 @@ impl Outputs {
         file: &str,
         context: ImageContext,
         visit: VisitKind,
-    ) -> Result<(), OutputError> {
+    ) -> Result<Effect, OutputError> {
         let Some(known) = self.known(file, &context.page)? else {
-            return Ok(());
+            return Ok(Effect::Missing);
         };
         let entry = Entry::of(&context);
         let has_row = match visit {
@@ -521,7 +566,7 @@ impl Outputs {
         };
         if has_row {
             self.memory.put(file, known);
-            return Ok(());
+            return Ok(Effect::Nothing);
         }
         self.put(file, known, context, entry)
     }
@@ -538,14 +583,14 @@ impl Outputs {
         file: &str,
         page: &PageUrl,
         unknown: f64,
-    ) -> Result<(), OutputError> {
+    ) -> Result<Effect, OutputError> {
         let Some(known) = self.known(file, page)? else {
-            return Ok(());
+            return Ok(Effect::Missing);
         };
         let sidecar = Sidecar::load(&self.folder, file)?;
         let Some(mut context) = sidecar.contexts().iter().find(|c| c.page == *page).cloned() else {
             self.memory.put(file, known);
-            return Ok(());
+            return Ok(Effect::Missing);
         };
         context.mark_boilerplate(unknown);
         let entry = Entry::of(&context);
@@ -564,14 +609,18 @@ impl Outputs {
         file: &str,
         page: &PageUrl,
         terms: &Terms,
-    ) -> Result<(), OutputError> {
+    ) -> Result<Effect, OutputError> {
         let Some(known) = self.known(file, page)? else {
-            return Ok(());
+            return Ok(Effect::Missing);
         };
         let mut sidecar = Sidecar::load(&self.folder, file)?;
         if !sidecar.restate(page, terms) {
             self.memory.put(file, known);
-            return Ok(());
+            return Ok(if sidecar.has_page(page) {
+                Effect::Nothing
+            } else {
+                Effect::Missing
+            });
         }
         // Rows do not contain terms. The context has changed, so the sidecar is read again
         // at the next use of the image.
@@ -581,8 +630,8 @@ impl Outputs {
         }
         let (page, terms) = (page.clone(), terms.clone());
         let added = self.sightings.add(file, Change::Terms { page, terms })?;
-        self.fold_due(file, known.journal + added, known.sidecar)
-            .map(drop)
+        self.fold_due(file, known.journal + added, known.sidecar)?;
+        Ok(Effect::Changed)
     }
 
     /// The cached or freshly read sidecar of an image that `page` refers to.
@@ -597,8 +646,11 @@ impl Outputs {
             None => false,
         };
         if !is_there {
-            let path = sidecar::path_of(&self.folder, file);
-            tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
+            // Another machine may have it.
+            if !self.shares {
+                let path = sidecar::path_of(&self.folder, file);
+                tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
+            }
             return Ok(None);
         }
         match self.memory.take(file) {
@@ -614,7 +666,7 @@ impl Outputs {
         mut known: Known,
         context: ImageContext,
         entry: Entry,
-    ) -> Result<(), OutputError> {
+    ) -> Result<Effect, OutputError> {
         let row = log::image_row(&known.head, &context);
         self.append(&log::Images, row.as_bytes())?;
         if known.has_room(&context.page, entry) {
@@ -626,7 +678,7 @@ impl Outputs {
             }
         }
         self.memory.put(file, known);
-        Ok(())
+        Ok(Effect::Changed)
     }
 
     fn fold_due(&mut self, file: &str, journal: u64, sidecar: u64) -> Result<bool, OutputError> {
@@ -675,6 +727,17 @@ impl Outputs {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// What a change of an image has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing was to be changed.
+    Nothing,
+    /// The sidecar, or the rows, or both.
+    Changed,
+    /// Nothing: there is no such sidecar here, or it does not have the page.
+    Missing,
 }
 
 /// The visit of a page that refers to an image.

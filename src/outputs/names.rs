@@ -50,15 +50,15 @@ pub(super) fn choose<E>(
     if !taken(&own)? {
         return Ok(own);
     }
-    let beside = beside(&own, url);
+    let beside = beside(&own, url.as_str());
     // Called so that the caller learns what is there; no other URL gets this mark.
     taken(&beside)?;
     Ok(beside)
 }
 
 /// Another path for an image whose own path is taken by another URL.
-fn beside(path: &str, url: &PageUrl) -> String {
-    let mark = short_hash(url.as_str());
+pub(super) fn beside(path: &str, url: &str) -> String {
+    let mark = short_hash(url);
     match path.rsplit_once('.') {
         Some((stem, extension)) => format!("{stem}~{mark}.{extension}"),
         None => format!("{path}~{mark}"),

@@ -41,6 +41,11 @@ pub(super) trait Output: Sync {
         false
     }
 
+    /// Whether the stamp has it before anything was written to it.
+    fn is_stamped_empty(&self) -> bool {
+        true
+    }
+
     /// The beginning of an empty file.
     fn header(&self) -> &'static str {
         ""
@@ -327,6 +332,11 @@ impl Open {
         Ok(())
     }
 
+    /// Whether its end is part of the stamp.
+    pub fn is_stamped(&self) -> bool {
+        self.output.is_stamped_empty() || self.position() != Position::default()
+    }
+
     /// Its present end.
     pub fn position(&self) -> Position {
         Position {
@@ -470,13 +480,7 @@ impl Open {
 /// The existing files of an output, as paths below the job's folder, in order.
 pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     match output.form() {
-        Form::Lines(name) => {
-            let rotated = rows::rotated(folder, name)?.into_iter();
-            let path =
-                |(number, forms): (u32, rows::Forms)| rows::rotated_name(name, number, forms.zst);
-            let live = super::is_there(folder, name)?.then(|| name.to_owned());
-            Ok(rotated.map(path).chain(live).collect())
-        }
+        Form::Lines(name) => rows::files(folder, name),
         Form::Pieces {
             folder: name,
             naming,

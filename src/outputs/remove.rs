@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::chores;
 use super::list::OUTPUTS;
-use super::output::{self, Form, Output, Stamp, remove_leftovers};
+use super::output::{self, Form, Output, Position, Stamp, remove_leftovers};
 use super::pieces::{Rewritten, Taken};
 use super::segments::OPEN;
 use super::{
@@ -39,7 +39,7 @@ use crate::page::ImageContext;
 use crate::sanitize;
 
 /// The journal, in the job's folder.
-const JOURNAL: &str = "rewriting.json";
+pub(super) const JOURNAL: &str = "rewriting.json";
 
 /// The file with the generation of the outputs, in the job's folder; 0 without it.
 const GENERATION: &str = "generation";
@@ -139,7 +139,9 @@ impl Rewriting {
             if let Some(length) = name.and_then(|name| files.get(&name)) {
                 position.length = *length;
             }
-            stamp.outputs.insert(output.name().to_owned(), position);
+            if output.is_stamped_empty() || position != Position::default() {
+                stamp.outputs.insert(output.name().to_owned(), position);
+            }
         }
         let rewriting = Self {
             folder: folder.to_owned(),
@@ -330,7 +332,9 @@ fn rewrite_all(
                 files.insert(file, length);
             }
         }
-        shares.rows.insert(name.to_owned(), all);
+        if all > 0 || output.is_stamped_empty() {
+            shares.rows.insert(name.to_owned(), all);
+        }
     }
     Ok((shares, files))
 }
@@ -427,7 +431,7 @@ fn amended<'a>(
 }
 
 /// A row of JSON with one value replaced or removed. The rest of the row is unchanged.
-fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
+pub(super) fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
     // Texts, numbers and places always serialise.
     let pair = |value| {
         format!(

@@ -299,6 +299,14 @@ pub(super) fn rotated(folder: &Path, name: &str) -> Result<BTreeMap<u32, Forms>,
     Ok(found)
 }
 
+/// The existing files of the table at `name`, as paths below the job's folder, in order.
+pub(super) fn files(folder: &Path, name: &str) -> Result<Vec<String>, OutputError> {
+    let path = |(number, forms): (u32, Forms)| rotated_name(name, number, forms.zst);
+    let live = super::is_there(folder, name)?.then(|| name.to_owned());
+    let rotated = rotated(folder, name)?.into_iter();
+    Ok(rotated.map(path).chain(live).collect())
+}
+
 /// The path of a renamed file of the table at `name`, compressed or not.
 pub(super) fn rotated_name(name: &str, number: u32, zst: bool) -> String {
     let plain = plain_name(name, number);

@@ -1,6 +1,7 @@
 //! The sidecar of an image: its data, and the words around it on every page that embeds
 //! it.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -128,6 +129,30 @@ impl Sidecar {
         now.license(terms.licences.iter().cloned());
         let before = std::mem::replace(&mut known.terms, now);
         before != known.terms
+    }
+
+    /// The same image under another path.
+    pub(super) fn moved_to(mut self, file: JobPath) -> Self {
+        self.file = file;
+        self
+    }
+
+    /// This one, which is of the later of two visits to the same address, with the words of
+    /// the pages that only the `earlier` one knew. The later one's come first where there is
+    /// no room for all.
+    pub(super) fn united_with(mut self, earlier: Self) -> Self {
+        let own: HashSet<PageUrl> = self.contexts.iter().map(|c| c.page.clone()).collect();
+        let count = self.contexts.len();
+        let others = earlier.contexts.into_iter();
+        self.add(others.filter(|context| !own.contains(&context.page)));
+        // In the order in which they were found.
+        self.contexts.rotate_left(count);
+        self
+    }
+
+    /// Whether it has the words of this page.
+    pub(super) fn has_page(&self, page: &PageUrl) -> bool {
+        self.contexts.iter().any(|context| context.page == *page)
     }
 
     /// Keeps only the words of pages for which `keep` is true.

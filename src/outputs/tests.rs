@@ -604,6 +604,8 @@ fn what_an_edited_table_names_outside_of_the_job_is_left_alone() {
 
 mod archives;
 mod copies;
+mod edits;
+mod merge;
 mod pipes;
 mod rotation;
 mod sightings;

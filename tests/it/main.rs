@@ -97,6 +97,7 @@ mod export_text;
 mod faults;
 mod format;
 mod fuzz;
+mod gather;
 mod german;
 mod grow;
 mod images;

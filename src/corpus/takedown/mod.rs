@@ -152,7 +152,7 @@ fn take_down_with(
         outputs,
         lock: _lock,
         ..
-    } = checkpoint::open(config, now)?;
+    } = checkpoint::open_any(config, now)?;
     let frontier = frontier.into_undivided()?;
     let mut work = Work {
         config,

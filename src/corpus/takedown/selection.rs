@@ -136,7 +136,8 @@ impl Leaving for Selection<'_> {
             TaskKind::Image => {
                 self.image(&row.url) || row.file.is_some_and(|file| self.file(&file))
             }
-            kind => self.address(&row.url, kind),
+            // Changes of an image name it besides the page.
+            kind => self.address(&row.url, kind) || row.file.is_some_and(|file| self.file(&file)),
         })
     }
 

@@ -117,7 +117,7 @@ impl<'a> Crawl<'a> {
     /// Its error.
     pub fn turn(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         if let Some(companion) = &mut self.companion {
-            self.course = companion.turn(frontier, now, &mut Own(&mut self.outputs))?;
+            self.course = companion.turn(frontier, now, &mut Own(&mut self.outputs, now))?;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl<'a> Crawl<'a> {
     /// Adds what the pages of one cell have for another.
     fn deliver(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         let outputs = &mut self.outputs;
-        frontier.deliver(now, &mut |edits| amend(outputs, edits))
+        frontier.deliver(now, &mut |edits| amend(outputs, edits, now))
     }
 
     /// The limit that ends the crawl at once, if one is reached.
@@ -462,12 +462,12 @@ impl Handler for Crawl<'_> {
     }
 }
 
-/// The outputs, as a companion sees them.
-struct Own<'o>(&'o mut Outputs);
+/// The outputs, as a companion sees them, and the time.
+struct Own<'o>(&'o mut Outputs, u64);
 
 impl Outside<CrawlError> for Own<'_> {
     fn amend(&mut self, edits: &[OutputEdit]) -> Result<Vec<u8>, CrawlError> {
-        amend(self.0, edits)
+        amend(self.0, edits, self.1)
     }
 
     fn sync(&mut self) -> Result<(), CrawlError> {
@@ -476,9 +476,14 @@ impl Outside<CrawlError> for Own<'_> {
 }
 
 /// Changes outputs; returns where they stand then.
-fn amend(outputs: &mut Outputs, edits: &[OutputEdit]) -> Result<Vec<u8>, CrawlError> {
+fn amend(
+    outputs: &mut Outputs,
+    edits: &[OutputEdit],
+    now: u64,
+) -> Result<Vec<u8>, CrawlError> {
+    let time = timestamp(now);
     for edit in edits {
-        apply(outputs, edit)?;
+        apply(outputs, edit, &time)?;
     }
     Ok(outputs.stamp())
 }

@@ -6,7 +6,7 @@ use super::product::Product;
 use crate::archive::writer::{Original, Packed};
 use crate::clock::{millis, timestamp};
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
-use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitKind};
+use crate::outputs::{ImageEdit, Kept, NewImageFile, OutputError, Outputs, TextPlace};
 use crate::page::{ImageContext, TaskKind};
 use crate::picture::ImageInfo;
 
@@ -46,7 +46,7 @@ pub(super) fn write(
     // may have changed all the same.
     let is_written = finished.changed == Some(false);
     for edit in &finished.edits {
-        apply(outputs, edit)?;
+        apply(outputs, edit, time)?;
     }
     let mut places = Places::default();
     if finished.settled != Settled::Done {
@@ -184,26 +184,24 @@ fn metadata(completion: &Completion<Product>, now: u64) -> Vec<(&'static str, St
     fields
 }
 
-/// Changes what was written before.
-pub(super) fn apply(outputs: &mut Outputs, edit: &OutputEdit) -> Result<(), OutputError> {
-    match edit {
+/// Changes what was written before, at `time`, RFC 3339 in UTC.
+pub(super) fn apply(
+    outputs: &mut Outputs,
+    edit: &OutputEdit,
+    time: &str,
+) -> Result<(), OutputError> {
+    let (note, edit) = match edit.clone() {
         OutputEdit::AddContext {
             note,
             context,
             changed,
-        } => {
-            let visit = match changed {
-                None => VisitKind::First,
-                Some(false) => VisitKind::Same,
-                Some(true) => VisitKind::Changed,
-            };
-            outputs.extend_image(note, ImageContext::clone(context), visit)
-        }
+        } => (note, ImageEdit::Context { context, changed }),
         OutputEdit::MarkBoilerplate {
             note,
             page,
             unknown,
-        } => outputs.mark_boilerplate(note, page, *unknown),
-        OutputEdit::Withhold { note, page, terms } => outputs.restate_terms(note, page, terms),
-    }
+        } => (note, ImageEdit::Boilerplate { page, unknown }),
+        OutputEdit::Withhold { note, page, terms } => (note, ImageEdit::Terms { page, terms }),
+    };
+    outputs.edit_image(time, &note, edit)
 }

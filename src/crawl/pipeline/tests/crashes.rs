@@ -11,6 +11,7 @@ use super::*;
 use crate::config::Config;
 use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
 use crate::crawl::frontier::{CellCount, Cells, Policy};
+use crate::outputs::merge::{Part, merge};
 use crate::outputs::{Outputs, Row};
 use crate::page::Outcome;
 use crate::web::scope::Scope;
@@ -126,15 +127,21 @@ fn small_web(n: usize, repeats: bool) -> String {
     html
 }
 
-/// Crawls the small web to its end. `deaths` gives the numbers of finished tasks after
-/// which the process is killed, and the numbers of batches lost then.
-fn crawl_small_web(
-    deaths: &[(usize, usize)],
-    cells: u16,
-    repeats: bool,
-) -> BTreeMap<String, Vec<String>> {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Lossy(Arc::default(), folder.path().to_owned());
+/// What ends a run: the number of finished tasks after which the process is killed, the
+/// number of batches lost then, and the machine that goes on.
+type Death = (usize, usize, usize);
+
+/// The most machines.
+const MACHINES: usize = 3;
+
+/// Crawls the small web to its end. Where there are several machines, the frontier goes from
+/// one to the next, or back, and each keeps its own outputs; then they are merged.
+fn crawl_small_web(deaths: &[Death], cells: u16, repeats: bool) -> BTreeMap<String, Vec<String>> {
+    let folders = [(); MACHINES].map(|()| tempfile::tempdir().unwrap());
+    let mut stamps: [Vec<u8>; MACHINES] = [const { Vec::new() }; MACHINES];
+    let several = deaths.iter().any(|(.., machine)| *machine > 0);
+    let (mut machine, mut last) = (0, 0);
+    let store = Lossy(Arc::default(), folders[0].path().to_owned());
     let png = Bytes::from(encoded(ImageFormat::Png, 64, 64));
     let mut deaths = deaths.iter();
     let mut now = 1_767_323_045_000;
@@ -146,9 +153,18 @@ fn crawl_small_web(
         let count = CellCount::new(cells).unwrap();
         let mut frontier = Cells::over(Box::new(store.clone()), count, policy, scope).unwrap();
         frontier.open_all(now).unwrap();
-        let fresh = frontier.stamp().unwrap().is_empty();
-        let outputs = Outputs::open(folder.path(), &frontier.stamp().unwrap()).unwrap();
-        if fresh {
+        stamps[last] = frontier.stamp().unwrap();
+        if machine != last {
+            // What the other one wrote since is not part of its checkpoint.
+            drop(Outputs::open(folders[last].path(), &stamps[last]).unwrap());
+        }
+        last = machine;
+        let fresh = stamps[machine].is_empty();
+        let mut outputs = Outputs::open(folders[machine].path(), &stamps[machine]).unwrap();
+        if several {
+            outputs.shares_files();
+        }
+        if fresh || several {
             frontier.set_stamp(outputs.stamp()).unwrap();
         }
         frontier.add_seeds(&[url("http://h0.test/0")], now).unwrap();
@@ -157,7 +173,7 @@ fn crawl_small_web(
         let mut handler = Crawl::new(r.clone(), outputs, Limits::default(), &mut progress);
         let death = deaths.next();
         let mut steps = 0;
-        while death.is_none_or(|(after, _)| steps < *after) {
+        while death.is_none_or(|(after, ..)| steps < *after) {
             handler.admission(&mut frontier, now).unwrap();
             let Some(task) = frontier.lease_best(now).unwrap() else {
                 match frontier.next_event() {
@@ -178,17 +194,31 @@ fn crawl_small_web(
             handler.complete(&mut frontier, completion, now).unwrap();
             steps += 1;
         }
-        let Some((_, lost)) = death else {
+        let Some((_, lost, next)) = death else {
             assert!(frontier.is_exhausted());
             break;
         };
-        drop(frontier);
+        drop((handler, frontier));
         store.die(*lost);
+        machine = *next;
         // The next day, so that output that was not cut back would be a visible
         // duplicate.
         now += 86_400_000;
     }
-    summary(folder.path())
+    if !several {
+        return summary(folders[0].path());
+    }
+    let parts = folders.iter().map(|folder| Part {
+        name: folder.path().display().to_string(),
+        folder: folder.path().to_owned(),
+    });
+    let parts: Vec<Part> = parts.collect();
+    let into = tempfile::tempdir().unwrap();
+    let merged = merge(&parts, into.path(), None).unwrap();
+    assert_eq!((merged.lost_edits, merged.left_out), (0, 0));
+    // All images have the same bytes.
+    assert_eq!(merged.copies, merged.images - 1);
+    summary(into.path())
 }
 
 /// A path or a row without the date in it.
@@ -266,7 +296,7 @@ proptest! {
     /// of cells, where pages and images are in different ones.
     #[test]
     fn a_crawl_that_dies_brings_home_what_one_that_lives_does(
-        deaths in proptest::collection::vec((0..25_usize, 0..12_usize), 0..6),
+        deaths in proptest::collection::vec((0..25_usize, 0..12_usize, Just(0)), 0..6),
         cells in prop_oneof![Just(1_u16), 2..20_u16],
     ) {
         // A crawl without kills has one.
@@ -275,5 +305,21 @@ proptest! {
         let whole = WHOLE[usize::from(repeats)].get_or_init(|| crawl_small_web(&[], 1, repeats));
         prop_assert_eq!(whole["log"].len(), 25, "eighteen pages and seven images");
         prop_assert_eq!(&crawl_small_web(&deaths, cells, repeats), whole);
+    }
+
+    /// The same where the whole frontier goes from machine to machine at each kill, and the
+    /// outputs of all are merged: the changes of images that another one has kept are made.
+    #[test]
+    fn machines_bring_home_together_what_one_does(
+        deaths in proptest::collection::vec((0..25_usize, 0..4_usize, 0..MACHINES), 1..8),
+        repeats: bool,
+    ) {
+        static WHOLE: [OnceLock<BTreeMap<String, Vec<String>>>; 2] = [const { OnceLock::new() }; 2];
+        let whole = WHOLE[usize::from(repeats)].get_or_init(|| crawl_small_web(&[], 1, repeats));
+        let found = crawl_small_web(&deaths, 1, repeats);
+        for (of, expected) in whole {
+            prop_assert_eq!(found.get(of), Some(expected), "{}", of);
+        }
+        prop_assert_eq!(&found, whole);
     }
 }

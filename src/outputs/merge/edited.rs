@@ -1,0 +1,73 @@
+//! Changes of images that another part has kept, made in the order of their times.
+
+use super::super::edits::{EditLine, Edits};
+use super::super::{ImageEdit, Outputs, Sidecar, image_path, is_there, rows, sidecar};
+use super::images::Images;
+use super::timed::{Clock, Sorted, millis};
+use super::{MergeError, Merged, Part, is_made, table_of};
+use crate::fs::beneath;
+use crate::progress::Step;
+
+/// Makes the changes in the merged outputs.
+pub(super) fn apply(
+    parts: &[Part],
+    images: &Images<'_>,
+    outputs: &mut Outputs,
+    merged: &mut Merged,
+) -> Result<(), MergeError> {
+    let name = table_of(&Edits);
+    let mut step = Step::begin("changing images of other machines", None);
+    let mut lines = Sorted::of(parts, Clock::Rows, &mut |part| {
+        rows::files(&part.folder, name).map_err(|error| part.wrong(error))
+    })?;
+    while let Some(line) = lines.next()? {
+        let EditLine {
+            time, file, edit, ..
+        } = line.parse()?;
+        let time = millis(&time).map_err(|why| line.damaged(why))?;
+        let own = &file;
+        let file = images.renamed(line.part, own).unwrap_or(own);
+        step.advance(1);
+        if images.is_newer(file, edit.page(), time)? {
+            continue;
+        }
+        let is_kept = match image_path(file) {
+            Some(file) => is_there(outputs.folder(), &sidecar::name_of(file.as_str()))?,
+            None => false,
+        };
+        // The part has the row of a change of its own; one that another part made may lack it
+        // where that part has the mark.
+        if is_kept && is_marked(outputs, file, &edit)? && has_page(line.of, own, &edit)? {
+            continue;
+        }
+        if is_kept && is_made(outputs.change_image(file, edit)?) {
+            merged.edits += 1;
+        } else {
+            merged.lost_edits += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a part has kept the image, with the page of a change.
+fn has_page(part: &Part, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
+    if !beneath::is_file(&part.folder, sidecar::name_of(file)) {
+        return Ok(false);
+    }
+    let sidecar = Sidecar::load(&part.folder, file).map_err(|error| part.wrong(error))?;
+    Ok(sidecar.has_page(edit.page()))
+}
+
+/// Whether an alt text has the mark already that a change gives it.
+fn is_marked(outputs: &Outputs, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
+    let ImageEdit::Boilerplate { page, unknown } = edit else {
+        return Ok(false);
+    };
+    let sidecar = Sidecar::load(outputs.folder(), file)?;
+    let known = sidecar.contexts().iter().find(|c| c.page == *page);
+    Ok(known.is_some_and(|known| {
+        let mut marked = known.clone();
+        marked.mark_boilerplate(*unknown);
+        marked == *known
+    }))
+}
