@@ -5,6 +5,7 @@ mod agreement;
 mod annotate;
 mod archive;
 mod checkpoint;
+mod cluster;
 mod config;
 mod corpus;
 mod crawl;
@@ -169,6 +170,8 @@ pub enum Command {
     Frontier(frontier::Upkeep),
     /// Show, check, make or restore the checkpoint that a job keeps on another machine.
     Checkpoint(checkpoint::Checkpoint),
+    /// Show, gather or end what several machines crawl together.
+    Cluster(cluster::Cluster),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -296,6 +299,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),
         Command::Checkpoint(checkpoint) => checkpoint.run(),
+        Command::Cluster(cluster) => cluster.run(),
         Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {

@@ -11,9 +11,9 @@ use super::observer::Observer;
 use crate::address::PageUrl;
 use crate::config::Config;
 #[cfg(not(feature = "nats"))]
-use crate::crawl::cluster::Alone as Broker;
+pub use crate::crawl::cluster::Alone as Broker;
 #[cfg(feature = "nats")]
-use crate::crawl::cluster::Nats as Broker;
+pub use crate::crawl::cluster::Nats as Broker;
 use crate::crawl::frontier::Cells;
 use crate::crawl::node::{self, Beginning, Commits, Joined, Node};
 use crate::crawl::pipeline::{Crawl, CrawlError};
@@ -51,8 +51,12 @@ pub(super) fn join(
     Ok(Some(joined))
 }
 
+/// Connects to the brokers of a job's cluster.
+///
+/// # Errors
+/// [`DaemonError`], where they cannot be reached or this build knows none.
 #[cfg(feature = "nats")]
-fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError> {
+pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError> {
     let section = &config.cluster;
     let servers = section.brokers.iter();
     let place = crate::crawl::cluster::Place {
@@ -65,8 +69,12 @@ fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError> {
     Ok(connected.map_err(node::NodeError::from)?)
 }
 
+/// Says that this build knows no broker.
+///
+/// # Errors
+/// [`DaemonError::NoBroker`].
 #[cfg(not(feature = "nats"))]
-fn connect(_: &Config, _: &Handle) -> Result<Broker, DaemonError> {
+pub fn connect(_: &Config, _: &Handle) -> Result<Broker, DaemonError> {
     Err(DaemonError::NoBroker)
 }
 

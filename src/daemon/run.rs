@@ -103,6 +103,9 @@ pub fn crawl(
         resumed,
         changes,
     } = open(config, lock)?;
+    if config.cluster.is_there() {
+        outputs.shares_files();
+    }
     let keeping = Keeping {
         config,
         control: &control,

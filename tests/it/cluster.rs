@@ -3,10 +3,14 @@
 //! no host is asked too soon, whatever dies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
-use super::kill::{check_wire, plan};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::kill::{Plan, check_wire, plan};
 use crate::support::broker::Brokers;
-use crate::support::{Job, JobText, Live, Wire};
+use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEEDS: &[&str] = &["http://hub.test/", "http://h00.test/"];
 
@@ -61,17 +65,78 @@ impl Cluster {
     }
 }
 
-/// What the logs of all machines say is done, with how often.
-fn done(machines: &[Job], kind: &str) -> BTreeMap<String, usize> {
-    let mut done = BTreeMap::new();
-    for row in machines.iter().flat_map(Job::log) {
+/// What all machines have to bring, and must not ask.
+struct Wanted {
+    pages: BTreeSet<String>,
+    images: BTreeMap<String, BTreeSet<String>>,
+    forbidden: Vec<String>,
+}
+
+/// A web that is served, and what it has.
+fn web() -> (Wire, Wanted) {
+    let Plan {
+        lab,
+        pages,
+        images,
+        forbidden,
+        ..
+    } = plan(20);
+    let wanted = Wanted {
+        pages,
+        images,
+        forbidden,
+    };
+    (Wire::serve(lab), wanted)
+}
+
+impl Cluster {
+    /// One job of what all machines have in their last checkpoints.
+    fn gathered(&self) -> Job {
+        let gathered = self.job(0);
+        let file = self.machines[0].file();
+        let into = gathered.folder();
+        let [file, into] = [&file, &into].map(|path| path.to_str().unwrap());
+        let out = Ran::of(&mut spoor(&["cluster", "gather", file, "--into", into])).good();
+        assert!(out.contains("the outputs of"), "{out}");
+        gathered
+    }
+}
+
+/// Addresses of one kind that the log says are done. Each is there once.
+fn done(job: &Job, kind: &str) -> BTreeSet<String> {
+    let mut done = BTreeSet::new();
+    for row in job.log() {
         if row["kind"] == kind && row["outcome"] == "done" {
-            *done
-                .entry(row["url"].as_str().unwrap().to_owned())
-                .or_default() += 1;
+            let url = row["url"].as_str().unwrap().to_owned();
+            assert!(done.insert(url), "done twice: {row}");
         }
     }
     done
+}
+
+/// What was gathered is what the plan of the web says: each page and image once, with a document
+/// for each page.
+fn must_be_whole(job: &Job, whole: &Wanted) {
+    assert_eq!(done(job, "page"), whole.pages);
+    let planned: BTreeSet<String> = whole.images.keys().cloned().collect();
+    assert_eq!(done(job, "image"), planned);
+    let mut documents = BTreeSet::new();
+    for document in job.documents() {
+        let url = document.url.clone();
+        assert!(documents.insert(url), "{} has two documents", document.url);
+    }
+    assert_eq!(documents, whole.pages);
+    let mut contexts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for sidecar in job.sidecars() {
+        let file = job.folder().join(sidecar["file"].as_str().unwrap());
+        let bytes = std::fs::metadata(file).unwrap().len();
+        assert_eq!(Some(bytes), sidecar["bytes"].as_u64());
+        let pages = sidecar["contexts"].as_array().unwrap().iter();
+        let pages = pages.map(|c| c["page"].as_str().unwrap().to_owned());
+        let url = sidecar["url"].as_str().unwrap().to_owned();
+        assert!(contexts.insert(url, pages.collect()).is_none());
+    }
+    assert_eq!(contexts, whole.images);
 }
 
 #[test]
@@ -79,8 +144,8 @@ fn two_machines_bring_what_one_does() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let whole = plan(20);
-    let cluster = Cluster::new(brokers, Wire::serve(whole.lab), 2);
+    let (wire, whole) = web();
+    let cluster = Cluster::new(brokers, wire, 2);
     let running = [cluster.start(0), cluster.start(1)];
     for live in running {
         let ran = live.ended();
@@ -88,21 +153,76 @@ fn two_machines_bring_what_one_does() {
         assert!(ran.out.contains("nothing is left to fetch"), "{}", ran.out);
     }
     check_wire(&cluster.wire, &whole.forbidden, &[]);
-    let pages = done(&cluster.machines, "page");
-    let twice: Vec<_> = pages.iter().filter(|(_, n)| **n != 1).collect();
-    assert!(twice.is_empty(), "done more than once: {twice:?}");
-    assert_eq!(pages.into_keys().collect::<BTreeSet<_>>(), whole.pages);
-    let images = done(&cluster.machines, "image");
-    assert!(images.values().all(|n| *n == 1), "{images:?}");
-    let planned: BTreeSet<String> = whole.images.keys().cloned().collect();
-    assert_eq!(images.into_keys().collect::<BTreeSet<_>>(), planned);
-    let mut documents = BTreeMap::new();
-    for document in cluster.machines.iter().flat_map(Job::documents) {
-        let before = documents.insert(document.url.clone(), document.text);
-        assert!(before.is_none(), "{} has two documents", document.url);
-    }
-    assert_eq!(documents.into_keys().collect::<BTreeSet<_>>(), whole.pages);
+    must_be_whole(&cluster.gathered(), &whole);
     for job in &cluster.machines {
         assert!(!job.log().is_empty(), "a machine has had nothing to do");
     }
+    let file = cluster.machines[0].file();
+    let file = file.to_str().unwrap();
+    let status = Ran::of(&mut spoor(&["cluster", "status", file])).good();
+    assert!(status.contains("the job is done"), "{status}");
+    assert!(status.lines().all(|line| line.len() <= 80), "{status}");
+    let ended = Ran::of(&mut spoor(&["cluster", "end", file])).good();
+    assert!(ended.contains("17 streams removed"), "{ended}");
+    let status = Ran::of(&mut spoor(&["cluster", "status", file])).good();
+    assert_eq!(status, "no machine has begun\n");
+}
+
+/// Each machine in turn is killed at some moment, and begun again at once or when the others have
+/// taken over what it had.
+fn kill_machines(machines: usize, brokers: usize, kills: usize) {
+    let Some(brokers) = Brokers::start(brokers) else {
+        return;
+    };
+    let seed = match std::env::var("SPOOR_KILL_SEED") {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => spoor::clock::now(),
+    };
+    println!("SPOOR_KILL_SEED={seed}");
+    let mut dice = ChaCha8Rng::seed_from_u64(seed);
+    let (wire, whole) = web();
+    let events = whole.pages.len() * 4;
+    let cluster = Cluster::new(brokers, wire, machines);
+    let mut running: Vec<Option<Live>> = (0..machines).map(|n| Some(cluster.start(n))).collect();
+    let mut killed = Vec::new();
+    for kill in 0..kills {
+        let until = cluster.wire.notes().events() + dice.random_range(1..events / kills);
+        let has_ended = || running.iter_mut().flatten().any(Live::has_ended);
+        cluster
+            .wire
+            .wait(|notes| notes.events() >= until, has_ended);
+        let number = kill % machines;
+        let Some(live) = &mut running[number] else {
+            running[number] = Some(cluster.start(number));
+            continue;
+        };
+        if !live.kill() {
+            break;
+        }
+        killed.push(Instant::now());
+        running[number] = dice.random_bool(0.5).then(|| cluster.start(number));
+    }
+    println!("{} kills", killed.len());
+    for (number, live) in running.iter_mut().enumerate() {
+        live.get_or_insert_with(|| cluster.start(number));
+    }
+    for live in running.into_iter().flatten() {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+    }
+    assert!(killed.len() > kills / 2, "it was done before the kills");
+    println!("{} requests", cluster.wire.requests().len());
+    check_wire(&cluster.wire, &whole.forbidden, &killed);
+    must_be_whole(&cluster.gathered(), &whole);
+}
+
+#[test]
+fn machines_that_are_killed_bring_the_same() {
+    kill_machines(3, 1, 5);
+}
+
+#[test]
+#[ignore = "long: some minutes"]
+fn machines_that_are_killed_often_bring_the_same() {
+    kill_machines(4, 3, 24);
 }

@@ -229,14 +229,14 @@ impl Drop for EndsTerm {
 
 /// All keys as a watch has told them.
 #[derive(Debug, Default)]
-struct View {
+pub(super) struct View {
     changes: Option<mpsc::Receiver<Change>>,
     keys: BTreeMap<String, (Vec<u8>, Revision)>,
 }
 
 impl View {
     /// Brings it up to date.
-    async fn refresh(&mut self, engine: &impl Engine) -> Result<(), EngineError> {
+    pub(super) async fn refresh(&mut self, engine: &impl Engine) -> Result<(), EngineError> {
         if self.changes.is_none() {
             self.keys.clear();
             let mut changes = engine.watch("").await?;
@@ -264,6 +264,22 @@ impl View {
             }
         }
         Ok(())
+    }
+
+    /// All values that are ours.
+    pub(super) fn values(
+        &self,
+        cells: CellCount,
+    ) -> Result<Vec<(Key, Value, Revision)>, EngineError> {
+        let mut values = Vec::new();
+        for (key, (bytes, revision)) in &self.keys {
+            let Some(key) = Key::parse(key, cells) else {
+                continue;
+            };
+            let value = Value::of(&key, bytes).map_err(|error| unreadable(&key, &error))?;
+            values.push((key, value, *revision));
+        }
+        Ok(values)
     }
 
     fn note(&mut self, change: Change) {
@@ -304,15 +320,7 @@ async fn ask(
         Call::Look => {
             let mut view = view.lock().await;
             view.refresh(engine).await?;
-            let mut seen = Vec::new();
-            for (key, (bytes, revision)) in &view.keys {
-                let Some(key) = Key::parse(key, cells) else {
-                    continue;
-                };
-                let value = Value::of(&key, bytes).map_err(|error| unreadable(&key, &error))?;
-                seen.push((key, value, *revision));
-            }
-            Ok(Answer::Seen(seen))
+            Ok(Answer::Seen(view.values(cells)?))
         }
     }
 }

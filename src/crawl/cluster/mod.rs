@@ -16,12 +16,13 @@
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
 //! | `links` | links to the cells of other machines: sent, read and cut |
+//! | `survey` | all keys at a moment, for an operator |
 //! | `alone` | the engine of a machine that crawls alone |
 //! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
 //! | `told` | an engine for tests, which does what it is told |
 //!
-//! No command uses this yet: `spoor crawl` is one machine. How the states of cells travel, and
-//! what is asked next are no matter of this module.
+//! How the states of cells travel, and what is asked next are no matter of this module:
+//! [`crate::crawl::node`] puts it together with a crawl.
 
 mod alone;
 mod drive;
@@ -31,6 +32,7 @@ mod nats;
 mod record;
 mod session;
 mod shares;
+mod survey;
 #[cfg(test)]
 mod told;
 mod versioned;
@@ -51,6 +53,7 @@ pub use self::session::{
     Session, Setting, Terms,
 };
 pub use self::shares::heir;
+pub use self::survey::Survey;
 
 /// Tells two values of a key from each other; grows with every change of any key, unless the
 /// broker forgets.

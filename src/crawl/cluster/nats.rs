@@ -123,6 +123,32 @@ impl Nats {
         })
     }
 
+    /// Removes all keys and logs of the job. Returns how many streams there were.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`]; what is left is removed by the next call.
+    pub async fn remove_all(&self) -> Result<usize, EngineError> {
+        const WHAT: &str = "removing the streams of the job";
+        let logs = self.log_name("");
+        let keys = format!("KV_spoor-{}", self.place.job);
+        let mut names = self.streams.stream_names();
+        let mut own = Vec::new();
+        while let Some(name) = self
+            .within(WHAT, async { names.next().await.transpose() })
+            .await?
+        {
+            if name == keys || name.starts_with(&logs) {
+                own.push(name);
+            }
+        }
+        // The keys last: without them nobody finds the rest.
+        own.sort_by_key(|name| *name == keys);
+        for name in &own {
+            self.within(WHAT, self.streams.delete_stream(name)).await?;
+        }
+        Ok(own.len())
+    }
+
     fn subject(&self, key: &str) -> String {
         format!("{}{key}", prefix(&self.place.job))
     }

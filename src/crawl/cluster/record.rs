@@ -123,6 +123,9 @@ pub struct SessionRecord {
     /// Whether it has nothing to do, and nothing on its way to others.
     #[serde(default)]
     pub idle: bool,
+    /// When it began, in milliseconds since 1970 by its own clock.
+    #[serde(default)]
+    pub begun: u64,
 }
 
 /// Whether a job goes on.
@@ -286,6 +289,7 @@ mod tests {
             checkpoint: 2,
             weight: 1.5,
             idle: true,
+            begun: 5,
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

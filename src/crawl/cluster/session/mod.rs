@@ -238,6 +238,8 @@ pub struct Session {
     /// Of its own key, as far as it knows.
     revision: Option<Revision>,
     beat: u64,
+    /// When it began.
+    begun: u64,
     /// When the last renewal that was stored was asked for.
     renewed: u64,
     /// When the next one is due.
@@ -289,6 +291,7 @@ impl Session {
             phase: Phase::Beginning,
             revision: None,
             beat: 0,
+            begun: now,
             renewed: 0,
             due: now,
             from: 0,

@@ -130,6 +130,7 @@ impl Session {
                     self.lapse(now);
                 }
                 self.revision = Some(revision);
+                self.begun = record.begun;
                 self.committed = record.checkpoint;
                 self.has_read = true;
                 self.due = now;
@@ -189,6 +190,7 @@ impl Session {
             checkpoint: self.made,
             weight: self.setting.weight,
             idle: self.is_idle,
+            begun: self.begun,
         })
     }
 }

@@ -1,0 +1,303 @@
+//! `spoor cluster status|gather|forget|end`
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use spoor::clock::now;
+use spoor::config::Config;
+use spoor::corpus;
+use spoor::crawl::cluster::{JobPhase, Node, SessionId, State, Survey};
+use spoor::crawl::saved;
+use spoor::daemon::{self, Broker};
+use spoor::outputs::merge::Part;
+
+use super::print_json;
+
+/// What is added to a job's name for the folder in which all machines' outputs are gathered.
+const ALL: &str = "-all";
+/// The same for the outputs of each session, which are fetched before.
+const PARTS: &str = ".parts";
+/// The file that says that the outputs of a session are whole.
+const WHOLE: &str = "whole";
+
+/// See and gather what the machines of a cluster do.
+#[derive(Debug, Args)]
+pub struct Cluster {
+    #[command(subcommand)]
+    what: Work,
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// The operation.
+#[derive(Debug, Subcommand)]
+enum Work {
+    /// Show the machines, their shares of the hosts, and their checkpoints.
+    Status {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Put the outputs of all machines together into one job's folder, as far as their
+    /// checkpoints have them. It may be done while they crawl.
+    Gather {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The folder to make or replace; by default that of a job with `-all` behind its
+        /// name.
+        #[arg(long, value_name = "FOLDER")]
+        into: Option<PathBuf>,
+    },
+    /// Have the others take over the hosts of a machine at once. You know that it is off.
+    Forget {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The machine's name, as `status` shows it.
+        node: String,
+    },
+    /// Remove what the brokers have of the job, when all machines have ended. What is in
+    /// cluster.store stays.
+    End {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+}
+
+impl Cluster {
+    pub fn run(self) -> Result<()> {
+        let json = self.json;
+        match self.what {
+            Work::Status { job } => status(&Asked::of(&job)?, json),
+            Work::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
+            Work::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
+            Work::End { job } => end(&Asked::of(&job)?, json),
+        }
+    }
+}
+
+/// A cluster that was asked.
+struct Asked {
+    config: Config,
+    runtime: tokio::runtime::Runtime,
+    broker: Broker,
+    survey: Survey,
+}
+
+impl Asked {
+    fn of(job: &Path) -> Result<Self> {
+        let config = Config::load(job)?;
+        if !config.cluster.is_there() {
+            bail!(
+                "{}: the job is crawled by one machine: it has no cluster.brokers",
+                job.display()
+            );
+        }
+        let runtime = daemon::runtime()?;
+        let broker = daemon::connect(&config, runtime.handle())?;
+        let survey = runtime.block_on(Survey::of(&broker))?;
+        Ok(Self {
+            config,
+            runtime,
+            broker,
+            survey,
+        })
+    }
+}
+
+fn name_of(state: State) -> &'static str {
+    match state {
+        State::Live => "live",
+        State::Leaving => "leaving",
+        State::Fenced => "lost",
+        State::Ended => "ended",
+    }
+}
+
+fn status(asked: &Asked, json: bool) -> Result<()> {
+    let survey = &asked.survey;
+    let Some(job) = &survey.job else {
+        if json {
+            return print_json(&json!({"phase": null}));
+        }
+        println!("no machine has begun");
+        return Ok(());
+    };
+    let is_done = job.phase == JobPhase::Done;
+    let live: BTreeSet<&SessionId> = survey.live().map(|(id, _)| id).collect();
+    let owned = survey.cells.values();
+    let owned = owned.filter(|cell| cell.owner.as_ref().is_some_and(|id| live.contains(id)));
+    let waiting = usize::from(job.cells) - owned.count();
+    if json {
+        let sessions = survey.sessions.iter().map(|(id, (record, _))| {
+            json!({
+                "machine": id.node.as_str(),
+                "session": id.number,
+                "state": name_of(record.state),
+                "cells": survey.cells_of(id),
+                "checkpoint": record.checkpoint,
+                "idle": record.idle,
+                "weight": record.weight,
+                "begun": spoor::clock::timestamp(record.begun),
+            })
+        });
+        return print_json(&json!({
+            "phase": if is_done { "done" } else { "run" },
+            "cells": job.cells,
+            "waiting_cells": waiting,
+            "sessions": sessions.collect::<Vec<_>>(),
+        }));
+    }
+    let phase = if is_done {
+        "the job is done"
+    } else {
+        "the job goes on"
+    };
+    println!(
+        "{phase}; {} cells, {waiting} of them with no machine",
+        job.cells
+    );
+    println!();
+    println!(
+        "{:<24} {:>8} {:>6} {:>11}  state",
+        "machine", "session", "cells", "checkpoint"
+    );
+    for (id, (record, _)) in &survey.sessions {
+        let idle = match record.idle && record.state.is_live() {
+            true => ", idle",
+            false => "",
+        };
+        println!(
+            "{:<24} {:>8} {:>6} {:>11}  {}{idle}",
+            id.node.as_str(),
+            id.number,
+            survey.cells_of(id),
+            record.checkpoint,
+            name_of(record.state)
+        );
+    }
+    Ok(())
+}
+
+fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
+    let config = &asked.config;
+    let into = into.unwrap_or_else(|| beside(&config.job_folder(), ALL));
+    let store = config.cluster.store.as_ref();
+    let store = store.context("cluster.store is not set")?.as_str();
+    let saved = asked.survey.saved();
+    if saved.is_empty() {
+        bail!("no machine has made a checkpoint yet; try again in a minute");
+    }
+    let parts_folder = beside(&into, PARTS);
+    let mut parts = Vec::new();
+    for (session, number) in &saved {
+        let folder = fetch(store, session, *number, &parts_folder)?;
+        parts.push(Part {
+            name: session.to_string(),
+            folder,
+        });
+    }
+    let gathered = corpus::gather::gather(&parts, &into, now())?;
+    if json {
+        let parts = parts.iter().map(|part| part.name.as_str());
+        return print_json(&json!({
+            "folder": into,
+            "sessions": parts.collect::<Vec<_>>(),
+            "takedowns": gathered.orders,
+        }));
+    }
+    println!(
+        "{}: the outputs of {} sessions, as of their last checkpoints",
+        into.display(),
+        parts.len()
+    );
+    Ok(())
+}
+
+/// The outputs of a session as of a checkpoint, in a folder of their own. What was fetched before
+/// is not fetched again.
+fn fetch(store: &str, session: &SessionId, number: u64, parts: &Path) -> Result<PathBuf> {
+    let name = format!("{session}@{number}");
+    let folder = parts.join(&name);
+    let whole = parts.join(format!("{name}.{WHOLE}"));
+    if whole.exists() && folder.is_dir() {
+        return Ok(folder);
+    }
+    std::fs::create_dir_all(parts).with_context(|| parts.display().to_string())?;
+    for entry in std::fs::read_dir(parts).with_context(|| parts.display().to_string())? {
+        let entry = entry?;
+        // An earlier checkpoint of the session, or one that was fetched in part.
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&format!("{session}@"))
+        {
+            let path = entry.path();
+            let removed = match path.is_dir() {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
+            removed.with_context(|| path.display().to_string())?;
+        }
+    }
+    saved::outputs_of(store, &session.to_string(), number, &folder)?;
+    std::fs::write(&whole, "").with_context(|| whole.display().to_string())?;
+    Ok(folder)
+}
+
+/// A folder beside another, whose name goes on so.
+fn beside(folder: &Path, more: &str) -> PathBuf {
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(more);
+    folder.with_file_name(name)
+}
+
+fn forget(asked: &Asked, node: &str, json: bool) -> Result<()> {
+    let name = Node::new(node)?;
+    let Asked {
+        runtime,
+        broker,
+        survey,
+        ..
+    } = asked;
+    let ended = runtime.block_on(survey.forget(broker, &name))?;
+    if ended == 0 {
+        bail!("no session of `{node}` lives; `spoor cluster status` lists the machines");
+    }
+    if json {
+        return print_json(&json!({"machine": node, "sessions": ended}));
+    }
+    println!(
+        "{node}: the others take over its hosts; what it did since its last checkpoint is done again"
+    );
+    Ok(())
+}
+
+fn end(asked: &Asked, json: bool) -> Result<()> {
+    let live: Vec<String> = asked.survey.live().map(|(id, _)| id.to_string()).collect();
+    if !live.is_empty() {
+        bail!(
+            "{} still crawl; stop them first, or `spoor cluster forget` those that are off",
+            live.join(", ")
+        );
+    }
+    let removed = remove(asked)?;
+    if json {
+        return print_json(&json!({"streams": removed}));
+    }
+    println!("the brokers have nothing of the job any more ({removed} streams removed)");
+    println!("what the machines have crawled stays in cluster.store and in gathered folders");
+    Ok(())
+}
+
+#[cfg(feature = "nats")]
+fn remove(asked: &Asked) -> Result<usize> {
+    Ok(asked.runtime.block_on(asked.broker.remove_all())?)
+}
+
+#[cfg(not(feature = "nats"))]
+fn remove(_: &Asked) -> Result<usize> {
+    Err(daemon::DaemonError::NoBroker.into())
+}

@@ -1,0 +1,96 @@
+//! What an operator sees of a cluster, and does to it: all keys at a moment.
+
+use std::collections::BTreeMap;
+
+use super::drive::View;
+use super::record::{CellRecord, JobRecord, Key, Node, SessionId, SessionRecord, State, Value};
+use super::{Engine, EngineError, Revision};
+use crate::crawl::frontier::{CellCount, CellId};
+
+/// All keys at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// The job's; `None` where no machine has begun.
+    pub job: Option<JobRecord>,
+    /// Those of all sessions that there were, by node and number.
+    pub sessions: BTreeMap<SessionId, (SessionRecord, Revision)>,
+    /// Those of the cells that some session has had.
+    pub cells: BTreeMap<CellId, CellRecord>,
+}
+
+impl Survey {
+    /// Reads all keys of a job.
+    ///
+    /// # Errors
+    /// [`EngineError`] where the broker does not answer, or a value cannot be read.
+    pub async fn of(engine: &impl Engine) -> Result<Self, EngineError> {
+        let mut view = View::default();
+        view.refresh(engine).await?;
+        // Which numbers are cells is known when the job's key is.
+        let most = CellCount::new(crate::crawl::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
+        let mut survey = Self::default();
+        for (key, value, revision) in view.values(most)? {
+            match (key, value) {
+                (Key::Job, Value::Job(job)) => survey.job = Some(job),
+                (Key::Session(id), Value::Session(record)) => {
+                    survey.sessions.insert(id, (record, revision));
+                }
+                (Key::Cell(cell), Value::Cell(record)) => {
+                    survey.cells.insert(cell, record);
+                }
+                _ => {}
+            }
+        }
+        Ok(survey)
+    }
+
+    /// The sessions that live, or are not known to be dead.
+    pub fn live(&self) -> impl Iterator<Item = (&SessionId, &SessionRecord)> {
+        let all = self.sessions.iter().map(|(id, (record, _))| (id, record));
+        all.filter(|(_, record)| record.state.is_live())
+    }
+
+    /// How many cells a session has.
+    pub fn cells_of(&self, session: &SessionId) -> usize {
+        let owned = self.cells.values();
+        owned.filter(|c| c.owner.as_ref() == Some(session)).count()
+    }
+
+    /// The sessions with checkpoints, with their last ones, in the order in which they began.
+    pub fn saved(&self) -> Vec<(SessionId, u64)> {
+        let saved = self.sessions.iter();
+        let saved = saved.filter(|(_, (record, _))| record.checkpoint > 0);
+        let mut saved: Vec<_> = saved
+            .map(|(id, (record, _))| (record.begun, id.clone(), record.checkpoint))
+            .collect();
+        saved.sort();
+        saved.into_iter().map(|(_, id, last)| (id, last)).collect()
+    }
+
+    /// Ends all sessions of a node that is known to be off, so that its cells are taken at once.
+    /// Returns how many there were. A process that lives nevertheless sends nothing more as
+    /// soon as its next renewal is refused, and within a term in any case; whoever takes a
+    /// cell is quiet for longer.
+    ///
+    /// # Errors
+    /// [`EngineError`] where the broker does not answer, or the node has just renewed its term.
+    pub async fn forget(&self, engine: &impl Engine, node: &Node) -> Result<usize, EngineError> {
+        let mut ended = 0;
+        for (id, (record, revision)) in &self.sessions {
+            if id.node != *node || !record.state.is_live() {
+                continue;
+            }
+            let record = SessionRecord {
+                state: State::Fenced,
+                ..record.clone()
+            };
+            let key = Key::Session(id.clone());
+            let bytes = Value::Session(record).to_bytes().unwrap_or_default();
+            engine
+                .swap(&key.to_string(), bytes, Some(*revision))
+                .await?;
+            ended += 1;
+        }
+        Ok(ended)
+    }
+}
