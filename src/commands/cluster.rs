@@ -165,9 +165,10 @@ fn status(asked: &Asked, json: bool) -> Result<()> {
         "machine", "session", "cells", "checkpoint"
     );
     for (id, (record, _)) in &survey.sessions {
-        let idle = match record.idle && record.state.is_live() {
-            true => ", idle",
-            false => "",
+        let idle = if record.idle && record.state.is_live() {
+            ", idle"
+        } else {
+            ""
         };
         println!(
             "{:<24} {:>8} {:>6} {:>11}  {}{idle}",
@@ -235,9 +236,10 @@ fn fetch(store: &str, session: &SessionId, number: u64, parts: &Path) -> Result<
             .starts_with(&format!("{session}@"))
         {
             let path = entry.path();
-            let removed = match path.is_dir() {
-                true => std::fs::remove_dir_all(&path),
-                false => std::fs::remove_file(&path),
+            let removed = if path.is_dir() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
             };
             removed.with_context(|| path.display().to_string())?;
         }
