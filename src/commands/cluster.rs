@@ -301,5 +301,5 @@ fn remove(asked: &Asked) -> Result<usize> {
 
 #[cfg(not(feature = "nats"))]
 fn remove(_: &Asked) -> Result<usize> {
-    Err(daemon::DaemonError::NoBroker.into())
+    Err(spoor::crawl::node::NodeError::NoBroker.into())
 }

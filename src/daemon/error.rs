@@ -38,11 +38,6 @@ pub enum DaemonError {
     /// The machine cannot be one of the job's cluster.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// This build knows no broker.
-    #[error(
-        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with `cargo install --features nats`, or leave [cluster] out"
-    )]
-    NoBroker,
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),

@@ -15,7 +15,7 @@ pub use crate::crawl::cluster::Alone as Broker;
 #[cfg(feature = "nats")]
 pub use crate::crawl::cluster::Nats as Broker;
 use crate::crawl::frontier::Cells;
-use crate::crawl::node::{self, Beginning, Commits, Joined, Node};
+use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
 
@@ -46,17 +46,18 @@ pub(super) fn join(
         return Ok(None);
     }
     observer.say("joining the cluster");
-    let broker = Arc::new(connect(config, runtime)?);
-    let joined = node::join(broker, config, runtime, &mut |text| observer.say(text))?;
-    Ok(Some(joined))
+    let mut say = |text: &str| observer.say(text);
+    let connected = node::insist(&mut say, || connect(config, runtime));
+    let broker = Arc::new(connected?);
+    Ok(Some(node::join(broker, config, runtime, &mut say)?))
 }
 
 /// Connects to the brokers of a job's cluster.
 ///
 /// # Errors
-/// [`DaemonError`], where they cannot be reached or this build knows none.
+/// [`NodeError`], where they cannot be reached.
 #[cfg(feature = "nats")]
-pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError> {
+pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     let section = &config.cluster;
     let servers = section.brokers.iter();
     let place = crate::crawl::cluster::Place {
@@ -65,17 +66,16 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError>
         replicas: section.replicas,
         credentials: section.credentials.clone(),
     };
-    let connected = runtime.block_on(Broker::connect(place));
-    Ok(connected.map_err(node::NodeError::from)?)
+    Ok(runtime.block_on(Broker::connect(place))?)
 }
 
 /// Says that this build knows no broker.
 ///
 /// # Errors
-/// [`DaemonError::NoBroker`].
+/// [`NodeError::NoBroker`].
 #[cfg(not(feature = "nats"))]
-pub fn connect(_: &Config, _: &Handle) -> Result<Broker, DaemonError> {
-    Err(DaemonError::NoBroker)
+pub fn connect(_: &Config, _: &Handle) -> Result<Broker, NodeError> {
+    Err(NodeError::NoBroker)
 }
 
 /// What each part of the frontier begins with.
@@ -99,7 +99,7 @@ pub(super) fn member(
     frontier: &mut Cells,
 ) -> Result<Member, DaemonError> {
     // A store of several cells has its changes logged, and so a keeper.
-    let keeper = keeper.ok_or(node::NodeError::NoStore)?;
+    let keeper = keeper.ok_or(NodeError::NoStore)?;
     let checkpoints = (Box::new(keeper) as Box<_>, commits);
     Ok(machine.node(config, beginning, checkpoints, frontier)?)
 }

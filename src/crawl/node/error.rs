@@ -40,6 +40,11 @@ pub enum NodeError {
     /// The machine has no name that it can use.
     #[error("{0}; set it by cluster.node")]
     Name(#[from] WrongNode),
+    /// This build knows no broker.
+    #[error(
+        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with `cargo install --features nats`, or leave [cluster] out"
+    )]
+    NoBroker,
     /// There is no place for checkpoints.
     #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
     NoStore,

@@ -34,6 +34,9 @@ use crate::web::fetch::Term;
 const LOOK: Duration = Duration::from_millis(20);
 /// How often a key is tried that others change at the same time.
 const ATTEMPTS: usize = 20;
+/// How long brokers are waited for that do not answer, and how long between two attempts.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
 /// After how long a machine says what it waits for.
 const SAY: Duration = Duration::from_secs(5);
 
@@ -66,7 +69,7 @@ pub fn join<E: Engine>(
     let cells = checkpoint::cells_of(config);
     let section = &config.cluster;
     let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
-    runtime.block_on(agree(&*engine, cells))?;
+    insist(say, || runtime.block_on(agree(&*engine, cells)))?;
     let name = match &section.node {
         Some(name) => Name::new(name.as_str()),
         None => Name::new(&saved::host()),
@@ -135,6 +138,32 @@ pub fn join<E: Engine>(
                 }
                 say(&NodeError::Over(over).to_string());
             }
+        }
+    }
+}
+
+/// Does something that needs the brokers, and tries again for a while where they do not answer:
+/// servers that have just begun have no leader yet. `say` is told once.
+///
+/// # Errors
+/// The last error.
+pub fn insist<T>(
+    say: &mut dyn FnMut(&str),
+    mut act: impl FnMut() -> Result<T, NodeError>,
+) -> Result<T, NodeError> {
+    let begun = now();
+    let mut has_said = false;
+    loop {
+        match act() {
+            Err(NodeError::Engine(error)) if now().saturating_sub(begun) < millis(PATIENCE) => {
+                if !has_said {
+                    let seconds = PATIENCE.as_secs();
+                    say(&format!("{error}; trying again for {seconds} s"));
+                    has_said = true;
+                }
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
         }
     }
 }
@@ -247,7 +276,8 @@ impl<E: Engine> Joined<E> {
     /// [`SaveError`] where the store's address is none.
     pub fn checkpoints(&self, config: &Config) -> Result<(saved::Session, Commits), SaveError> {
         let (tells, commits) = mpsc::unbounded_channel();
-        let numbers = Arc::new(Mutex::new((0, 0)));
+        let committed = self.handle.standing.borrow().committed;
+        let numbers = Arc::new(Mutex::new((0, committed)));
         let commit = Commit {
             keeping: self.keeping.clone(),
             orders: self.handle.orders.clone(),
@@ -266,7 +296,7 @@ impl<E: Engine> Joined<E> {
         let life = Life {
             store: self.store.clone(),
             session: self.session.to_string(),
-            committed: self.handle.standing.borrow().committed,
+            committed,
             made: self.keeping.kept().made,
             commit: Box::new(move |made| commit.commit(made)),
             named: Box::new(named),

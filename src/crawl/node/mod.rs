@@ -42,7 +42,7 @@ use tokio::sync::mpsc;
 
 pub use self::error::NodeError;
 use self::giving::Giving;
-pub use self::join::{Commits, Joined, join};
+pub use self::join::{Commits, Joined, insist, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
