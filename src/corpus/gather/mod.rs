@@ -2,7 +2,7 @@
 //! a finished corpus: `export`, `rank`, `report`, `annotate`, `corpus`, `index`, `search`,
 //! `archive`, `takedown`.
 //!
-//! [`outputs::merge`](crate::outputs::merge) makes one of the outputs. What else a job's
+//! [`outputs::merge`] makes one of the outputs. What else a job's
 //! folder needs is made here: the record of its configuration, and the list of takedowns,
 //! which is that of all parts and of the folder that is replaced. What it lists is removed
 //! from the merged outputs, as a machine may have ended before it was told.
