@@ -101,11 +101,10 @@ fn save(config: &Config, whole: bool) -> Result<()> {
         lock: _lock,
         ..
     } = checkpoint::open(config, now())?;
-    let frontier = frontier.into_undivided()?;
     if !whole {
         session.check(frontier.commits())?;
     }
-    session.save_all(&frontier, whole)?;
+    session.save_all(frontier.snapshot()?, whole)?;
     Ok(frontier.close()?)
 }
 

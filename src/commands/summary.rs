@@ -262,7 +262,8 @@ impl Told<'_> {
 
     /// Why not a single page was fetched, if so.
     pub fn nothing(&self) -> Option<String> {
-        if self.summary.counts.documents > 0 || self.summary.end == End::Stopped {
+        let has_pages = self.summary.counts.documents > 0 || self.summary.is_shared;
+        if has_pages || self.summary.end == End::Stopped {
             return None;
         }
         let seeds = &self.summary.nothing;

@@ -57,6 +57,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
     }
     pairs.not_empty("rank.formats", &config.rank.formats);
     pairs.cells(config);
+    pairs.cluster(config);
     pairs.classes(&config.annotate);
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
@@ -95,27 +96,54 @@ impl Pairs<'_> {
         }
     }
 
-    /// What several cells cannot do yet.
+    /// What several cells cannot do.
     fn cells(&mut self, config: &Config) {
         const KEY: &str = "frontier.cells";
         let cells = config.frontier.cells;
-        let Some(span) = self.0.place(KEY).filter(|_| cells != 1).cloned() else {
+        if cells == 1 || config.frontier.store == StoreKind::Fjall {
+            return;
+        }
+        if let Some(span) = self.0.place(KEY).cloned() {
+            let why = format!(
+                "is {cells}; several cells need a store that gives back the space of one; set \
+                 frontier.store = \"fjall\""
+            );
+            self.0.wrong(span, KEY, why);
+        }
+    }
+
+    /// What a machine of a cluster needs, and what it cannot do.
+    fn cluster(&mut self, config: &Config) {
+        const KEY: &str = "cluster.brokers";
+        if !config.cluster.is_there() {
+            return;
+        }
+        let Some(span) = self.0.place(KEY).cloned() else {
             return;
         };
-        let mut wrong = |why: &str| {
-            self.0
-                .wrong(span.clone(), KEY, format!("is {cells}; {why}"));
-        };
+        let mut wrong = |why: &str| self.0.wrong(span.clone(), KEY, why.to_owned());
         if config.frontier.store != StoreKind::Fjall {
             wrong(
-                "several cells need a store that gives back the space of one; set frontier.store = \
-                 \"fjall\"",
+                "makes this machine part of a cluster, which needs a store that gives back the \
+                 space of hosts that another machine takes over; set frontier.store = \"fjall\"",
+            );
+        }
+        if config.cluster.store.is_none() {
+            wrong(
+                "makes this machine part of a cluster, and there is no place for checkpoints; \
+                 set cluster.store, as \"s3://BUCKET/PATH\"",
             );
         }
         if config.checkpoint.store.is_some() {
             wrong(
-                "checkpoints elsewhere are not made of several cells yet; leave checkpoint.store \
-                 out, or set frontier.cells = 1",
+                "makes this machine part of a cluster, whose checkpoints go to cluster.store; \
+                 leave checkpoint.store out",
+            );
+        }
+        if config.frontier.cells != 1 {
+            wrong(
+                "makes this machine part of a cluster, which has cluster.cells; leave \
+                 frontier.cells out",
             );
         }
     }

@@ -89,6 +89,12 @@ checked_text! {
     /// The address of a store of objects: `s3://BUCKET/PATH` or `file:///PATH`.
     pub struct StoreAddress;
 
+    /// The address of a server of NATS: `nats://HOST:PORT` or `tls://HOST:PORT`.
+    pub struct BrokerAddress;
+
+    /// The name of a machine of a cluster: letters, digits, `-`, `_`, and dots between them.
+    pub struct NodeName;
+
     /// The extension of a file name, lower-case and without its dot: 1 to 16
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
@@ -132,6 +138,54 @@ impl TextValue for StoreAddress {
             return Ok(Self(text.trim_end_matches('/').to_owned()));
         }
         Err(format!("\"{}\" is not {}", shown(text), Self::FORM))
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl TextValue for BrokerAddress {
+    const KIND: &'static str = "a broker";
+    const FORM: &'static str = "\"nats://HOST:PORT\" or \"tls://HOST:PORT\"";
+    const EXAMPLE: &'static str = "nats://n1.example.org:4222";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("\"{}\" {why}", shown(text));
+        let url = Url::parse(text).map_err(|_| wrong("is no address"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            // The password stays out of the message.
+            return Err(
+                "an address has a name or a password in it; write these to the file that \
+                 cluster.credentials names"
+                    .to_owned(),
+            );
+        }
+        let is_bare = matches!(url.path(), "" | "/") && url.query().is_none();
+        if !matches!(url.scheme(), "nats" | "tls") || url.host().is_none() || !is_bare {
+            return Err(wrong("is not the address of a broker"));
+        }
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl TextValue for NodeName {
+    const KIND: &'static str = "the name of a machine";
+    const FORM: &'static str = "1 to 64 letters, digits, - and _, with dots between them";
+    const EXAMPLE: &'static str = "crawler-3";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let name = of_characters(text, 64, fits, Self::KIND)?;
+        if name.split('.').any(str::is_empty) {
+            return Err(format!(
+                "\"{}\" has a dot that is not between two parts",
+                shown(text)
+            ));
+        }
+        Ok(Self(name))
     }
     fn text(&self) -> String {
         self.0.clone()

@@ -48,9 +48,9 @@ use toml::de::DeTable;
 pub use crate::file_errors::{FileError, FileErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
-    ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, ProductToken, Proxy, Scheme, Signal, Source, StoreAddress,
-    StoreKind, StrategyKind,
+    ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
+    ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Signal, Source,
+    StoreAddress, StoreKind, StrategyKind,
 };
 pub use listen::Listen;
 pub use neutral::Neutral;
@@ -58,9 +58,9 @@ pub use origin::Origin;
 pub use reference::{keys, nearest_key, reference};
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Archive, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection,
-    Images, Job, Limits, Logs, ModelSection, Network, PdfSection, Politeness, Rank, Recrawl, Rules,
-    Scope, Seeds, StrategySection, Text, Train,
+    Annotate, Archive, Buckets, Checkpoint, Cluster, Consent, Control, ControlSample,
+    FrontierSection, Images, Job, Limits, Logs, ModelSection, Network, PdfSection, Politeness,
+    Rank, Recrawl, Rules, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
 pub use values::Auto;
@@ -140,6 +140,8 @@ config! {
     frontier: FrontierSection,
     /// `[checkpoint]`
     checkpoint: Checkpoint,
+    /// `[cluster]`
+    cluster: Cluster,
     /// `[logs]`
     logs: Logs,
     /// `[control]`

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    ArchiveCompression, Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat,
-    LogLevel, MediaType, Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source,
-    StoreAddress, StoreKind, StrategyKind,
+    ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
+    ImageFormat, LogLevel, MediaType, Name, NodeName, Parameter, ProductToken, Proxy, Scheme,
+    Signal, Source, StoreAddress, StoreKind, StrategyKind,
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
@@ -564,6 +564,44 @@ section! {
 }
 
 section! {
+    /// Several machines that crawl this job together. Each runs `spoor crawl` with the same
+    /// job file; they share the hosts among them, and no host is asked by two at a time.
+    /// See `spoor help cluster`.
+    pub struct Cluster = "cluster" {
+        /// The servers of NATS JetStream, 2.10 or newer, by which the machines know of each
+        /// other. Without any, this machine crawls alone.
+        brokers: Vec<BrokerAddress> = Vec::new();
+        /// A file of credentials (an NKey and a JWT, as `nsc` writes it), if the brokers ask
+        /// for it.
+        credentials: Option<PathBuf> = None;
+        /// The name of this machine, different from that of every other one. Without it the
+        /// name that the system has.
+        node: Option<NodeName> = None;
+        /// Where the machines keep their checkpoints, by which another one goes on with the
+        /// hosts of one that is gone: a bucket of an S3-compatible store, as
+        /// "s3://BUCKET/PATH", or a folder that all of them have, as "file:///PATH".
+        store: Option<StoreAddress> = None;
+        /// Into how many parts the hosts are divided; four to eight for each machine at their
+        /// largest number. Fixed when the first machine begins.
+        cells: usize = 64, within 2..=1024;
+        /// How many brokers store everything: 3 survive the loss of one.
+        replicas: usize = 3, within 1..=5;
+        /// This machine's share of the hosts, compared with those of the others.
+        weight: f64 = 1.0, within 0.01..=100.0;
+        /// How long a machine may ask hosts after it has heard of the brokers. One that is
+        /// silent for longer loses its hosts to the others.
+        term: Duration = secs(15), within secs(5)..=minutes(5);
+        /// How often a machine makes a checkpoint. What it did since the last one is done
+        /// again by others if it is lost.
+        checkpoint: Duration = minutes(1), within secs(1)..=hours(1);
+        /// How long links to the hosts of other machines are collected before they are sent.
+        linger: Duration = secs(5), within ms(100)..=minutes(5);
+        /// How long a machine must have been there before others give it hosts of theirs.
+        settle: Duration = minutes(1), within secs(1)..=hours(1);
+    }
+}
+
+section! {
     /// The log in `logs/spoor.DATE.jsonl` of the job's folder, one JSON line per event:
     /// pauses, outages, changed rules, failures. In addition every finished task has a
     /// line in `logs/crawl.jsonl`. A new file begins every day, by UTC.
@@ -596,6 +634,13 @@ section! {
         /// characters or more, in a file that not everybody can read. Without it the
         /// variable SPOOR_CONTROL_TOKEN is used if it is set.
         token_file: Option<PathBuf> = None;
+    }
+}
+
+impl Cluster {
+    /// Whether the job is crawled by several machines.
+    pub fn is_there(&self) -> bool {
+        !self.brokers.is_empty()
     }
 }
 

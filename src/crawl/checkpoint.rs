@@ -164,6 +164,15 @@ pub fn open_any(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
+    open_locked(config, lock, now)
+}
+
+/// The same for whoever has [locked](lock) the folder.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_locked(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError> {
+    let folder = config.job_folder();
     atomic::sweep(&folder, "");
     for below in ["annotations", "checkpoints", "report", RECEIPTS] {
         atomic::sweep(&folder, below);
@@ -224,18 +233,30 @@ pub fn open_any(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     })
 }
 
-/// The frontier in a store, with all of its cells.
+/// The frontier in a store, with all of its cells; those of a cluster are opened by whoever
+/// knows which ones this machine has.
 fn cells(
     store: Box<dyn Store>,
     config: &Config,
     scope: Scope,
     now: u64,
 ) -> Result<Cells, CellsError> {
-    let count = u16::try_from(config.frontier.cells).ok();
-    let count = count.and_then(CellCount::new).unwrap_or(CellCount::ONE);
-    let mut cells = Cells::over(store, count, policy(config), scope)?;
-    cells.open_all(now)?;
+    let mut cells = Cells::over(store, cells_of(config), policy(config), scope)?;
+    if !config.cluster.is_there() {
+        cells.open_all(now)?;
+    }
     Ok(cells)
+}
+
+/// The number of cells of a job: that of its cluster, if it has one.
+pub fn cells_of(config: &Config) -> CellCount {
+    let cells = if config.cluster.is_there() {
+        config.cluster.cells
+    } else {
+        config.frontier.cells
+    };
+    let cells = u16::try_from(cells).ok().and_then(CellCount::new);
+    cells.unwrap_or(CellCount::ONE)
 }
 
 /// The store with its changes logged, if the job keeps checkpoints elsewhere.
@@ -245,7 +266,7 @@ fn logged(
     config: &Config,
     changes: &mut Option<Arc<Changes>>,
 ) -> Result<Box<dyn Store>, StoreError> {
-    if config.checkpoint.store.is_none() {
+    if config.checkpoint.store.is_none() && !config.cluster.is_there() {
         return Ok(store);
     }
     let commits = Mark::of(&*store)?.map_or(0, |mark| mark.commits);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::config::{ContactMissing, FileErrors};
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::frontier::store::StoreError;
+use crate::crawl::node::NodeError;
 use crate::crawl::pipeline::CrawlError;
 use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
@@ -34,6 +35,14 @@ pub enum DaemonError {
     /// The checkpoint outside of the job's folder forbids the crawl.
     #[error(transparent)]
     Saved(#[from] SaveError),
+    /// The machine cannot be one of the job's cluster.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// This build knows no broker.
+    #[error(
+        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with `cargo install --features nats`, or leave [cluster] out"
+    )]
+    NoBroker,
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),

@@ -20,7 +20,7 @@ use crate::crawl::frontier::{
 };
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
-    drive, pdf_reader,
+    USUAL_WAIT, drive, pdf_reader,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -349,6 +349,7 @@ fn fetch(
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
             drain: Duration::from_secs(10),
+            longest_wait: USUAL_WAIT,
         };
         drive(
             runtime,
@@ -456,5 +457,7 @@ impl Handler for Fetching {
         Ok(())
     }
 
-    fn round(&mut self, _: &Cells) {}
+    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }

@@ -12,7 +12,8 @@
 //! | `nothing` | why no seed yielded a page | explain, crawl::frontier |
 //! | `service` | notifications for a service manager | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
-//! | `run` | opens a job, crawls, and returns a summary | control, error, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
+//! | `machine` | the machine's place in a cluster, if the job has one | error, observer, crawl |
+//! | `run` | opens a job, crawls, and returns a summary | control, error, machine, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
 //! | `replay` | runs a job on an archive instead of the web | control, error, wiring, archive, crawl, topic, web::fetch |
 //! | `look` | how a crawl would treat one page | error, wiring, crawl, pdf, topic, web |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a frontier | crawl |
@@ -23,6 +24,7 @@ pub mod control;
 mod error;
 pub mod explain;
 pub mod look;
+mod machine;
 pub mod maintenance;
 mod nothing;
 mod observer;

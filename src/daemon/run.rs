@@ -1,5 +1,6 @@
 //! Runs a job: opens it, crawls until it ends, and reports the result.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::error::DaemonError;
+use super::machine::{self, Machine};
 use super::nothing::{Fruitless, Troubles};
 use super::observer::{self, Observer, Told};
 use super::service::Service;
@@ -15,11 +17,11 @@ use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
-use crate::crawl::checkpoint::{self, Backups, OpenJob};
+use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
-    Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
+    Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
@@ -27,7 +29,7 @@ use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::{Outputs, Row};
 use crate::topic::strategy::Learned;
-use crate::web::fetch::Fetcher;
+use crate::web::fetch::{self, Fetcher};
 
 /// Size of all bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
@@ -62,6 +64,8 @@ pub struct Summary {
     pub images_left: ImagesLeft,
     /// The job's folder.
     pub folder: PathBuf,
+    /// Whether other machines crawl the job as well, and this is only its own part.
+    pub is_shared: bool,
 }
 
 /// Answers questions about the crawl that has, or will have, `control` and `config`.
@@ -88,7 +92,9 @@ pub fn crawl(
     let mut served = control::serve(runtime, desk.clone(), entrance);
     let metrics = Metrics::new()?;
     let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
-    let fetcher = fetcher(config, runtime)?;
+    // As late as may be, since it takes hosts.
+    let (machine, lock) = machine::join(config, runtime, observer)?.unzip();
+    let fetcher = fetcher(config, runtime, machine.as_ref())?;
     // Dropped in reverse order: the lock goes last, also where an error ends the run.
     let OpenJob {
         lock,
@@ -96,16 +102,30 @@ pub fn crawl(
         mut outputs,
         resumed,
         changes,
-    } = checkpoint::open(config, now())?;
-    let keeper = keeper(session, changes, &mut outputs, config, &control, runtime)?;
-    if let Some(keeper) = &keeper {
-        desk.set_checkpoint(Box::new(keeper.reader()));
-    }
+    } = open(config, lock)?;
+    let keeping = Keeping {
+        config,
+        control: &control,
+        runtime,
+        desk: &desk,
+    };
+    let (keeper, mut member) = match machine {
+        Some(machine) => {
+            let (session, commits) = machine.checkpoints(config)?;
+            let keeper = keeping.keeper(Some(session), changes, &mut outputs)?;
+            let seeds = machine::beginning(config, &seeds);
+            let member = machine::member(machine, config, seeds, (keeper, commits), &mut frontier)?;
+            (None, Some(member))
+        }
+        None => (keeping.keeper(session, changes, &mut outputs)?, None),
+    };
     let before = Before::of(&frontier);
     tell_of_opening(&frontier, resumed, &config.job_folder(), observer)?;
     frontier.set_rating(reading.now())?;
     desk.set_ratings(ratings);
-    take_up(&mut frontier, config, &seeds)?;
+    if member.is_none() {
+        take_up(&mut frontier, config, &seeds)?;
+    }
     let options = options(config);
     desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
@@ -121,10 +141,10 @@ pub fn crawl(
     let watching = desk.clone();
     let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
         if row.is_none() {
-            // Neither can be made of several cells.
+            keeper.iter().for_each(|keeper| keeper.round(frontier));
+            // They cannot be made of several cells.
             if let Ok(whole) = frontier.undivided() {
                 backups.iter_mut().for_each(|b| b.round(whole, now()));
-                keeper.iter().for_each(|keeper| keeper.round(whole));
             }
             service.round(|| tally(frontier.counts()));
         }
@@ -132,7 +152,8 @@ pub fn crawl(
         desk.observe(frontier, row);
         observer.crawl(frontier, row, &watch.now());
     };
-    let mut handler = Crawl::new(reading, outputs, control::limits(config), &mut progress);
+    let mut handler = Crawl::new(reading, outputs, control::limits(config), &mut progress)
+        .beside(member.as_mut().map(|member| member as &mut dyn Companion));
     let driven = drive(
         runtime,
         &mut frontier,
@@ -153,16 +174,15 @@ pub fn crawl(
     let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
     watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
-    let nothing = match frontier.counts().documents {
-        0 => troubles.of_seeds(&frontier, &terms(config), &seeds)?,
-        _ => Vec::new(),
-    };
-    let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
+    let mut summary = before.into_summary(&frontier, (end, stop), config)?;
+    // It is counted what the crawl has done before its cells go to others.
+    machine::leave(&mut handler, &mut frontier, options.drain)?;
+    if summary.counts.documents == 0 && member.is_none() {
+        summary.nothing = troubles.of_seeds(&frontier, &terms(config), &seeds)?;
+    }
     drop(backups);
-    let whole = frontier.undivided().ok();
-    let kept = whole
-        .zip(keeper)
-        .map_or(Ok(()), |(whole, keeper)| keeper.end(whole));
+    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
+    let kept = kept.and_then(|()| member.map_or(Ok(()), |member| member.end(&frontier)));
     frontier.close()?;
     served.close(runtime);
     drop(lock);
@@ -197,33 +217,63 @@ fn read_with(
     Ok((reading.clone(), RatingReloader::new(reading, remaker)))
 }
 
-fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
+fn fetcher(
+    config: &Config,
+    runtime: &Handle,
+    machine: Option<&Machine>,
+) -> Result<Fetcher, DaemonError> {
     let _entered = runtime.enter();
-    Ok(Fetcher::new(fetch_options(config)?)?)
+    let options = fetch::Options {
+        term: machine.map(Machine::term),
+        ..fetch_options(config)?
+    };
+    Ok(Fetcher::new(options)?)
 }
 
-/// Keeps the checkpoint of the crawl up to date, if it has one.
-fn keeper(
-    session: Option<Session>,
-    changes: Option<Arc<Changes>>,
-    outputs: &mut Outputs,
-    config: &Config,
-    control: &Control,
-    runtime: &Handle,
-) -> Result<Option<Keeper>, DaemonError> {
-    let (Some(mut session), Some(changes)) = (session, changes) else {
-        return Ok(None);
-    };
-    session.watch(outputs.watch_restated());
-    let stopper = control.stopper();
-    let stop = move || stopper.stop(Stop::Told);
-    let (asker, runtime) = (control.asker(), runtime.clone());
-    let flush = move || {
-        let flushed = async { tokio::time::timeout(LONGEST_FLUSH, asker.checkpoint()).await };
-        // Where the run has ended, or does something else for so long, less is sent.
-        drop(runtime.block_on(flushed));
-    };
-    Ok(Some(Keeper::begin(session, changes, config, flush, stop)?))
+/// Opens the job, which is locked already where a lock is given.
+fn open(config: &Config, lock: Option<File>) -> Result<OpenJob, OpenError> {
+    match lock {
+        Some(lock) => checkpoint::open_locked(config, lock, now()),
+        None => checkpoint::open(config, now()),
+    }
+}
+
+/// What keeps the checkpoint of a crawl up to date.
+struct Keeping<'k> {
+    config: &'k Config,
+    control: &'k Control,
+    runtime: &'k Handle,
+    desk: &'k ControlHandle,
+}
+
+impl Keeping<'_> {
+    /// Begins, if the crawl has a checkpoint elsewhere.
+    fn keeper(
+        &self,
+        session: Option<Session>,
+        changes: Option<Arc<Changes>>,
+        outputs: &mut Outputs,
+    ) -> Result<Option<Keeper>, DaemonError> {
+        let (Some(mut session), Some(changes)) = (session, changes) else {
+            return Ok(None);
+        };
+        session.watch(outputs.watch_restated());
+        let stopper = self.control.stopper();
+        let stop = move || stopper.stop(Stop::Told);
+        let (asker, runtime) = (self.control.asker(), self.runtime.clone());
+        let flush = move || {
+            let flushed = async { tokio::time::timeout(LONGEST_FLUSH, asker.checkpoint()).await };
+            // Where the run has ended, or does something else for so long, less is sent.
+            drop(runtime.block_on(flushed));
+        };
+        let mut config = self.config.clone();
+        if config.cluster.is_there() {
+            config.checkpoint.every = config.cluster.checkpoint;
+        }
+        let keeper = Keeper::begin(session, changes, &config, flush, stop)?;
+        self.desk.set_checkpoint(Box::new(keeper.reader()));
+        Ok(Some(keeper))
+    }
 }
 
 /// The options of the loop.
@@ -233,6 +283,11 @@ fn options(config: &Config) -> LoopOptions {
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,
+        longest_wait: if config.cluster.is_there() {
+            machine::LONGEST_WAIT
+        } else {
+            USUAL_WAIT
+        },
     }
 }
 
@@ -324,7 +379,6 @@ impl Before {
         self,
         frontier: &Cells,
         (end, stop): (End, Option<Stop>),
-        nothing: Vec<Fruitless>,
         config: &Config,
     ) -> Result<Summary, DaemonError> {
         Ok(Summary {
@@ -332,7 +386,7 @@ impl Before {
             stop,
             before: self.counts,
             active_before: self.active,
-            nothing,
+            nothing: Vec::new(),
             counts: frontier.counts().clone(),
             focus: frontier.focus(),
             active: Duration::from_millis(frontier.active()),
@@ -340,6 +394,7 @@ impl Before {
             images: frontier.images(),
             images_left: frontier.images_left()?,
             folder: config.job_folder(),
+            is_shared: config.cluster.is_there(),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A file is written under another name, and renamed. The compare-and-set holds the lock of a
 //! file beside the object while it compares and renames; the system releases it with the
-//! process.
+//! process. An object that must not be there yet is a link, where the disk has links.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -44,21 +44,30 @@ impl Folder {
     }
 
     fn write(&self, name: &str, bytes: &[u8], is_synced: bool) -> io::Result<()> {
+        self.write_and(name, bytes, is_synced, |part, path| fs::rename(part, path))
+    }
+
+    /// Writes a file beside the place of an object, and has `put` put it there.
+    fn write_and(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        is_synced: bool,
+        put: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
         let path = self.root.join(name);
         let parent = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent)?;
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let part = self
-            .root
-            .join(format!("{name}.{}-{number}{PART}", std::process::id()));
-        let written = File::create(&part).and_then(|mut file| {
+        let (part, mut file) = self.part(name)?;
+        let write = || {
             file.write_all(bytes)?;
             // Elsewhere `settle` syncs all of them at once.
             if is_synced || cfg!(not(target_os = "linux")) {
                 file.sync_all()?;
             }
-            fs::rename(&part, &path)
-        });
+            put(&part, &path)
+        };
+        let written = write();
         if written.is_err() {
             // The first error is the one to report.
             fs::remove_file(&part).ok();
@@ -68,6 +77,33 @@ impl Folder {
             File::open(parent)?.sync_all()?;
         }
         Ok(())
+    }
+
+    /// A new file beside the place of an object. A process on another machine may have the same
+    /// number.
+    fn part(&self, name: &str) -> io::Result<(PathBuf, File)> {
+        let process = std::process::id();
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let part = self.root.join(format!("{name}.{process}-{number}{PART}"));
+            match File::create_new(&part) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return Ok((part, created?)),
+            }
+        }
+    }
+
+    /// Writes an object if there is none, where the file system can do that at once. A lock
+    /// would leave a file for every name that is ever used.
+    fn create(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
+        let created = self.write_and(name, bytes, true, |part, path| {
+            fs::hard_link(part, path)?;
+            fs::remove_file(part)
+        });
+        match created {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            created => created.map(|()| true),
+        }
     }
 
     fn swap_locked(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> io::Result<bool> {
@@ -125,7 +161,14 @@ impl Objects for Folder {
     }
 
     fn swap(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> Done<bool> {
-        let swapped = self.swap_locked(name, bytes, was);
+        let created = match was {
+            None => self.create(name, bytes).ok(),
+            Some(_) => None,
+        };
+        let swapped = match created {
+            Some(created) => Ok(created),
+            None => self.swap_locked(name, bytes, was),
+        };
         swapped.map_err(self.failed(name, "writing"))
     }
 

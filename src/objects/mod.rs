@@ -169,6 +169,8 @@ mod tests {
             won.filter(|won| *won).count()
         });
         assert_eq!(won, 1);
+        // Nothing else is left, however many names are used.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

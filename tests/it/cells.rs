@@ -97,9 +97,6 @@ fn settings_that_several_cells_cannot_keep_are_named() {
     };
     let told = refused(POLITENESS, &text("4", "sled", ""));
     assert!(told.contains("frontier.store = \"fjall\""), "{told}");
-    let elsewhere = "[checkpoint]\nstore = \"s3://corpus/job\"\n";
-    let told = refused(POLITENESS, &text("4", "fjall", elsewhere));
-    assert!(told.contains("checkpoint.store"), "{told}");
     for cells in ["0", "1025"] {
         let told = refused(POLITENESS, &text(cells, "fjall", ""));
         assert!(told.contains("from 1 to 1024"), "{told}");

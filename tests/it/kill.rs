@@ -35,21 +35,21 @@ const CRAWL_DELAY: Duration = Duration::from_millis(100);
 const BACK_OFF: u64 = 60;
 
 /// A web, and what a crawl must make of it.
-struct Plan {
-    lab: Lab,
+pub(super) struct Plan {
+    pub lab: Lab,
     /// Pages that must be fetched.
-    pages: BTreeSet<String>,
+    pub pages: BTreeSet<String>,
     /// Images that must be kept, and on which pages.
-    images: BTreeMap<String, BTreeSet<String>>,
+    pub images: BTreeMap<String, BTreeSet<String>>,
     /// Every address that anything links to or embeds.
-    known: BTreeSet<(bool, String)>,
+    pub known: BTreeSet<(bool, String)>,
     /// Addresses, or whole hosts, that must never be asked.
-    forbidden: Vec<String>,
+    pub forbidden: Vec<String>,
 }
 
 /// So many small hosts, at least fifteen, and a large one; see the rows at the end
 /// for what is wrong with some of them.
-fn plan(hosts: usize) -> Plan {
+pub(super) fn plan(hosts: usize) -> Plan {
     let mut tree = MemoryTree::default();
     let mut addresses: Vec<(String, String)> = Vec::new();
     let hosts = (0..hosts).map(|h| (format!("h{h:02}.test"), 7));
@@ -434,7 +434,7 @@ fn check_tally(job: &Job, frontier: &Cells) {
     }
 }
 
-fn job_text() -> String {
+pub(super) fn job_text() -> String {
     format!(
         "min_delay = \"{}ms\"\ndelay_factor = 0\nretries = 4\nback_off = \"{BACK_OFF}ms\"\nmax_back_off = \"2s\"",
         MIN_DELAY.as_millis()
@@ -462,7 +462,7 @@ fn make_job(wire: &Wire, store: StoreKind, cells: u16) -> Job {
     )
 }
 
-fn check_wire(wire: &Wire, forbidden: &[String], killed: &[Instant]) {
+pub(super) fn check_wire(wire: &Wire, forbidden: &[String], killed: &[Instant]) {
     let requests = wire.requests();
     let delay = |host: &str| match host {
         "h06.test" => CRAWL_DELAY,

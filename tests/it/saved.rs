@@ -24,8 +24,14 @@ const POLITENESS: &str =
     "min_delay = 0\ndelay_factor = 0\nretries = 0\nback_off = \"1ms\"\nmax_delay = \"400ms\"";
 
 fn rest(kind: StoreKind, store: &Path) -> String {
+    rest_of(kind, 1, store)
+}
+
+/// The same with so many cells.
+fn rest_of(kind: StoreKind, cells: u16, store: &Path) -> String {
+    // The section before is that of the frontier.
     let section = format!(
-        "[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n{ARCHIVE}",
+        "cells = {cells}\n[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n{ARCHIVE}",
         store.display()
     );
     small::rest(kind, &section)
@@ -68,7 +74,7 @@ fn check_pauses(wire: &Wire, killed: Instant) {
     }
 }
 
-fn a_lost_machine(kind: StoreKind, kills: usize) {
+fn a_lost_machine(kind: StoreKind, cells: u16, kills: usize) {
     let (undisturbed, _) = small::undisturbed(kind);
     // Slow enough for so many.
     let slow = Duration::from_millis(if kills > 1 { 700 } else { 30 });
@@ -78,7 +84,7 @@ fn a_lost_machine(kind: StoreKind, kills: usize) {
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let store = TempDir::new().unwrap();
     let store = store.path().join("of/job");
-    let job = Job::new(&wire, &text(&rest(kind, &store)));
+    let job = Job::new(&wire, &text(&rest_of(kind, cells, &store)));
     for kill in 0..kills {
         let before = number(&store, "commits");
         let mut process = Live::start(&mut job.crawl());
@@ -112,14 +118,18 @@ fn a_lost_machine(kind: StoreKind, kills: usize) {
     assert_eq!(&small::harvest(&job), undisturbed);
     let file = job.file();
     let file = file.to_str().unwrap();
-    let sound = Ran::of(&mut spoor(&["frontier", "check", file])).good();
-    assert!(sound.contains("no inconsistencies"), "{sound}");
+    if cells == 1 {
+        let sound = Ran::of(&mut spoor(&["frontier", "check", file])).good();
+        assert!(sound.contains("no inconsistencies"), "{sound}");
+    }
     let sound = Ran::of(&mut spoor(&["checkpoint", "check", file])).good();
     assert!(
         sound.contains("which has ended") && sound.contains("no damage"),
         "{sound}"
     );
     // And once more, of the finished job.
+    let saved = Ran::of(&mut spoor(&["checkpoint", "save", "--whole", file])).good();
+    assert!(!saved.contains("divided"), "{saved}");
     lose(&job);
     let restored = Ran::of(&mut spoor(&["checkpoint", "restore", file])).good();
     assert!(restored.contains("restored"), "{restored}");
@@ -131,7 +141,12 @@ fn a_lost_machine(kind: StoreKind, kills: usize) {
 
 #[test]
 fn a_lost_machine_costs_what_came_after_the_checkpoint() {
-    a_lost_machine(StoreKind::Sled, 1);
+    a_lost_machine(StoreKind::Sled, 1, 1);
+}
+
+#[test]
+fn so_it_is_with_several_cells() {
+    a_lost_machine(StoreKind::Fjall, 4, 1);
 }
 
 #[test]
@@ -176,13 +191,13 @@ fn a_bucket_does_as_a_folder_does() {
 #[test]
 #[ignore = "long"]
 fn twenty_lost_machines_cost_no_more_with_sled() {
-    a_lost_machine(StoreKind::Sled, 20);
+    a_lost_machine(StoreKind::Sled, 1, 20);
 }
 
 #[test]
 #[ignore = "long"]
 fn twenty_lost_machines_cost_no_more_with_fjall() {
-    a_lost_machine(StoreKind::Fjall, 20);
+    a_lost_machine(StoreKind::Fjall, 1, 20);
 }
 
 /// What a host asks for is sent at once, and not with the next checkpoint.

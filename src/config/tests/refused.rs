@@ -42,6 +42,45 @@ concurrency = "many"
 }
 
 #[test]
+fn machines_of_a_cluster_need_their_store_and_a_place_for_checkpoints() {
+    refused(
+        r#"[job]
+name = "cats"
+[cluster]
+brokers = ["nats://n1:4222", "http://n2:4222", "nats://me:secret@n3"]
+node = "a..b"
+cells = 1
+"#,
+        &[
+            "x.toml:4:30: cluster.brokers: \"http://n2:4222\" is not the address of a broker; allowed: a list of brokers, each \"nats://HOST:PORT\" or \"tls://HOST:PORT\"",
+            "x.toml:4:48: cluster.brokers: an address has a name or a password in it; write these to the file that cluster.credentials names; allowed: a list of brokers, each \"nats://HOST:PORT\" or \"tls://HOST:PORT\"",
+            "x.toml:5:8: cluster.node: \"a..b\" has a dot that is not between two parts; allowed: 1 to 64 letters, digits, - and _, with dots between them",
+            "x.toml:6:9: cluster.cells: 1 is out of range; allowed: a whole number, from 2 to 1024",
+            "4 errors in x.toml",
+        ],
+    );
+    refused(
+        r#"[job]
+name = "cats"
+[frontier]
+cells = 4
+[checkpoint]
+store = "file:///there"
+[cluster]
+brokers = ["nats://n1:4222"]
+"#,
+        &[
+            "x.toml:4:9: frontier.cells: is 4; several cells need a store that gives back the space of one; set frontier.store = \"fjall\"",
+            "x.toml:8:11: cluster.brokers: makes this machine part of a cluster, which needs a store that gives back the space of hosts that another machine takes over; set frontier.store = \"fjall\"",
+            "x.toml:8:11: cluster.brokers: makes this machine part of a cluster, and there is no place for checkpoints; set cluster.store, as \"s3://BUCKET/PATH\"",
+            "x.toml:8:11: cluster.brokers: makes this machine part of a cluster, whose checkpoints go to cluster.store; leave checkpoint.store out",
+            "x.toml:8:11: cluster.brokers: makes this machine part of a cluster, which has cluster.cells; leave frontier.cells out",
+            "5 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
 fn unknown_names() {
     refused(
         r#"name = "cats"
@@ -60,7 +99,7 @@ pdf = 1
             "x.toml:1:1: name: is outside any section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
-            "x.toml:7:2: zebra: unknown section; known are annotate, archive, buckets, checkpoint, consent, control, control_sample, frontier, images, job, limits, logs, model, network, pdf, politeness, rank, recrawl, rules, scope, seeds, strategy, text, train",
+            "x.toml:7:2: zebra: unknown section; known are annotate, archive, buckets, checkpoint, cluster, consent, control, control_sample, frontier, images, job, limits, logs, model, network, pdf, politeness, rank, recrawl, rules, scope, seeds, strategy, text, train",
             "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
             "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
             "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, proxy, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, http2, extra_ca, user_agent",

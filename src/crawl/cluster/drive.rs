@@ -1,6 +1,6 @@
 //! A session, an engine and a clock put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc, watch};
@@ -20,6 +20,8 @@ pub enum Order {
     Commit(u64),
     /// [`Session::give`].
     Give(CellId, u64),
+    /// [`Session::set_idle`].
+    Idle(bool),
     /// [`Session::leave`].
     Leave,
 }
@@ -37,6 +39,12 @@ pub struct Standing {
     pub cells: BTreeMap<CellId, u64>,
     /// The last checkpoint that is committed.
     pub committed: u64,
+    /// [`Session::named`].
+    pub named: Option<BTreeSet<u64>>,
+    /// Whether the broker has confirmed that its key is its own, in this process.
+    pub begun: bool,
+    /// Why it is over, if it is.
+    pub over: Option<Over>,
 }
 
 /// The node's end of a session.
@@ -166,6 +174,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         match order {
             Order::Commit(checkpoint) => self.session.commit(checkpoint, now),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
+            Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
             Order::Leave => self.session.leave(now),
         }
     }
@@ -197,6 +206,9 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             resumed: self.session.resumed(),
             cells: cells.collect(),
             committed: self.session.committed(),
+            named: self.session.named(),
+            begun: self.session.has_begun(),
+            over: self.session.over(),
         };
         self.standing.send_if_modified(|before| {
             let is_other = *before != standing;

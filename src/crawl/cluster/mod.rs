@@ -43,7 +43,8 @@ pub use self::drive::{Driver, Handle, Order, Standing};
 #[cfg(feature = "nats")]
 pub use self::nats::{Nats, Place};
 pub use self::record::{
-    Base, CellRecord, Key, Node, SessionId, SessionRecord, State, Value, WrongNode,
+    Base, CellRecord, JobPhase, JobRecord, Key, Node, SessionId, SessionRecord, State, Value,
+    WrongNode,
 };
 pub use self::session::{
     Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, News, Over, SHORTEST_TERM,

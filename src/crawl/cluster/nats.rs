@@ -42,8 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the number of a message is remembered, so that it is stored once.
 const REMEMBERED: Duration = Duration::from_secs(120);
-/// The most bytes of a log.
-const LARGEST_LOG: i64 = 4 << 30;
+/// The most messages of a log. Not the most bytes: the servers would set that much aside for each
+/// of them.
+const LONGEST_LOG: i64 = 100_000;
 /// How many messages are read ahead.
 const AHEAD: usize = 256;
 
@@ -136,7 +137,7 @@ impl Nats {
             name: self.log_name(log),
             subjects: vec![self.log_subject(log)],
             discard: DiscardPolicy::New,
-            max_bytes: LARGEST_LOG,
+            max_messages: LONGEST_LOG,
             duplicate_window: REMEMBERED,
             ..stored(&self.place)
         };

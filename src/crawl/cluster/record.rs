@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `s.<node>.<number>` | a session: whether it lives, and its last checkpoint |
 //! | `c.<cell>` | who has a cell, and where its state is |
+//! | `job` | what all machines have in common, and whether the job is done |
 //!
 //! Values are JSON, so that an operator can read them with the tools of the broker. A value
 //! of a later version may have more fields; one that cannot be read is an error, and what
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::crawl::frontier::{CellCount, CellId};
 
+/// The key of the job.
+const JOB: &str = "job";
 /// The most characters of a node's name.
 const LONGEST_NAME: usize = 64;
 
@@ -117,6 +120,28 @@ pub struct SessionRecord {
     pub checkpoint: u64,
     /// Its node's share of the cells, compared with the shares of others.
     pub weight: f64,
+    /// Whether it has nothing to do, and nothing on its way to others.
+    #[serde(default)]
+    pub idle: bool,
+}
+
+/// Whether a job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobPhase {
+    /// It does.
+    Run,
+    /// Nothing was left to do: all sessions end.
+    Done,
+}
+
+/// What all machines of a job have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// How many cells there are: fixed by the first machine.
+    pub cells: u16,
+    /// Whether it goes on.
+    pub phase: JobPhase,
 }
 
 /// Where the state of a cell is.
@@ -148,11 +173,16 @@ pub enum Key {
     Session(SessionId),
     /// Of a cell.
     Cell(CellId),
+    /// Of the job.
+    Job,
 }
 
 impl Key {
     /// Reads a key; `None` where it is none of ours, or names a cell that does not exist.
     pub fn parse(text: &str, cells: CellCount) -> Option<Self> {
+        if text == JOB {
+            return Some(Self::Job);
+        }
         let (kind, rest) = text.split_once('.')?;
         match kind {
             "s" => {
@@ -172,6 +202,7 @@ impl fmt::Display for Key {
         match self {
             Self::Session(id) => write!(f, "s.{id}"),
             Self::Cell(cell) => write!(f, "c.{}", cell.number()),
+            Self::Job => f.write_str(JOB),
         }
     }
 }
@@ -183,6 +214,8 @@ pub enum Value {
     Session(SessionRecord),
     /// Of a cell.
     Cell(CellRecord),
+    /// Of the job.
+    Job(JobRecord),
 }
 
 impl Value {
@@ -194,6 +227,7 @@ impl Value {
         match self {
             Self::Session(record) => serde_json::to_vec(record),
             Self::Cell(record) => serde_json::to_vec(record),
+            Self::Job(record) => serde_json::to_vec(record),
         }
     }
 
@@ -205,6 +239,7 @@ impl Value {
         match key {
             Key::Session(_) => serde_json::from_slice(bytes).map(Self::Session),
             Key::Cell(_) => serde_json::from_slice(bytes).map(Self::Cell),
+            Key::Job => serde_json::from_slice(bytes).map(Self::Job),
         }
     }
 }
@@ -216,12 +251,12 @@ mod tests {
     #[test]
     fn keys_are_read_as_they_are_written() {
         let cells = CellCount::new(8).unwrap();
-        for text in ["s.crawler-3.1", "s.a.example.org.12", "c.0", "c.7"] {
+        for text in ["s.crawler-3.1", "s.a.example.org.12", "c.0", "c.7", "job"] {
             let key = Key::parse(text, cells).unwrap();
             assert_eq!(key.to_string(), text);
         }
         for text in [
-            "", "s.1", "s..1", "s.a.", "s.a.-1", "c.8", "c.x", "x.1", "s.a b.1",
+            "", "jobs", "s.1", "s..1", "s.a.", "s.a.-1", "c.8", "c.x", "x.1", "s.a b.1",
         ] {
             assert_eq!(Key::parse(text, cells), None, "{text}");
         }
@@ -250,6 +285,7 @@ mod tests {
             beat: 7,
             checkpoint: 2,
             weight: 1.5,
+            idle: true,
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

@@ -12,6 +12,7 @@
 //! kind of store is never taken for the other, and checkpoints can put their files behind
 //! `ff`.
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::HostKey;
@@ -34,12 +35,39 @@ pub(super) const COUNT: &[u8] = b"\xc0\0cells";
 /// The key of where the outputs stand, in the same space.
 pub(super) const STAMP: &[u8] = b"\xc0\0stamp";
 
+/// The key of the number of batches, in the same space.
+pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
+
+/// Before the number of a cell that is being deleted or loaded, in the same space.
+pub(super) const LEAVING: &[u8] = b"\xc0\0leaving";
+
 /// The bit from which on the number of a finished page names its cell.
 const CELL_OF_PAGE: u32 = 48;
 
 /// The number of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
 pub struct CellId(u16);
+
+impl From<CellId> for u16 {
+    fn from(cell: CellId) -> Self {
+        cell.0
+    }
+}
+
+impl TryFrom<u16> for CellId {
+    type Error = String;
+
+    fn try_from(number: u16) -> Result<Self, String> {
+        let most = CellCount(MOST_CELLS).cell(number);
+        most.ok_or_else(|| {
+            format!(
+                "{number} is no cell: they count from 0 to {}",
+                MOST_CELLS - 1
+            )
+        })
+    }
+}
 
 impl std::fmt::Display for CellId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -53,9 +81,26 @@ impl CellId {
         self.0
     }
 
+    /// The cell in whose space a key of a divided store is, if it is in that of one.
+    pub fn of_key(key: &[u8]) -> Option<Self> {
+        key.first_chunk().copied().and_then(Self::of_space)
+    }
+
+    /// Whether some of its keys may be among those that begin with two bytes from `first` to
+    /// `last`.
+    pub fn is_between(self, first: u16, last: u16) -> bool {
+        (first..=last).contains(&u16::from_be_bytes(self.space()))
+    }
+
     /// The bytes before its keys.
     pub(super) fn space(self) -> Space {
         (0x8000 | self.0).to_be_bytes()
+    }
+
+    /// The cell whose keys begin with these bytes, if they are those of one.
+    pub(super) fn of_space(space: Space) -> Option<Self> {
+        let number = u16::from_be_bytes(space).checked_sub(0x8000)?;
+        CellCount(MOST_CELLS).cell(number)
     }
 
     /// The number before those of its first finished page: the numbers of different cells
@@ -180,8 +225,13 @@ mod tests {
         // The first byte of no key of an undivided store, and below what they share.
         assert!(spaces.iter().all(|s| s[0] >= 0x80 && *s < SHARED));
         for cell in cells.all() {
+            assert_eq!(CellId::of_space(cell.space()), Some(cell));
+            let space = u16::from_be_bytes(cell.space());
+            assert!(cell.is_between(0, space) && !cell.is_between(space + 1, u16::MAX));
             assert_eq!(cells.cell_of_page(cell.pages_from() + 7), Some(cell));
         }
+        assert_eq!(CellId::of_space(SHARED), None);
+        assert_eq!(CellId::of_space(*b"Uh"), None);
         assert_eq!(cells.cell_of_page(u64::MAX), None);
         assert_eq!(CellCount::ONE.cell_of_page(1 << CELL_OF_PAGE), None);
     }

@@ -42,64 +42,6 @@ pub fn check_format(store: &dyn Readable) -> Result<(), StoreError> {
     }
 }
 
-/// What a commit says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// How many there were, with it.
-    pub commits: u64,
-    /// Where the outputs stood.
-    pub stamp: Vec<u8>,
-    /// Pages done.
-    pub documents: u64,
-    /// Images kept.
-    pub images: u64,
-}
-
-impl Mark {
-    /// That of the last commit in a store; `None` in an empty one.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails, is damaged or of another format.
-    pub fn of(store: &dyn Readable) -> Result<Option<Self>, StoreError> {
-        check_format(store)?;
-        let Some(bytes) = store.get(keys::META)? else {
-            return Ok(None);
-        };
-        let damaged = || codec::corrupt(store, keys::META, "it cannot be decoded".to_owned());
-        Self::read(&bytes).map(Some).ok_or_else(damaged)
-    }
-
-    /// Makes a store forget where the outputs stood, because it has none any more.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn forget_outputs(store: &mut dyn Store) -> Result<(), StoreError> {
-        if let Some(mut meta) = codec::get::<Meta>(store, keys::META)? {
-            meta.stamp = Vec::new();
-            let mut batch = Batch::default();
-            batch.put(keys::META.to_vec(), codec::encode(store, &meta)?);
-            store.apply(batch)?;
-        }
-        Ok(())
-    }
-
-    /// Whether a commit writes its mark under this key.
-    pub fn is_key(key: &[u8]) -> bool {
-        key == keys::META
-    }
-
-    /// The mark in the value of that key; `None` where it cannot be decoded.
-    pub fn read(value: &[u8]) -> Option<Self> {
-        let meta: Meta = postcard::from_bytes(value).ok()?;
-        (meta.format == FORMAT).then_some(Self {
-            commits: meta.commits,
-            stamp: meta.stamp,
-            documents: meta.counts.documents,
-            images: meta.counts.images,
-        })
-    }
-}
-
 /// What a commit means for what is kept in memory.
 #[derive(Debug, Default)]
 #[must_use]

@@ -48,7 +48,7 @@
 //! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
-//! | `transaction`, `clock_skew`, `restored`, `ledger` | one atomic change, and what alone commits it |
+//! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, what alone commits it, and what a commit says of itself |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
 //! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
@@ -86,6 +86,7 @@ mod leases;
 mod leasing;
 mod ledger;
 mod look;
+mod mark;
 mod outcome;
 mod parts;
 mod policy;
@@ -112,17 +113,22 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
+#[cfg(test)]
+pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
-pub use cells::{Amend, Best, Cells, CellsError};
+#[cfg(test)]
+pub(in crate::crawl) use cells::tests as cells_tests;
+pub use cells::{Amend, Best, Cells, CellsError, Load, Outside};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;
-pub use ledger::{Mark, check_format};
+pub use ledger::check_format;
+pub use mark::{CellMark, Mark, MarkReader};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};
-pub use parts::Frontier;
+pub use parts::{Asked, Frontier};
 pub use policy::{Policy, Recrawl};
 pub use ratings::clues::Example;
 pub use ratings::{Rating, Rescored};

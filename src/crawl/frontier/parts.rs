@@ -50,6 +50,18 @@ pub(super) struct Share {
     pub memory: Memory,
     /// The clocks of IP addresses that all cells keep together.
     pub addresses: Option<AddressClocks>,
+    /// Who may have asked its hosts before this process does.
+    pub asked: Option<Asked>,
+}
+
+/// Who may have asked the hosts of a frontier just before a time, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Somebody whose last batch is here: each host has its delay from then on.
+    Last(u64),
+    /// Somebody who went on after what is here was saved. The delays may have grown since, so
+    /// each host has the longest that a slow one gets.
+    Later(u64),
 }
 
 /// Whether pages are leased.
@@ -123,6 +135,7 @@ impl Frontier {
             home,
             memory,
             addresses,
+            asked,
         } = share.unwrap_or_default();
         let number = home.map_or(0, |home| home.cell.pages_from());
         first.next_id += number;
@@ -131,7 +144,15 @@ impl Frontier {
         rejudge::begin_where_changed(meta, &scope);
         let clean = meta.clean;
         policy.apply_control(&mut meta.sample);
-        let restored = restored::when(ledger.store().path());
+        let (mut unclean_since, mut restored) = (
+            (!clean).then_some(now),
+            restored::when(ledger.store().path()),
+        );
+        match asked {
+            Some(Asked::Last(at)) => unclean_since = unclean_since.max(Some(at)),
+            Some(Asked::Later(at)) => restored = restored.max(Some(at)),
+            None => {}
+        }
         let mut frontier = Self {
             ledger,
             visits: Visits::new(policy.recrawl.clone()),
@@ -146,7 +167,7 @@ impl Frontier {
             gate: Gate::default(),
             process: Process {
                 opened: now,
-                unclean_since: (!clean).then_some(now),
+                unclean_since,
                 restored,
                 latest: now,
             },

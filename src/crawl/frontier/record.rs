@@ -367,6 +367,15 @@ impl Counts {
     }
 }
 
+/// Up to where a cell has read its log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPlace {
+    /// The number of the last message that was added; 0 for none.
+    pub sequence: u64,
+    /// A note of whoever reads the log.
+    pub note: Vec<u8>,
+}
+
 /// The one record that every commit writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Meta {

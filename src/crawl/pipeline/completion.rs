@@ -58,6 +58,8 @@ pub(super) enum Contact {
     Unreachable,
     /// The settings of this machine are wrong, so every other request would fail as well.
     Misconfigured,
+    /// This machine may not ask hosts at present; what was asked may have been sent in part.
+    Forbidden,
     /// No request was due: only the name of the host was resolved, to its own address if it
     /// has one.
     Resolved(Option<IpAddr>),
@@ -67,6 +69,8 @@ impl Contact {
     fn of_error(error: &FetchError) -> Self {
         if matches!(error, FetchError::Proxy { .. }) {
             Self::Misconfigured
+        } else if matches!(error, FetchError::TermOver { .. }) {
+            Self::Forbidden
         } else if error.is_unreached() {
             Self::Unreachable
         } else {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::companion::{Companion, Course};
 use super::completion::Completion;
 use super::handler::{Admission, Handler, Processor};
 use super::log_row;
@@ -17,9 +18,9 @@ use super::write::{KnownImage, Places, apply, archive, write};
 use crate::address::PageUrl;
 use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
-use crate::clock::{millis, timestamp};
+use crate::clock::{millis, now, timestamp};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
+use crate::crawl::frontier::{Cells, Effects, OutputEdit, Outside, RobotsAnswer, Settled, Written};
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
@@ -43,6 +44,9 @@ pub enum CrawlError {
     /// The archive that is replayed cannot be read.
     #[error(transparent)]
     Archive(#[from] CapturesError),
+    /// What goes on beside the crawl failed.
+    #[error(transparent)]
+    Beside(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why a crawl ended.
@@ -66,6 +70,9 @@ pub struct Crawl<'a> {
     /// Sitemaps that are added in part.
     incomplete: Vec<Completion<Product>>,
     progress: &'a mut dyn FnMut(&Cells, Option<&Row<'_>>),
+    companion: Option<&'a mut dyn Companion>,
+    /// What the companion said last; without one, nothing is ever different.
+    course: Course,
 }
 
 impl<'a> Crawl<'a> {
@@ -86,7 +93,61 @@ impl<'a> Crawl<'a> {
             reached: None,
             incomplete: Vec::new(),
             progress,
+            companion: None,
+            course: Course::Crawl,
         }
+    }
+
+    /// The same beside a companion. Nothing is leased before its first turn.
+    pub fn beside(self, companion: Option<&'a mut dyn Companion>) -> Self {
+        let course = match companion {
+            Some(_) => Course::Rest,
+            None => Course::Crawl,
+        };
+        Self {
+            companion,
+            course,
+            ..self
+        }
+    }
+
+    /// Gives the companion a turn, outside of a run as well.
+    ///
+    /// # Errors
+    /// Its error.
+    pub fn turn(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
+        if let Some(companion) = &mut self.companion {
+            self.course = companion.turn(frontier, now, &mut Own(&mut self.outputs, now))?;
+        }
+        Ok(())
+    }
+
+    /// Gives what other machines can go on with to them, for `patience` at most, and waits
+    /// between two turns by `pause`. Whether it is done; true without a companion.
+    ///
+    /// # Errors
+    /// Its error, and that of the outputs or the store.
+    pub fn leave(
+        &mut self,
+        frontier: &mut Cells,
+        patience: Duration,
+        pause: &mut dyn FnMut(),
+    ) -> Result<bool, CrawlError> {
+        let Some(companion) = &mut self.companion else {
+            return Ok(true);
+        };
+        companion.leave();
+        let begun = now();
+        while now().saturating_sub(begun) < millis(patience) {
+            self.deliver(frontier, now())?;
+            self.turn(frontier, now())?;
+            if self.companion.as_ref().is_none_or(|c| c.has_left()) {
+                return Ok(true);
+            }
+            pause();
+        }
+        self.checkpoint(frontier)?;
+        Ok(false)
     }
 
     /// The limit that ended the crawl, if one did.
@@ -118,13 +179,7 @@ impl<'a> Crawl<'a> {
     /// Adds what the pages of one cell have for another.
     fn deliver(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
         let outputs = &mut self.outputs;
-        let time = timestamp(now);
-        frontier.deliver(now, &mut |edits| {
-            for edit in edits {
-                apply(outputs, edit, &time)?;
-            }
-            Ok::<_, CrawlError>(outputs.stamp())
-        })
+        frontier.deliver(now, &mut |edits| amend(outputs, edits, now))
     }
 
     /// The limit that ends the crawl at once, if one is reached.
@@ -288,6 +343,11 @@ impl Handler for Crawl<'_> {
     fn admission(&mut self, frontier: &mut Cells, now: u64) -> Result<Admission, CrawlError> {
         // A lease that drops an image may move its words to another cell.
         self.deliver(frontier, now)?;
+        match self.course {
+            Course::Crawl => {}
+            Course::Rest => return Ok(Admission::Rest),
+            Course::End => return Ok(Admission::End),
+        }
         if let Some(limit) = self.hard_limit(frontier) {
             self.reached = Some(limit);
             return Ok(Admission::End);
@@ -372,8 +432,21 @@ impl Handler for Crawl<'_> {
         self.incomplete.pop()
     }
 
-    fn round(&mut self, frontier: &Cells) {
+    fn round(&mut self, frontier: &mut Cells, now: u64) -> Result<(), CrawlError> {
+        self.turn(frontier, now)?;
         (self.progress)(frontier, None);
+        Ok(())
+    }
+
+    fn may_grow(&self) -> bool {
+        self.companion.is_some()
+    }
+
+    fn forbidden(&mut self) {
+        if let Some(companion) = &mut self.companion {
+            companion.forbidden();
+            self.course = Course::Rest;
+        }
     }
 
     /// After `limits.time`, open requests have a tenth of that time to finish.
@@ -387,6 +460,32 @@ impl Handler for Crawl<'_> {
     fn limits(&mut self) -> Option<&mut Limits> {
         Some(&mut self.limits)
     }
+}
+
+/// The outputs, as a companion sees them, and the time.
+struct Own<'o>(&'o mut Outputs, u64);
+
+impl Outside<CrawlError> for Own<'_> {
+    fn amend(&mut self, edits: &[OutputEdit]) -> Result<Vec<u8>, CrawlError> {
+        amend(self.0, edits, self.1)
+    }
+
+    fn sync(&mut self) -> Result<(), CrawlError> {
+        Ok(self.0.sync()?)
+    }
+}
+
+/// Changes outputs; returns where they stand then.
+fn amend(
+    outputs: &mut Outputs,
+    edits: &[OutputEdit],
+    now: u64,
+) -> Result<Vec<u8>, CrawlError> {
+    let time = timestamp(now);
+    for edit in edits {
+        apply(outputs, edit, &time)?;
+    }
+    Ok(outputs.stamp())
 }
 
 fn is_reached(limit: Option<u64>, value: u64) -> bool {

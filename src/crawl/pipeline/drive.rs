@@ -25,9 +25,6 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, Rescoped, Rescored};
 use crate::web::fetch::Fetcher;
 
-/// The longest time that the loop waits without looking at the clock.
-const MAX_WAIT: Duration = Duration::from_secs(1);
-
 /// The same while enough requests are open: how many are enough grows with time.
 const ENOUGH_WAIT: Duration = Duration::from_millis(20);
 
@@ -132,7 +129,7 @@ impl<H: Handler> Drive<'_, H> {
                 self.flush()?;
             }
             self.show();
-            self.handler.round(self.frontier);
+            self.handler.round(self.frontier, now)?;
         }
     }
 
@@ -224,11 +221,11 @@ impl<H: Handler> Drive<'_, H> {
     /// Releases the tasks without an answer once no answer can come that would tell an outage
     /// from hosts that are down.
     fn release_held(&mut self, admission: Admission, now: u64) -> Result<(), H::Error> {
-        if admission == Admission::End {
+        let only_held = self.frontier.leased() == self.outage.held();
+        if admission == Admission::End || (admission == Admission::Rest && only_held) {
             let held = self.outage.stop();
             return Ok(self.give_back(held, now)?);
         }
-        let only_held = self.frontier.leased() == self.outage.held();
         // A patient frontier will shortly lease the tasks that it holds back for a better
         // one.
         let may_lease = self.outage.has_unsent() || self.frontier.is_patient();
@@ -270,7 +267,8 @@ impl<H: Handler> Drive<'_, H> {
 
     /// Whether no task is open, and none will be leased.
     fn is_finished(&self, admission: Admission) -> bool {
-        let exhausted = || !self.is_paused() && self.frontier.is_exhausted();
+        let exhausted =
+            || !self.is_paused() && !self.handler.may_grow() && self.frontier.is_exhausted();
         self.frontier.leased() == 0 && (admission == Admission::End || exhausted())
     }
 
@@ -293,14 +291,16 @@ impl<H: Handler> Drive<'_, H> {
         if in_background && !self.is_stopped() {
             return Duration::ZERO;
         }
+        let longest = self.options.longest_wait;
         if !leased.admission.leases() {
             let left = self.deadline.map(|deadline| deadline.saturating_sub(now));
-            return left.map_or(MAX_WAIT, |left| MAX_WAIT.min(Duration::from_millis(left)));
+            let left = left.map_or(longest, Duration::from_millis);
+            return longest.min(left);
         }
         match leased.capacity {
-            Capacity::Free => leasing::until_next_lease(self.frontier, MAX_WAIT, now),
+            Capacity::Free => leasing::until_next_lease(self.frontier, longest, now),
             Capacity::Enough => ENOUGH_WAIT,
-            Capacity::Full => MAX_WAIT,
+            Capacity::Full => longest,
         }
     }
 
@@ -340,6 +340,14 @@ impl<H: Handler> Drive<'_, H> {
     /// otherwise.
     fn receive(&mut self, completion: Completion<H::Product>) -> Result<(), H::Error> {
         let now = now();
+        if !self.frontier.may_finish(&completion.task) {
+            // The part of the hosts that it belongs to is not this machine's any more.
+            return Ok(());
+        }
+        if completion.contact == Contact::Forbidden {
+            self.handler.forbidden();
+            return Ok(self.frontier.abandon(&completion.task, now)?);
+        }
         if completion.contact == Contact::Misconfigured {
             self.stop_as_hopeless(completion.error.clone(), now);
             return Ok(self.frontier.abandon(&completion.task, now)?);

@@ -21,6 +21,8 @@ pub enum Admission {
     Images,
     /// Nothing before an open task is completed.
     Wait,
+    /// Nothing until all open tasks have ended, so that the handler can change the frontier.
+    Rest,
     /// Nothing more: the run drains and ends.
     End,
 }
@@ -99,8 +101,21 @@ pub trait Handler {
         None
     }
 
-    /// Called after every round, for progress.
-    fn round(&mut self, frontier: &Cells);
+    /// Called after every round, also while nothing is leased: for progress, and for what goes
+    /// on beside the tasks.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn round(&mut self, frontier: &mut Cells, now: u64) -> Result<(), Self::Error>;
+
+    /// Whether tasks may come from elsewhere, so that a frontier without any is not the end.
+    fn may_grow(&self) -> bool {
+        false
+    }
+
+    /// Called when a request was not sent, or was cut, because this machine may not ask hosts
+    /// at present. The task is queued again.
+    fn forbidden(&mut self) {}
 
     /// How long open tasks may take to finish once [`Admission::End`] was returned; `drain`
     /// at most.

@@ -17,6 +17,7 @@
 //!   changes to a running loop;
 //! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
 //!   force; `work`: from a body to a `product`; `fields`: what rules find on a page;
+//! - `companion`: what goes on beside a crawl of one of several machines;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
 //!   `documents`) and `log_row`;
 //! - `replay`: the same over stored answers; `shelf`: the answers that an archive has; `rerun`:
@@ -24,6 +25,7 @@
 //!
 //! No stage imports another one. Only the pipeline reads the network and the clock.
 
+mod companion;
 mod completion;
 mod concurrency;
 mod crawl;
@@ -50,12 +52,13 @@ mod tests;
 mod work;
 mod write;
 
+pub use companion::{Companion, Course};
 pub use completion::Completion;
 pub use crawl::{Crawl, CrawlError, End};
 pub use drive::drive;
 pub use fd_limit::fit_open_files;
 pub use handler::{Admission, Handler, Processor};
-pub use options::{Limits, LoopOptions};
+pub use options::{Limits, LoopOptions, USUAL_WAIT};
 pub use product::{PageProduct, Product, SitemapProduct};
 pub use reader::{ImageRules, Languages, Reader, pdf_reader};
 pub use reading::Reading;

@@ -14,7 +14,12 @@ pub struct LoopOptions {
     pub checkpoint: Duration,
     /// How long open tasks may take to finish when the run ends.
     pub drain: Duration,
+    /// The longest time between two rounds, where nothing happens.
+    pub longest_wait: Duration,
 }
+
+/// The longest time between two rounds, where nothing else goes on beside the tasks.
+pub const USUAL_WAIT: Duration = Duration::from_secs(1);
 
 /// When a crawl ends by itself; `None` means no limit.
 #[derive(Debug, Clone, Default)]

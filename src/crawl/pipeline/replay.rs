@@ -106,7 +106,7 @@ pub fn replay_task<H: Handler>(
     while let Some(completion) = handler.incomplete() {
         handler.complete(frontier, completion, now)?;
     }
-    handler.round(frontier);
+    handler.round(frontier, now)?;
     Ok(now)
 }
 

@@ -57,7 +57,7 @@ pub fn prepare(
     let found = match manifest::read(&*objects) {
         Err(SaveError::Objects(error)) if has_frontier => {
             tracing::warn!(%error, "the checkpoint cannot be reached; the crawl begins without, and tries again");
-            return Ok(Some(Session::unclaimed(config, objects.into(), own)));
+            return Ok(Some(Session::replacing(config, objects.into(), own, None)));
         }
         found => found?,
     };
@@ -65,7 +65,7 @@ pub fn prepare(
     if !has_frontier && manifest.has_state() {
         restore::restore(config, &*objects, &manifest, say)?;
     }
-    let session = Session::new(config, objects.into(), own, Some((manifest, version)));
+    let session = Session::replacing(config, objects.into(), own, Some((manifest, version)));
     Ok(Some(session))
 }
 
@@ -197,7 +197,8 @@ pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
     })
 }
 
-fn host() -> String {
+/// The name that the system has for this machine.
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
     let name = name.map(|name| name.trim().to_owned());

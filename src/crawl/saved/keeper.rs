@@ -8,7 +8,7 @@ use super::SaveError;
 use super::session::{Saved, Session};
 use crate::clock::now;
 use crate::config::Config;
-use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::Cells;
 use crate::crawl::frontier::store::Readable;
 use crate::crawl::frontier::store::changes::Changes;
 
@@ -27,6 +27,10 @@ pub struct Standing {
     pub saved: Option<u64>,
     /// When this run began.
     pub begun: u64,
+    /// The commit of the frontier that the last checkpoint shows, also that of an earlier run.
+    pub commits: u64,
+    /// Its number, where it is that of a session of a cluster; 0 for none.
+    pub number: u64,
     /// Checkpoints of this run.
     pub count: u64,
     /// Bytes that this run has sent.
@@ -49,6 +53,8 @@ struct State {
     /// The thread needs the whole frontier, and has it once it was asked for.
     wants_view: bool,
     view: Option<Box<dyn Readable>>,
+    /// Someone waits for a checkpoint.
+    is_hurried: bool,
     is_ending: bool,
     has_ended: bool,
     /// Why the crawl has to stop.
@@ -79,7 +85,8 @@ pub struct Keeper {
 
 impl Keeper {
     /// Starts the thread. `flush` has the crawl flush what it committed, and returns then;
-    /// `stop` is called, once, where another process has taken the job over.
+    /// `stop` is called, once, where another process has taken the job over, or the session is
+    /// over or cannot go on in this folder.
     ///
     /// # Errors
     /// [`SaveError::Ahead`] where the checkpoint is ahead of the frontier.
@@ -92,10 +99,13 @@ impl Keeper {
     ) -> Result<Self, SaveError> {
         session.check(changes.last())?;
         let shared = Arc::new(Shared::default());
-        let saved = session.claimed.as_ref().map(|(manifest, _)| manifest.saved);
+        let last = session.last.as_ref();
+        let saved = last.map(|manifest| manifest.saved);
         shared.state().standing = Standing {
             store: session.objects.address().to_owned(),
             saved: saved.filter(|saved| *saved > 0),
+            commits: last.map_or(0, |manifest| manifest.commits),
+            number: last.map_or(0, |manifest| manifest.number),
             begun: now(),
             ..Standing::default()
         };
@@ -125,7 +135,7 @@ impl Keeper {
 
     /// To be called between two rounds of the crawl: gives the thread the whole frontier if it
     /// needs that.
-    pub fn round(&self, frontier: &Frontier) {
+    pub fn round(&self, frontier: &Cells) {
         let mut state = self.shared.state();
         if !state.wants_view {
             return;
@@ -134,8 +144,23 @@ impl Keeper {
         if let Err(error) = self.changes.begin() {
             tracing::warn!(%error, "the changes since the last checkpoint cannot be kept");
         }
-        state.view = Some(frontier.snapshot());
+        match frontier.snapshot() {
+            Ok(view) => state.view = Some(view),
+            Err(error) => {
+                tracing::warn!(%error, "the frontier cannot be sent");
+                state.wants_view = true;
+            }
+        }
         self.shared.changed.notify_all();
+    }
+
+    /// Asks for a checkpoint at once. Returns the number of the last commit: what was done so
+    /// far is in a checkpoint as soon as [`Standing::commits`] is not less.
+    pub fn hurry(&self) -> u64 {
+        let last = self.changes.last();
+        self.shared.state().is_hurried = true;
+        self.changes.wake();
+        last
     }
 
     /// How far it is.
@@ -152,8 +177,10 @@ impl Keeper {
     /// Makes the last checkpoint, and waits for it, but not for ever.
     ///
     /// # Errors
-    /// [`SaveError::Overtaken`] where another process has taken the job over.
-    pub fn end(mut self, frontier: &Frontier) -> Result<(), SaveError> {
+    /// [`SaveError::Overtaken`] where another process has taken the job over,
+    /// [`SaveError::Over`] where the session is over, [`SaveError::Behind`] where it cannot go
+    /// on in this folder.
+    pub fn end(mut self, frontier: &Cells) -> Result<(), SaveError> {
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
@@ -218,49 +245,69 @@ impl Keeping {
     fn run(mut self) {
         let mut last = Instant::now();
         // The first one soon, so that a new store is not without for a minute.
-        let mut due = self.every / SOON;
+        let soon = self.every / SOON;
+        let mut due = soon;
         loop {
             let left = due.saturating_sub(last.elapsed());
             let mut urgent = false;
             if !left.is_zero() {
                 urgent = self.changes.wait_for_promise(left);
-                let soon = (self.every / SOON).saturating_sub(last.elapsed());
-                if urgent && !self.is_ending() && !soon.is_zero() {
+                let soon = soon.saturating_sub(last.elapsed());
+                if urgent && !soon.is_zero() {
                     self.pause(soon);
                 }
             }
-            let is_ending = self.is_ending();
+            let is_hurried = std::mem::take(&mut self.shared.state().is_hurried);
+            let is_ending = self.shared.state().is_ending;
             last = Instant::now();
             due = self.every;
-            if !urgent && !is_ending {
+            if (!urgent || is_hurried) && !is_ending {
                 // What is not flushed is not sent.
                 (self.flush)();
             }
             let done = self.attempt(is_ending);
-            if is_ending || matches!(done, Err(SaveError::Overtaken { .. })) {
+            self.note_last();
+            let is_over = done.as_ref().is_err_and(SaveError::is_final);
+            if is_ending || is_over {
                 return self.finish(done);
             }
             if let Err(error) = done {
                 self.failed(&error);
+                if is_hurried {
+                    // Whoever waits for it still does.
+                    self.shared.state().is_hurried = true;
+                    due = soon;
+                }
             }
         }
     }
 
-    fn is_ending(&self) -> bool {
-        self.shared.state().is_ending
+    /// Notes the last checkpoint that counts, also where something failed after it.
+    fn note_last(&self) {
+        if let Some(last) = &self.session.last {
+            let mut state = self.shared.state();
+            state.standing.commits = last.commits;
+            state.standing.number = last.number;
+        }
     }
 
-    /// Waits, but not when the crawl ends.
+    /// Whether someone waits for the next checkpoint.
+    fn is_awaited(&self) -> bool {
+        let state = self.shared.state();
+        state.is_ending || state.is_hurried
+    }
+
+    /// Waits, but not when someone waits for the checkpoint.
     fn pause(&self, time: Duration) {
         let begun = Instant::now();
-        while begun.elapsed() < time && !self.is_ending() {
+        while begun.elapsed() < time && !self.is_awaited() {
             std::thread::sleep(LOOK.min(time.saturating_sub(begun.elapsed())));
         }
     }
 
     fn attempt(&mut self, is_ending: bool) -> Result<(), SaveError> {
         let begun = now();
-        self.session.claim()?;
+        self.session.begin()?;
         self.session.check(self.changes.last())?;
         let until = self.changes.flushed();
         if self.session.save(&self.changes, until)? == Saved::NeedsBase {
@@ -317,7 +364,7 @@ impl Keeping {
     fn finish(self, done: Result<(), SaveError>) {
         let mut state = self.shared.state();
         match done {
-            Err(error @ SaveError::Overtaken { .. }) => {
+            Err(error) if error.is_final() => {
                 tracing::error!("{error}");
                 state.overtaken = Some(error);
                 (self.stop)();

@@ -1,12 +1,17 @@
 //! The manifest: the one object that says which others are a checkpoint, and whose it is.
 //!
-//! It is replaced by compare-and-set alone. Objects that it does not name are rubbish of a
+//! On one machine it is replaced by compare-and-set alone; a session of a cluster has one for
+//! each of its checkpoints. Objects that it does not name are rubbish of a
 //! checkpoint that was not finished or is not needed any more.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::SaveError;
+use super::pairs::Span;
+use crate::crawl::frontier::{CellId, CellMark, Mark};
 use crate::objects::{Objects, Version};
 
 /// Its name.
@@ -21,6 +26,9 @@ pub(super) struct Piece {
     pub bytes: u64,
     /// The xxh3 of its bytes.
     pub digest: String,
+    /// Which keys it has, where a part of them may be wanted: in a session of a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
 }
 
 impl Piece {
@@ -29,6 +37,7 @@ impl Piece {
             name,
             bytes: bytes.len() as u64,
             digest: digest(bytes),
+            span: None,
         }
     }
 
@@ -46,6 +55,10 @@ impl Piece {
         }
         Ok(bytes)
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -110,6 +123,12 @@ pub(super) struct Manifest {
     pub images: u64,
     /// Where the outputs stood, in hexadecimal digits.
     pub stamp: String,
+    /// What is there of the cells of a divided frontier.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cells: BTreeMap<CellId, CellMark>,
+    /// Its number in its session; 0 on one machine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub number: u64,
     /// Whether the outputs are here.
     pub outputs: bool,
     /// All pairs at some commit, and in their order those that changed since.
@@ -117,7 +136,7 @@ pub(super) struct Manifest {
     pub changes: Vec<Piece>,
     /// The small files by their names, with digests.
     #[serde(default)]
-    pub files: std::collections::BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
     /// Objects with lists of what the outputs grew by, and what they grew by since.
     pub lists: Vec<Piece>,
     pub grown: Vec<Grown>,
@@ -133,8 +152,25 @@ impl Manifest {
         base16ct::mixed::decode_vec(&self.stamp).unwrap_or_default()
     }
 
-    pub fn set_stamp(&mut self, stamp: &[u8]) {
-        self.stamp = base16ct::lower::encode_string(stamp);
+    /// The commit that it shows.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            commits: self.commits,
+            stamp: self.stamp(),
+            documents: self.documents,
+            images: self.images,
+            cells: self.cells.clone(),
+        }
+    }
+
+    /// Notes which commit it shows, and when that was the last one.
+    pub fn set_mark(&mut self, mark: Mark, at: u64) {
+        self.saved = at;
+        self.commits = mark.commits;
+        self.documents = mark.documents;
+        self.images = mark.images;
+        self.cells = mark.cells;
+        self.stamp = base16ct::lower::encode_string(&mark.stamp);
     }
 
     /// The names of all objects that it names by itself, and of those in its lists.
@@ -172,11 +208,19 @@ fn list_of(piece: &Piece, objects: &dyn Objects) -> Result<Vec<Grown>, SaveError
 
 /// Reads the manifest, if there is one.
 pub(super) fn read(objects: &dyn Objects) -> Result<Option<(Manifest, Version)>, SaveError> {
-    let Some((bytes, version)) = objects.get(NAME)? else {
+    read_as(objects, NAME)
+}
+
+/// The same of one with this name.
+pub(super) fn read_as(
+    objects: &dyn Objects,
+    name: &str,
+) -> Result<Option<(Manifest, Version)>, SaveError> {
+    let Some((bytes, version)) = objects.get(name)? else {
         return Ok(None);
     };
     let damaged = |why: String| SaveError::Damaged {
-        name: format!("{}/{NAME}", objects.address()),
+        name: format!("{}/{name}", objects.address()),
         why,
     };
     let manifest: Manifest =
@@ -198,19 +242,29 @@ pub(super) fn swap(
     manifest: &mut Manifest,
     was: Option<&Version>,
 ) -> Result<Option<Version>, SaveError> {
+    swap_as(objects, NAME, manifest, was)
+}
+
+/// The same for one with this name.
+pub(super) fn swap_as(
+    objects: &dyn Objects,
+    name: &str,
+    manifest: &mut Manifest,
+    was: Option<&Version>,
+) -> Result<Option<Version>, SaveError> {
     manifest.format = FORMAT;
     manifest.beat += 1;
     // Names and numbers always serialise.
     let bytes = serde_json::to_vec(manifest).unwrap_or_default();
-    let swapped = objects.swap(NAME, &bytes, was);
-    let there = objects.get(NAME)?;
+    let swapped = objects.swap(name, &bytes, was);
+    let there = objects.get(name)?;
     match there {
         Some((found, version)) if found == bytes => Ok(Some(version)),
         // Nobody else has changed it.
         Some((_, version)) if was == Some(&version) => match swapped {
             Err(error) => Err(error.into()),
             Ok(_) => Err(SaveError::Damaged {
-                name: format!("{}/{NAME}", objects.address()),
+                name: format!("{}/{name}", objects.address()),
                 why: "the store took a new one and gives back the old one".to_owned(),
             }),
         },

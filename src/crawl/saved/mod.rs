@@ -12,6 +12,9 @@
 //! | `lists/*` | which of these belong where, in their order |
 //! | `images/*` | kept images by their SHA-256 |
 //!
+//! A session of a cluster has a folder like that of its own, with `manifests/*` in place of the
+//! one manifest.
+//!
 //! A checkpoint shows one commit of the frontier. All of its objects are written first, under
 //! names that nobody has used before; then the manifest is replaced by compare-and-set.
 //! That is the commit. When the changes have more bytes than the base, a new base is written.
@@ -31,12 +34,17 @@
 //! flushed to this machine's disk, so that it is never ahead of the job's folder.
 //!
 //! Reading order: this file, `manifest`, `pairs`, `claim` (whose it is), `session` (making a
-//! checkpoint), `send` (what it has besides the frontier), `keeper` (the thread), `restore`, `look` (what is there).
+//! checkpoint), `commit` and `numbered` (how it becomes the one that counts), `send` (what it
+//! has besides the frontier), `keeper` (the thread), `restore`, `cells` (back, as a whole and
+//! cell by cell), `look` (what is there).
 
+mod cells;
 mod claim;
+mod commit;
 mod keeper;
 mod look;
 mod manifest;
+mod numbered;
 mod pairs;
 mod restore;
 mod send;
@@ -46,17 +54,29 @@ mod tests;
 
 use std::path::PathBuf;
 
-pub use self::claim::{TakeOver, prepare};
+pub use self::cells::{SavedCells, WritePair};
+pub use self::claim::{TakeOver, host, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};
 pub use self::manifest::Owner;
-pub use self::restore::{put_back, set_aside};
+pub use self::numbered::{Committed, Committing, Life, Made, Named};
+pub use self::restore::{outputs_of, put_back, set_aside};
 pub use self::session::{Session, renew};
 use crate::crawl::checkpoint::OpenError;
+use crate::crawl::frontier::CellsError;
 use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::objects::ObjectsError;
 use crate::outputs::OutputError;
+
+impl SaveError {
+    /// Whether this process makes no checkpoint any more, whatever happens: another one has
+    /// its place, or the session is over.
+    fn is_final(&self) -> bool {
+        use SaveError::{Behind, Over, Overtaken};
+        matches!(self, Overtaken { .. } | Over { .. } | Behind { .. })
+    }
+}
 
 /// Why a checkpoint cannot be made or used.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +92,9 @@ pub enum SaveError {
     /// The job's frontier failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A cell cannot be loaded.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
     /// The job's outputs failed.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -90,6 +113,38 @@ pub enum SaveError {
         name: String,
         /// The problem.
         why: String,
+    },
+    /// The same in the folder of a session of a cluster.
+    #[error(
+        "{name}: {why}; it was damaged or removed outside of spoor. Put it back from a copy of the cluster's store; without it, what only this checkpoint holds is lost"
+    )]
+    Unreadable {
+        /// The object.
+        name: String,
+        /// The problem.
+        why: String,
+    },
+    /// A session of a cluster has ended, and its last checkpoint does not count.
+    #[error(
+        "{store}: this session is over, because others heard nothing of it for too long or it was ended; what it did since {since} counts as not done, and others do it again"
+    )]
+    Over {
+        /// What the session keeps in the cluster's store.
+        store: String,
+        /// The time of its last checkpoint that counts.
+        since: String,
+    },
+    /// The store of a node is older than the last checkpoint of its session.
+    #[error("{store}: the session's checkpoint is ahead of the frontier in {}: commit {there} and not {here}; the folder has lost something, or is an older copy. Begin a new session: remove that folder, and the node starts from the checkpoints", folder.display())]
+    Behind {
+        /// What the session keeps in the cluster's store.
+        store: String,
+        /// The job's folder.
+        folder: PathBuf,
+        /// The commit in the checkpoint.
+        there: u64,
+        /// That in the folder.
+        here: u64,
     },
     /// The store ignores conditions.
     #[error(
@@ -155,6 +210,9 @@ pub enum SaveError {
         /// That in the folder.
         here: u64,
     },
+    /// Outputs are to be restored into a folder that has something.
+    #[error("{}: the folder is not empty; name an empty one for the outputs of a session", .0.display())]
+    NotEmpty(PathBuf),
     /// A folder that is to be replaced is in use or cannot be moved.
     #[error("{}: the job was begun here; `--replace` moves this folder aside and restores the checkpoint in its place", .0.display())]
     Present(PathBuf),

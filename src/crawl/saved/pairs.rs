@@ -34,21 +34,45 @@ pub(super) fn file_of_key(key: &[u8]) -> Option<&[u8]> {
     key.strip_prefix(&[FILE])
 }
 
+/// The first two bytes of the first and of the last key of a piece, whose records are in the
+/// order of their keys: they tell whether it has anything of a cell, or of files.
+pub(super) type Span = (u16, u16);
+
+/// The first two bytes of a key.
+fn head(key: &[u8]) -> u16 {
+    let byte = |at: usize| key.get(at).copied().unwrap_or(0);
+    u16::from_be_bytes([byte(0), byte(1)])
+}
+
+/// Whether a piece may have files; one of unknown span may have anything.
+pub(super) fn may_have_files(span: Option<Span>) -> bool {
+    span.is_none_or(|(_, last)| last >= u16::from_be_bytes([FILE, 0]))
+}
+
+/// What a piece gets made of: its bytes, and what it spans.
+pub(super) type PutPiece<'p> = dyn FnMut(Vec<u8>, Span) -> Result<(), SaveError> + 'p;
+
 /// Makes pieces of records, and passes each to `put`.
 pub(super) struct Pieces<'p> {
     raw: Vec<u8>,
-    put: &'p mut dyn FnMut(Vec<u8>) -> Result<(), SaveError>,
+    span: Option<Span>,
+    put: &'p mut PutPiece<'p>,
 }
 
 impl<'p> Pieces<'p> {
-    pub fn new(put: &'p mut dyn FnMut(Vec<u8>) -> Result<(), SaveError>) -> Self {
+    pub fn new(put: &'p mut PutPiece<'p>) -> Self {
         Self {
             raw: Vec::new(),
+            span: None,
             put,
         }
     }
 
+    /// Adds a record, whose key is behind those before.
     pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), SaveError> {
+        let head = head(key);
+        let first = self.span.map_or(head, |(first, _)| first);
+        self.span = Some((first, head));
         push_write(&mut self.raw, key, value);
         if self.raw.len() >= PIECE {
             self.flush()?;
@@ -61,12 +85,12 @@ impl<'p> Pieces<'p> {
     }
 
     fn flush(&mut self) -> Result<(), SaveError> {
-        if self.raw.is_empty() {
+        let Some(span) = self.span.take() else {
             return Ok(());
-        }
+        };
         let piece = pack(&self.raw)?;
         self.raw.clear();
-        (self.put)(piece)
+        (self.put)(piece, span)
     }
 }
 
@@ -125,8 +149,10 @@ mod tests {
         let record = |n: u8| (vec![n, 7], (!n.is_multiple_of(3)).then(|| vec![n; 90]));
         let records = Vec::from_iter((0..200).map(record));
         let mut pieces = Vec::new();
-        let mut put = |piece| {
+        let mut spans = Vec::new();
+        let mut put = |piece, span| {
             pieces.push(piece);
+            spans.push(span);
             Ok(())
         };
         let mut out = Pieces::new(&mut put);
@@ -144,6 +170,10 @@ mod tests {
             .unwrap();
         }
         assert_eq!(found, records);
+        assert_eq!(spans[0].0, 7);
+        assert_eq!(spans.last().unwrap().1, 199 << 8 | 7);
+        assert!(spans.iter().all(|span| !may_have_files(Some(*span))));
+        assert!(may_have_files(None) && may_have_files(Some((7, 0xff00 | u16::from(b'j')))));
         let cut = &pieces[0][..pieces[0].len() / 2];
         let error = each("x", cut, &mut |_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("x: "), "{error}");

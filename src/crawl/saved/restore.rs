@@ -12,20 +12,22 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::SaveError;
+use super::cells::unreadable;
 use super::claim::RESTORING;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Piece};
 use super::pairs::{self, JOB, MODEL, file_of_key};
 use super::send::image_name;
+use super::{SaveError, numbered};
 use crate::clock::now;
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 use crate::crawl::checkpoint;
+use crate::crawl::frontier::store::changes::WriteRef;
 use crate::crawl::frontier::store::{self, Batch, Store};
 use crate::crawl::frontier::{Mark, note_restored};
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::fs::{IoError, sync_file_system};
-use crate::objects::Objects;
+use crate::objects::{self, Objects};
 use crate::outputs::{self, growth};
 
 /// The most pairs, and bytes, of a batch.
@@ -52,14 +54,14 @@ pub(super) fn restore(
     let marker = folder.join(RESTORING);
     atomic::write_bytes(&folder, RESTORING, b"").map_err(IoError::at(&marker, "writing"))?;
     let work = Restoring {
-        config,
         objects,
         manifest,
         folder: &folder,
+        model: Some(config.model_folder()),
     };
     let new = folder.join("frontier.new");
     remove_folder(&new)?;
-    work.pairs(&new)?;
+    work.frontier(config.frontier.store, &new)?;
     work.outputs()?;
     work.images()?;
     note_restored(&new, manifest.saved, now())?;
@@ -68,6 +70,46 @@ pub(super) fn restore(
     remove_folder(&place)?;
     atomic::rename_durably(&new, &place)?;
     Ok(beneath::remove_file(&folder, RESTORING).map_err(IoError::at(&marker, "removing"))?)
+}
+
+/// Restores the outputs that a session of a cluster had at one of its checkpoints into an empty
+/// folder, without the frontier and the model, but with the other small files of the job.
+/// Returns the stamp that tells where they stood.
+///
+/// # Errors
+/// [`SaveError::NotEmpty`]; [`SaveError::Unreadable`] names what is missing or damaged.
+pub fn outputs_of(
+    store: &str,
+    session: &str,
+    number: u64,
+    folder: &Path,
+) -> Result<Vec<u8>, SaveError> {
+    let objects = objects::open(&numbered::address(store, session))?;
+    restore_outputs(&*objects, number, folder).map_err(unreadable)
+}
+
+/// The same from objects that are open.
+pub(super) fn restore_outputs(
+    objects: &dyn Objects,
+    number: u64,
+    folder: &Path,
+) -> Result<Vec<u8>, SaveError> {
+    let manifest = numbered::manifest_of(objects, number)?;
+    std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
+    let mut entries = std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))?;
+    if entries.next().is_some() {
+        return Err(SaveError::NotEmpty(folder.to_owned()));
+    }
+    let work = Restoring {
+        objects,
+        manifest: &manifest,
+        folder,
+        model: None,
+    };
+    work.pairs(&|piece| pairs::may_have_files(piece.span), &mut |_| Ok(()))?;
+    work.outputs()?;
+    work.images()?;
+    Ok(manifest.stamp())
 }
 
 /// Moves a job's folder aside, so that a checkpoint can be restored in its place. Returns the
@@ -102,10 +144,11 @@ pub fn put_back(config: &Config, aside: &Path) -> Result<(), SaveError> {
 }
 
 struct Restoring<'r> {
-    config: &'r Config,
     objects: &'r dyn Objects,
     manifest: &'r Manifest,
     folder: &'r Path,
+    /// The model's folder, if its files are wanted.
+    model: Option<PathBuf>,
 }
 
 impl Restoring<'_> {
@@ -117,35 +160,50 @@ impl Restoring<'_> {
     }
 
     /// Builds the frontier's store in `new`, and writes the small files.
-    fn pairs(&self, new: &Path) -> Result<(), SaveError> {
-        let mut store = store::open(self.config.frontier.store, new)?;
+    fn frontier(&self, kind: StoreKind, new: &Path) -> Result<(), SaveError> {
+        let mut store = store::open(kind, new)?;
         let mut batch = Batch::default();
         let (mut pairs, mut bytes) = (0, 0);
-        for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
-            let packed = piece.read(self.objects)?;
-            pairs::each(&piece.name, &packed, &mut |(key, value)| {
-                if let Some(file) = file_of_key(key) {
-                    return self.file(file, value);
-                }
-                pairs += 1;
-                bytes += key.len() + value.map_or(0, <[u8]>::len);
-                match value {
-                    Some(value) => batch.put(key.to_vec(), value.to_vec()),
-                    None => batch.delete(key.to_vec()),
-                }
-                if pairs >= PAIRS || bytes >= BYTES {
-                    (pairs, bytes) = (0, 0);
-                    store.apply(std::mem::take(&mut batch))?;
-                }
-                Ok(())
-            })?;
-        }
+        self.pairs(&|_| true, &mut |(key, value)| {
+            pairs += 1;
+            bytes += key.len() + value.map_or(0, <[u8]>::len);
+            match value {
+                Some(value) => batch.put(key.to_vec(), value.to_vec()),
+                None => batch.delete(key.to_vec()),
+            }
+            if pairs >= PAIRS || bytes >= BYTES {
+                (pairs, bytes) = (0, 0);
+                store.apply(std::mem::take(&mut batch))?;
+            }
+            Ok(())
+        })?;
         store.apply(batch)?;
         self.check(&*store)?;
         if !self.manifest.outputs {
             Mark::forget_outputs(&mut *store)?;
         }
         Ok(store.flush()?)
+    }
+
+    /// Writes the small files, and passes the pairs of the frontier, of pieces that are wanted.
+    fn pairs(
+        &self,
+        is_wanted: &dyn Fn(&Piece) -> bool,
+        visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), SaveError>,
+    ) -> Result<(), SaveError> {
+        let all = self.manifest.base.iter().chain(&self.manifest.changes);
+        for piece in all.filter(|piece| is_wanted(piece)) {
+            let packed = piece.read(self.objects)?;
+            pairs::each(
+                &piece.name,
+                &packed,
+                &mut |(key, value)| match file_of_key(key) {
+                    Some(file) => self.file(file, value),
+                    None => visit((key, value)),
+                },
+            )?;
+        }
+        Ok(())
     }
 
     fn check(&self, store: &dyn Store) -> Result<(), SaveError> {
@@ -165,10 +223,11 @@ impl Restoring<'_> {
         let (rest, number) = key.split_last_chunk::<4>().ok_or_else(no_file)?;
         let name = rest.strip_suffix(&[0]).ok_or_else(no_file)?;
         let name = std::str::from_utf8(name).map_err(|_| no_file())?;
-        let model = self.config.model_folder();
-        let (root, name) = match (name.strip_prefix(JOB), name.strip_prefix(MODEL)) {
-            (Some(name), _) => (self.folder, name),
-            (_, Some(name)) => (model.as_path(), name),
+        let places = (name.strip_prefix(JOB), name.strip_prefix(MODEL));
+        let (root, name) = match (places, &self.model) {
+            ((Some(name), _), _) => (self.folder, name),
+            ((_, Some(name)), Some(model)) => (model.as_path(), name),
+            ((_, Some(_)), None) => return Ok(()),
             _ => return Err(no_file()),
         };
         // What a store says must not lead out of the folder.

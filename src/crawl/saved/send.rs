@@ -188,32 +188,35 @@ impl Session {
 
     /// Removes what the manifest does not name any more, and with `images` also these.
     pub(super) fn sweep(&mut self, images: bool) -> Result<(), SaveError> {
-        let manifest = self.manifest()?;
-        let term = manifest.term;
-        let named: HashSet<String> = manifest.names(&*self.objects)?.into_iter().collect();
+        let Some(named) = self.named()? else {
+            return Ok(());
+        };
+        let most = self.swept_up_to()?;
         for kind in ["base", "changes", "grown", "lists"] {
             for name in self.objects.list(kind)? {
                 let own = name
                     .rsplit('/')
                     .next()
                     .and_then(|name| name.split('-').next());
-                let written: Option<u64> = own.and_then(|term| term.parse().ok());
+                let written: Option<u64> = own.and_then(|number| number.parse().ok());
                 // A later owner's are none of this process's business.
-                if written.is_some_and(|written| written <= term) && !named.contains(&name) {
+                if written.is_some_and(|written| written <= most) && !named.contains(&name) {
                     self.objects.delete(&name)?;
                 }
             }
         }
         if images {
             let mut kept = HashSet::new();
-            let listed = outputs::image_files(&self.folder);
-            let folder = self.folder.join("images");
-            for file in listed.map_err(IoError::at(&folder, "listing"))? {
-                let image = growth::saved_image(&self.folder, &file)?;
-                kept.extend(image.map(|image| image_name(&image.sha256)));
+            if self.outputs {
+                let listed = outputs::image_files(&self.folder);
+                let folder = self.folder.join("images");
+                for file in listed.map_err(IoError::at(&folder, "listing"))? {
+                    let image = growth::saved_image(&self.folder, &file)?;
+                    kept.extend(image.map(|image| image_name(&image.sha256)));
+                }
             }
             for name in self.objects.list("images")? {
-                if !self.outputs || !kept.contains(&name) {
+                if !kept.contains(&name) {
                     self.objects.delete(&name)?;
                 }
             }

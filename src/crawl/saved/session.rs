@@ -8,13 +8,14 @@ use std::time::SystemTime;
 
 use super::SaveError;
 use super::claim::{self, TakeOver};
+use super::commit::{Commit, Replaced};
 use super::manifest::{self, Manifest, Owner, Piece};
-use super::pairs::{Pieces, pack};
-use crate::clock::{now, timestamp};
+use super::pairs::{Pieces, Span, pack};
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::Readable;
 use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Frontier, Mark};
+use crate::crawl::frontier::{Frontier, Mark, MarkReader};
 use crate::fs::IoError;
 use crate::objects::{Objects, Version};
 use crate::outputs::growth;
@@ -41,11 +42,10 @@ pub(super) enum Saved {
 /// The checkpoint of a job as its owner sees it.
 pub struct Session {
     pub(super) objects: Arc<dyn Objects>,
-    /// The last manifest of this process; `None` while the store could not be reached.
-    pub(super) claimed: Option<(Manifest, Version)>,
-    pub(super) own: Owner,
+    /// The last manifest that counts; `None` while it could not be read.
+    pub(super) last: Option<Manifest>,
+    commit: Box<dyn Commit>,
     pub(super) folder: PathBuf,
-    config: Config,
     pub(super) model: PathBuf,
     pub(super) outputs: bool,
     /// Counts the objects that this process writes.
@@ -65,15 +65,14 @@ impl Session {
     pub(super) fn new(
         config: &Config,
         objects: Arc<dyn Objects>,
-        own: Owner,
-        claimed: Option<(Manifest, Version)>,
+        commit: Box<dyn Commit>,
+        last: Option<Manifest>,
     ) -> Self {
         Self {
             objects,
-            claimed,
-            own,
+            last,
+            commit,
             folder: config.job_folder(),
-            config: config.clone(),
             model: config.model_folder(),
             outputs: config.checkpoint.outputs,
             sequence: 0,
@@ -85,59 +84,68 @@ impl Session {
         }
     }
 
+    /// One that replaces its manifest. `claimed` is `None` where the store cannot be reached.
+    pub(super) fn replacing(
+        config: &Config,
+        objects: Arc<dyn Objects>,
+        own: Owner,
+        claimed: Option<(Manifest, Version)>,
+    ) -> Self {
+        let (last, version) = claimed.unzip();
+        let commit = Box::new(Replaced::new(config, own, version));
+        Self::new(config, objects, commit, last)
+    }
+
     /// Names the images whose terms were stated anew without a row of their own.
     pub fn watch(&mut self, restated: Restated) {
         self.restated = Some(restated);
     }
 
-    /// The same while the store cannot be reached.
-    pub(super) fn unclaimed(config: &Config, objects: Arc<dyn Objects>, own: Owner) -> Self {
-        Self::new(config, objects, own, None)
-    }
-
-    /// Takes the checkpoint over where that has not been possible yet.
-    pub(super) fn claim(&mut self) -> Result<(), SaveError> {
-        if self.claimed.is_none() {
-            let found = manifest::read(&*self.objects)?;
-            let objects = Arc::clone(&self.objects);
-            let claimed = claim::claim(
-                &self.config,
-                &*objects,
-                &self.own,
-                found,
-                true,
-                TakeOver::IfDead,
-                &mut |_| {},
-            )?;
-            self.claimed = Some(claimed);
+    /// Reads the last checkpoint where that has not been possible yet.
+    pub(super) fn begin(&mut self) -> Result<(), SaveError> {
+        if self.last.is_none() {
+            self.last = Some(self.commit.begin(&*self.objects)?);
         }
         Ok(())
     }
 
     pub(super) fn manifest(&self) -> Result<&Manifest, SaveError> {
         let nothing = || SaveError::Nothing(self.objects.address().to_owned());
-        let claimed = self.claimed.as_ref();
-        claimed.map(|(manifest, _)| manifest).ok_or_else(nothing)
+        self.last.as_ref().ok_or_else(nothing)
     }
 
     /// Refuses a job's folder whose frontier is at `commits` if the checkpoint is ahead.
     ///
     /// # Errors
-    /// [`SaveError::Ahead`].
+    /// [`SaveError::Ahead`], in a session of a cluster [`SaveError::Behind`].
     pub fn check(&self, commits: u64) -> Result<(), SaveError> {
-        match &self.claimed {
-            Some((manifest, _)) if manifest.commits > commits => Err(SaveError::Ahead {
-                store: self.objects.address().to_owned(),
-                folder: self.folder.clone(),
-                there: manifest.commits,
-                here: commits,
-            }),
-            _ => Ok(()),
-        }
+        let Some(last) = self.last.as_ref().filter(|last| last.commits > commits) else {
+            return Ok(());
+        };
+        let store = self.objects.address().to_owned();
+        let (folder, there, here) = (self.folder.clone(), last.commits, commits);
+        Err(if self.commit.is_of_session() {
+            SaveError::Behind {
+                store,
+                folder,
+                there,
+                here,
+            }
+        } else {
+            SaveError::Ahead {
+                store,
+                folder,
+                there,
+                here,
+            }
+        })
     }
 
-    /// Says that this process lives, or has ended.
+    /// Says that this process lives, or has ended, where a manifest tells that.
     pub(super) fn beat(&mut self, ended: bool) -> Result<(), SaveError> {
+        if self.commit.is_of_session() {
+            return Ok(());
+        }
         let next = Manifest {
             ended,
             ..self.manifest()?.clone()
@@ -150,9 +158,9 @@ impl Session {
     ///
     /// # Errors
     /// [`SaveError`].
-    pub fn save_all(mut self, frontier: &Frontier, anew: bool) -> Result<(), SaveError> {
+    pub fn save_all(mut self, view: Box<dyn Readable>, anew: bool) -> Result<(), SaveError> {
         self.is_anew = anew;
-        self.base(frontier.snapshot(), |_| {})?;
+        self.base(view, |_| {})?;
         self.end()
     }
 
@@ -199,19 +207,14 @@ impl Session {
             self.beat(false)?;
             return Ok(Saved::Made);
         }
-        let mut mark = None;
+        let mut mark = MarkReader::after(next.mark());
         let mut pieces = Vec::new();
         let mut slice = BTreeMap::new();
         let mut size = 0;
         changes.read(next.commits, until, &mut |(key, value)| {
+            mark.see(key, value);
             let value = value.map(<[u8]>::to_vec);
             size += key.len() + value.as_ref().map_or(0, Vec::len);
-            if let Some(value) = &value
-                && Mark::is_key(key)
-            {
-                // The last one counts, and only that is decoded.
-                mark = Some(value.clone());
-            }
             match slice.get_mut(key) {
                 Some(known) => *known = value,
                 None => drop(slice.insert(key.to_vec(), value)),
@@ -222,8 +225,7 @@ impl Session {
             }
             Ok::<_, SaveError>(())
         })?;
-        let mark = mark.and_then(|value| Mark::read(&value));
-        let Some(mark) = mark.filter(|mark| mark.commits == until) else {
+        let Some(mark) = mark.mark().ok().filter(|mark| mark.commits == until) else {
             return Ok(Saved::NeedsBase);
         };
         let before = next.stamp();
@@ -237,7 +239,7 @@ impl Session {
         self.put_pairs("changes", slice, &mut pieces)?;
         self.put_files("changes", &mut next, false, &mut pieces)?;
         next.changes.extend(pieces);
-        set_mark(&mut next, &mark, begun);
+        next.set_mark(mark, begun);
         self.commit(next)?;
         Ok(Saved::Made)
     }
@@ -262,8 +264,8 @@ impl Session {
         let mut pieces = Vec::new();
         let mut result = Ok(());
         {
-            let mut put = |piece: Vec<u8>| {
-                pieces.push(self.put("base", piece)?);
+            let mut put = |piece: Vec<u8>, span| {
+                pieces.push(self.put_spanning("base", piece, span)?);
                 Ok(())
             };
             let mut out = Pieces::new(&mut put);
@@ -300,13 +302,14 @@ impl Session {
         }
         self.put_files("base", &mut next, true, &mut pieces)?;
         next.base = pieces;
-        set_mark(&mut next, &mark, begun);
-        wait(mark.commits);
+        let commits = mark.commits;
+        next.set_mark(mark, begun);
+        wait(commits);
         self.commit(next)?;
         self.sweep(is_new)
     }
 
-    /// Replaces the manifest.
+    /// Makes a checkpoint the one that counts.
     fn commit(&mut self, mut next: Manifest) -> Result<(), SaveError> {
         if next.grown.len() > MOST_GROWN {
             // Names and numbers always serialise.
@@ -316,43 +319,47 @@ impl Session {
             next.grown.clear();
         }
         self.objects.settle()?;
-        let was = self.claimed.as_ref().map(|(_, version)| version.clone());
-        match manifest::swap(&*self.objects, &mut next, was.as_ref())? {
-            Some(version) => {
-                self.claimed = Some((next, version));
-                Ok(())
-            }
-            None => Err(self.overtaken()?),
-        }
+        let nothing = || SaveError::Nothing(self.objects.address().to_owned());
+        let last = self.last.as_ref().ok_or_else(nothing)?;
+        self.last = Some(self.commit.commit(&*self.objects, last, next)?);
+        Ok(())
     }
 
-    fn overtaken(&self) -> Result<SaveError, SaveError> {
-        let own = self.manifest()?;
-        let store = self.objects.address().to_owned();
-        Ok(match manifest::read(&*self.objects)? {
-            Some((other, _)) => SaveError::Overtaken {
-                store,
-                owner: Box::new(other.owner),
-                since: match own.saved {
-                    0 => "its beginning".to_owned(),
-                    saved => timestamp(saved),
-                },
-            },
-            None => SaveError::Damaged {
-                name: format!("{store}/{}", manifest::NAME),
-                why: "it was removed while this job used it".to_owned(),
-            },
-        })
+    /// Removes manifests that nobody needs, and returns the names of what the others name;
+    /// `None` where that is not known.
+    pub(super) fn named(&mut self) -> Result<Option<HashSet<String>>, SaveError> {
+        let nothing = || SaveError::Nothing(self.objects.address().to_owned());
+        let last = self.last.as_ref().ok_or_else(nothing)?;
+        let Some(others) = self.commit.sweep(&*self.objects, last)? else {
+            return Ok(None);
+        };
+        let mut named = HashSet::new();
+        for manifest in others.iter().chain([last]) {
+            named.extend(manifest.names(&*self.objects)?);
+        }
+        Ok(Some(named))
+    }
+
+    /// Objects whose names begin with a higher number are not to be swept.
+    pub(super) fn swept_up_to(&self) -> Result<u64, SaveError> {
+        Ok(self.commit.swept_up_to(self.manifest()?))
     }
 
     /// Writes an object under a name that is used once.
     pub(super) fn put(&mut self, kind: &str, bytes: Vec<u8>) -> Result<Piece, SaveError> {
         self.sequence += 1;
-        let term = self.manifest()?.term;
-        let name = format!("{kind}/{term:06}-{:08}", self.sequence);
+        let prefix = self.commit.prefix(self.manifest()?);
+        let name = format!("{kind}/{prefix}-{:08}", self.sequence);
         let piece = Piece::of(name, &bytes);
         self.objects.put(&piece.name, bytes)?;
         self.sent += piece.bytes;
+        Ok(piece)
+    }
+
+    /// The same with pairs, a part of which may be wanted of a session.
+    fn put_spanning(&mut self, kind: &str, bytes: Vec<u8>, span: Span) -> Result<Piece, SaveError> {
+        let mut piece = self.put(kind, bytes)?;
+        piece.span = self.commit.is_of_session().then_some(span);
         Ok(piece)
     }
 
@@ -362,8 +369,8 @@ impl Session {
         pairs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), SaveError> {
-        let mut put = |piece: Vec<u8>| {
-            pieces.push(self.put(kind, piece)?);
+        let mut put = |piece: Vec<u8>, span| {
+            pieces.push(self.put_spanning(kind, piece, span)?);
             Ok(())
         };
         let mut out = Pieces::new(&mut put);
@@ -397,7 +404,7 @@ pub fn renew(config: &Config, frontier: &Frontier) -> Result<Option<Session>, Sa
         TakeOver::IfDead,
         &mut |_| {},
     )?;
-    let mut session = Session::new(config, objects.into(), own, Some(claimed));
+    let mut session = Session::replacing(config, objects.into(), own, Some(claimed));
     session.base(frontier.snapshot(), |_| {})?;
     Ok(Some(session))
 }
@@ -407,13 +414,4 @@ fn is_outgrown(manifest: &Manifest) -> bool {
     let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<u64>();
     bytes(&manifest.changes) > bytes(&manifest.base).max(LEAST)
         || manifest.changes.len() > MOST_CHANGES
-}
-
-/// Notes which commit the checkpoint shows, and when that was the last one.
-fn set_mark(manifest: &mut Manifest, mark: &Mark, at: u64) {
-    manifest.saved = at;
-    manifest.commits = mark.commits;
-    manifest.documents = mark.documents;
-    manifest.images = mark.images;
-    manifest.set_stamp(&mark.stamp);
 }

@@ -2,10 +2,13 @@
 //! a checkpoint of some of the batches: the first ones, none of them in part, and none missing
 //! that a checkpoint said it had.
 
+mod sessions;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sha2::Digest as _;
 use tempfile::TempDir;
 
 use super::claim::{self, TakeOver};
@@ -20,15 +23,19 @@ use crate::crawl::checkpoint::{self, OpenJob};
 use crate::objects::Objects;
 use crate::objects::simulated::{Fate, Simulated};
 use crate::outputs::growth;
-use crate::outputs::{NewImageFile, PackedSentences};
+use crate::outputs::{Document, NewImageFile, PackedSentences};
 use crate::page::{ImageContext, ImageScores, ImageTexts, TaskKind, Terms};
 use crate::picture::ImageInfo;
 
-fn config(root: &Path) -> Config {
+fn config(root: &Path, cells: u16) -> Config {
+    let frontier = match cells {
+        1 => String::new(),
+        _ => format!("[frontier]\nstore = \"fjall\"\ncells = {cells}\n"),
+    };
     let text = format!(
         "[job]\nname = \"test\"\nfolder = {root:?}\n[model]\nfolder = {:?}\n\
          [logs]\nrotate = \"4 KiB\"\n\
-         [checkpoint]\nstore = \"file:///unused\"\n",
+         [checkpoint]\nstore = \"file:///unused\"\n{frontier}",
         root.join("models")
     );
     Config::parse(&text, "test.toml").unwrap()
@@ -49,8 +56,13 @@ struct Machine {
 impl Machine {
     /// One that has nothing but the job file, and goes on from what is in the store.
     fn new(objects: &Arc<Simulated>) -> Result<Self, SaveError> {
+        Self::with(objects, 1)
+    }
+
+    /// The same where the frontier has so many cells.
+    fn with(objects: &Arc<Simulated>, cells: u16) -> Result<Self, SaveError> {
         let root = tempfile::tempdir().unwrap();
-        let config = config(root.path());
+        let config = config(root.path(), cells);
         let mut machine = Self {
             root,
             config,
@@ -87,9 +99,9 @@ impl Machine {
             restore(&self.config, &**objects, &claimed.0, &mut |_| {})?;
         }
         let shared: Arc<dyn Objects> = Arc::clone(objects) as Arc<dyn Objects>;
-        let session = Session::new(&self.config, shared, own, Some(claimed));
+        let session = Session::replacing(&self.config, shared, own, Some(claimed));
         let job = checkpoint::open(&self.config, 0)?;
-        session.check(job.frontier.undivided().unwrap().commits())?;
+        session.check(job.frontier.commits())?;
         (self.job, self.session) = (Some(job), Some(session));
         Ok(())
     }
@@ -104,6 +116,12 @@ impl Machine {
         let job = self.job.as_mut().unwrap();
         let words = format!("page {n}\n{}\n", "word ".repeat(n as usize * 7 % 90));
         job.outputs.sentences(&PackedSentences::of(&words)).unwrap();
+        let document = Document {
+            url: seed(n).to_string(),
+            text: words,
+            ..Document::default()
+        };
+        job.outputs.document(&document).unwrap();
         if n.is_multiple_of(3) {
             let url = PageUrl::parse(&format!("http://i.test/{}.jpg", n % 12)).unwrap();
             let bytes = [n as u8 % 12; 600];
@@ -144,9 +162,10 @@ impl Machine {
         let (job, session) = (self.job.as_ref().unwrap(), self.session.as_mut().unwrap());
         let changes = job.changes.as_ref().unwrap();
         let until = changes.flushed();
+        session.begin()?;
         if session.save(changes, until)? == Saved::NeedsBase {
             changes.begin()?;
-            session.base(job.frontier.undivided().unwrap().snapshot(), |_| {})?;
+            session.base(job.frontier.snapshot().unwrap(), |_| {})?;
         }
         Ok(changes.forget(session.manifest()?.commits)?)
     }
@@ -163,47 +182,51 @@ impl Machine {
             (count..=most).all(|n| !known(n)),
             "a batch without an earlier one"
         );
-        let folder = self.config.job_folder();
-        let mut lines = Vec::new();
-        let mut files: Vec<_> = std::fs::read_dir(folder.join("sentences"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        files.sort();
-        for file in files {
-            let bytes = std::fs::read(file).unwrap();
-            let mut text = String::new();
-            let mut decoder = flate2::read::MultiGzDecoder::new(&*bytes);
-            std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
-            lines.extend(text.lines().map(str::to_owned));
-        }
-        let pages: Vec<&str> = lines
-            .iter()
-            .filter_map(|l| l.strip_prefix("page "))
-            .collect();
-        let expected: Vec<String> = (0..count).map(|n| n.to_string()).collect();
-        assert_eq!(pages, expected);
-        let mut rows = 0;
-        crate::outputs::each_line(&folder, crate::outputs::Table::Images, 10_000, |_| {
-            rows += 1
-        })
-        .unwrap();
-        assert_eq!(rows - 1, u64::from(count.div_ceil(3)), "rows of images");
-        let files = crate::outputs::image_files(&folder).unwrap();
-        assert!(files.len() >= count.div_ceil(3).min(4) as usize);
-        for file in files {
-            let image = growth::saved_image(&folder, &file).unwrap().unwrap();
-            let bytes = std::fs::read(folder.join(&file)).unwrap();
-            let digest = sha2::Sha256::digest(&bytes);
-            assert_eq!(base16ct::lower::encode_string(&digest), image.sha256);
-        }
+        check_outputs(&self.config.job_folder(), count);
         let arpa = self.config.model_folder().join("lm.arpa");
         assert_eq!(std::fs::read(arpa).unwrap().len(), 2_500);
         count
     }
 }
 
-use sha2::Digest as _;
+/// The outputs are those of so many batches.
+fn check_outputs(folder: &Path, count: u32) {
+    let mut lines = Vec::new();
+    let mut files: Vec<_> = std::fs::read_dir(folder.join("sentences"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    for file in files {
+        let bytes = std::fs::read(file).unwrap();
+        let mut text = String::new();
+        let mut decoder = flate2::read::MultiGzDecoder::new(&*bytes);
+        std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+        lines.extend(text.lines().map(str::to_owned));
+    }
+    let pages: Vec<&str> = lines
+        .iter()
+        .filter_map(|l| l.strip_prefix("page "))
+        .collect();
+    let expected: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    assert_eq!(pages, expected);
+    let mut rows = 0;
+    crate::outputs::each_line(folder, crate::outputs::Table::Images, 10_000, |_| rows += 1)
+        .unwrap();
+    assert_eq!(rows - 1, u64::from(count.div_ceil(3)), "rows of images");
+    let files = crate::outputs::image_files(folder).unwrap();
+    assert!(files.len() >= count.div_ceil(3).min(4) as usize);
+    for file in files {
+        let image = growth::saved_image(folder, &file).unwrap().unwrap();
+        let bytes = std::fs::read(folder.join(&file)).unwrap();
+        let digest = sha2::Sha256::digest(&bytes);
+        assert_eq!(base16ct::lower::encode_string(&digest), image.sha256);
+    }
+    let documents = crate::outputs::documents(folder).unwrap();
+    let urls: Vec<String> = documents.map(|document| document.unwrap().url).collect();
+    let expected: Vec<String> = (0..count).map(|n| seed(n).to_string()).collect();
+    assert_eq!(urls, expected);
+}
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -229,9 +252,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..18)
 }
 
-fn run(steps: Vec<Step>) {
+fn run(steps: Vec<Step>, cells: u16) {
     let objects = Arc::new(Simulated::default());
-    let mut machine = Machine::new(&objects).unwrap();
+    let mut machine = Machine::with(&objects, cells).unwrap();
     // Batches here, and those that a checkpoint certainly has.
     let (mut here, mut saved) = (0, 0);
     for step in steps
@@ -259,7 +282,7 @@ fn run(steps: Vec<Step>) {
             }
             Step::Lose => {
                 machine.crash();
-                machine = Machine::new(&objects).unwrap();
+                machine = Machine::with(&objects, cells).unwrap();
                 if manifest::read(&*objects).unwrap().unwrap().0.has_state() {
                     let found = machine.whole(here);
                     assert!(found >= saved, "{found} of {saved}");
@@ -275,14 +298,7 @@ fn run(steps: Vec<Step>) {
     machine.crash();
     machine.start(&objects).unwrap();
     let session = machine.session.as_mut().unwrap();
-    let view = machine
-        .job
-        .as_ref()
-        .unwrap()
-        .frontier
-        .undivided()
-        .unwrap()
-        .snapshot();
+    let view = machine.job.as_ref().unwrap().frontier.snapshot().unwrap();
     session.base(view, |_| {}).unwrap();
     let named = session.manifest().unwrap().names(&*objects).unwrap();
     let there = objects.objects.lock().unwrap();
@@ -298,8 +314,60 @@ proptest! {
     #![proptest_config(crate::tests::cases(10))]
     #[test]
     fn a_checkpoint_has_the_first_batches_and_nothing_in_part(steps in steps()) {
-        run(steps);
+        run(steps, 1);
     }
+}
+
+proptest! {
+    #![proptest_config(crate::tests::cases(5))]
+    #[test]
+    fn so_has_one_of_several_cells(steps in steps()) {
+        run(steps, 4);
+    }
+}
+
+/// A session's checkpoint gives back the outputs of its moment, whatever followed it.
+#[test]
+fn the_outputs_of_a_session_come_back_without_its_machine() {
+    let store = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", store.path().join("of/cluster").display());
+    let mut machine = Machine::with(&Arc::default(), 4).unwrap();
+    let life = Life {
+        store: store.clone(),
+        session: "n1.example.org.3".to_owned(),
+        committed: 0,
+        made: 0,
+        commit: Box::new(|_| Committed::Yes),
+        named: Box::new(|| Some((1..30).collect())),
+    };
+    machine.session = Some(Session::of_cluster(&machine.config, life).unwrap());
+    let moments = [1, 2, 9, 23, 24, 41];
+    let mut here = 0;
+    for until in moments {
+        while here < until {
+            machine.batch(here);
+            here += 1;
+        }
+        machine.save().unwrap();
+    }
+    let last = machine.session.as_ref().unwrap().last.clone().unwrap();
+    assert_eq!(last.number, moments.len() as u64);
+    let stamp = machine.job.as_ref().unwrap().frontier.stamp().unwrap();
+    drop(machine);
+    let root = tempfile::tempdir().unwrap();
+    for (number, until) in (1..).zip(moments) {
+        let folder = root.path().join(number.to_string());
+        let found = outputs_of(&store, "n1.example.org.3", number, &folder).unwrap();
+        check_outputs(&folder, until);
+        assert_eq!(found == stamp, until == 41);
+        assert!(!folder.join("frontier").exists());
+        assert!(!root.path().join("models").exists());
+        let again = outputs_of(&store, "n1.example.org.3", number, &folder).unwrap_err();
+        assert!(matches!(again, SaveError::NotEmpty(_)), "{again}");
+    }
+    let folder = root.path().join("none");
+    let missing = outputs_of(&store, "n1.example.org.3", 7, &folder).unwrap_err();
+    assert!(matches!(missing, SaveError::Unreadable { .. }), "{missing}");
 }
 
 #[test]
@@ -375,7 +443,7 @@ fn the_one_that_was_taken_over_is_told_by_whom() {
         commits: 10_000,
         ..two.session.as_ref().unwrap().manifest().unwrap().clone()
     };
-    two.session.as_mut().unwrap().claimed.as_mut().unwrap().0 = there;
+    two.session.as_mut().unwrap().last = Some(there);
     let refused = two.session.as_ref().unwrap().check(9).unwrap_err();
     assert!(
         refused.to_string().contains("commit 10000 and not 9"),

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
 use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, Processor, drive, pdf_reader,
+    Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, drive, pdf_reader,
 };
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
@@ -97,6 +97,7 @@ pub(super) fn fetch(
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
             drain: Duration::from_secs(60),
+            longest_wait: USUAL_WAIT,
         };
         let control = Control::default();
         drive(
@@ -242,5 +243,7 @@ impl Handler for Fetching {
         Ok(())
     }
 
-    fn round(&mut self, _: &Cells) {}
+    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }

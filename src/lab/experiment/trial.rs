@@ -317,5 +317,7 @@ impl Handler for Trial<'_> {
         Ok(())
     }
 
-    fn round(&mut self, _: &Cells) {}
+    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }

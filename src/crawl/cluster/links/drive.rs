@@ -12,9 +12,9 @@ use super::cut::Cuts;
 use super::envelope::EnvelopeError;
 use super::publish::{Publisher, Sending, Setting};
 use super::{REJECTED, log_of};
-use crate::crawl::cluster::Engine;
+use crate::crawl::cluster::{Engine, EngineError};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Amend, CellId, Cells, CellsError};
+use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
 
 /// The most messages of one cell that are added at a time: the crawl waits for them.
 const AT_A_TIME: usize = 8;
@@ -67,6 +67,7 @@ pub struct Tally {
 pub struct Links<E> {
     engine: Arc<E>,
     linger: u64,
+    reads: bool,
     publisher: Publisher,
     /// When batches may be made next.
     closes: u64,
@@ -81,6 +82,8 @@ pub struct Links<E> {
     tells: mpsc::UnboundedSender<News>,
     calls: JoinSet<()>,
     tally: Tally,
+    /// What the broker did not do, so that it is told once.
+    trouble: Option<String>,
 }
 
 /// What reads a log.
@@ -96,8 +99,12 @@ enum Reader {
 /// What the broker has answered.
 #[derive(Debug)]
 enum News {
-    Sent(CellId, u64, bool),
-    Opened(CellId, u64, Option<mpsc::Receiver<(u64, Bytes)>>),
+    Sent(CellId, u64, Result<(), EngineError>),
+    Opened(
+        CellId,
+        u64,
+        Result<mpsc::Receiver<(u64, Bytes)>, EngineError>,
+    ),
     Cut(Vec<(CellId, u64)>),
 }
 
@@ -111,6 +118,7 @@ impl<E: Engine> Links<E> {
         Ok(Self {
             engine,
             linger: setting.linger,
+            reads: true,
             publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
             cuts: Cuts::default(),
@@ -122,11 +130,11 @@ impl<E: Engine> Links<E> {
             tells,
             calls: JoinSet::new(),
             tally: Tally::default(),
+            trouble: None,
         })
     }
 
-    /// Does what can be done now. `now` is milliseconds since 1970; `amend` as in
-    /// [`Cells::deliver`].
+    /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
     /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
@@ -135,15 +143,17 @@ impl<E: Engine> Links<E> {
         &mut self,
         cells: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         while self.calls.try_join_next().is_some() {}
         self.follow(cells, now)?;
         while let Ok(news) = self.news.try_recv() {
             self.hear(cells, news, now)?;
         }
-        self.read(cells, now, amend)?;
-        self.send(cells, now)?;
+        if self.reads {
+            self.read(cells, now, outside)?;
+        }
+        self.send(cells, now, outside)?;
         self.cut(now);
         Ok(())
     }
@@ -160,9 +170,25 @@ impl<E: Engine> Links<E> {
         self.publisher.hurry(hurries);
     }
 
+    /// Reads no logs from now on: the cells are about to be given back, and whoever takes them
+    /// reads on.
+    pub fn stop_reading(&mut self) {
+        self.reads = false;
+    }
+
     /// Whether nothing is left to be sent.
     pub fn is_idle(&self, cells: &Cells) -> bool {
         self.publisher.is_idle() && cells.outbox_targets().is_empty()
+    }
+
+    /// The same, and the logs of all cells that are open are being read: nothing was on its
+    /// way to them a moment ago.
+    pub fn is_quiet(&self, cells: &Cells) -> bool {
+        let is_reading = |cell: CellId| match self.readers.get(&cell) {
+            Some(Reader::Reading(messages)) => messages.is_empty() && !messages.is_closed(),
+            _ => false,
+        };
+        self.is_idle(cells) && cells.opened().all(is_reading)
     }
 
     /// What has been done so far.
@@ -192,13 +218,25 @@ impl<E: Engine> Links<E> {
         Ok(cells.change_outbox(&changes)?)
     }
 
+    /// Says once what the broker does not do.
+    fn tell(&mut self, error: Option<&EngineError>) {
+        let Some(error) = error else { return };
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            tracing::warn!("links to other machines wait: {text}; it is tried again");
+            self.trouble = Some(text);
+        }
+    }
+
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
         match news {
-            News::Sent(to, number, is_stored) => {
-                let change = self.publisher.answer(to, number, is_stored, now)?;
+            News::Sent(to, number, sent) => {
+                self.tell(sent.as_ref().err());
+                let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
                 cells.change_outbox(change.as_slice())?;
             }
             News::Opened(cell, number, messages) => {
+                self.tell(messages.as_ref().err());
                 // A cell that was closed meanwhile has another reader, or none.
                 let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
@@ -220,7 +258,7 @@ impl<E: Engine> Links<E> {
         &mut self,
         cells: &mut Cells,
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         let readers: Vec<CellId> = self.readers.keys().copied().collect();
         for cell in readers {
@@ -230,7 +268,7 @@ impl<E: Engine> Links<E> {
                 };
                 match messages.try_recv() {
                     Ok((sequence, message)) => {
-                        self.add(cells, cell, (sequence, message), now, amend)?;
+                        self.add(cells, cell, (sequence, message), now, outside)?;
                     }
                     Err(mpsc::error::TryRecvError::Empty) => break,
                     Err(mpsc::error::TryRecvError::Disconnected) => {
@@ -249,11 +287,8 @@ impl<E: Engine> Links<E> {
                 let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
                 self.calls.spawn(async move {
                     let opened = engine.read(&log_of(cell), after).await;
-                    let opened = opened.inspect_err(|error| {
-                        tracing::debug!(%cell, %error, "the log cannot be read");
-                    });
                     // Nobody listens any more at the end.
-                    drop(tells.send(News::Opened(cell, number, opened.ok())));
+                    drop(tells.send(News::Opened(cell, number, opened)));
                 });
             }
         }
@@ -266,7 +301,7 @@ impl<E: Engine> Links<E> {
         cell: CellId,
         (sequence, message): (u64, Bytes),
         now: u64,
-        amend: &mut Amend<'_, F>,
+        outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
         let place = cells.log_place(cell).map_err(LinksError::from)?;
         match apply::read(&place, sequence, &message).map_err(LinksError::from)? {
@@ -277,6 +312,7 @@ impl<E: Engine> Links<E> {
                 lost,
                 is_repeated,
             } => {
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &offers, now, amend)?;
                 self.tally.received += offers.len() as u64;
                 self.tally.repeated += u64::from(is_repeated);
@@ -295,30 +331,36 @@ impl<E: Engine> Links<E> {
                         tracing::warn!(id, %error, "it could not be put aside and is gone");
                     }
                 });
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &[], now, amend)?;
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
-        self.publisher.gather(cells, now)?;
+    fn send<F: From<LinksError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        self.publisher
+            .gather(cells, now)
+            .map_err(LinksError::from)?;
         if now >= self.closes {
-            let changes = self.publisher.close(now)?;
+            let changes = self.publisher.close(now).map_err(LinksError::from)?;
             if !changes.is_empty() {
                 self.closes = now.saturating_add(self.linger / LINGER_PARTS);
-                cells.change_outbox(&changes)?;
-                cells.flush_outbox()?;
+                cells.change_outbox(&changes).map_err(LinksError::from)?;
+                outside.sync()?;
+                cells.flush_outbox().map_err(LinksError::from)?;
             }
         }
         for post in self.publisher.due(now) {
             let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
             self.calls.spawn(async move {
                 let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
-                if let Err(error) = &sent {
-                    tracing::debug!(to = %post.to, id = post.id, %error, "it is sent again");
-                }
-                drop(tells.send(News::Sent(post.to, post.number, sent.is_ok())));
+                drop(tells.send(News::Sent(post.to, post.number, sent)));
             });
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! The cells of a session: taken, confirmed, given back.
 
+use std::collections::BTreeSet;
+
 use super::super::Revision;
 use super::super::record::{Base, CellRecord, Key, Value};
 use super::super::shares::heir;
@@ -280,6 +282,23 @@ impl Session {
             let call = Call::Swap(Key::Cell(cell), Value::Cell(record), Some(revision));
             self.call(now, purpose, call, calls);
         }
+    }
+
+    /// The numbers of its checkpoints that the keys of cells name, or are about to get; `None`
+    /// while not all keys are known.
+    pub fn named(&self) -> Option<BTreeSet<u64>> {
+        let mut named = BTreeSet::new();
+        for cell in self.setting.cells.all() {
+            let (record, _) = self.table.get(&cell)?;
+            let own = record.bases.iter().filter(|base| base.session == self.id);
+            named.extend(own.map(|base| base.checkpoint));
+        }
+        let stopped = self.hands.values().filter_map(|hand| match hand.giving {
+            Giving::Stopped(checkpoint) => Some(checkpoint),
+            Giving::No | Giving::Told => None,
+        });
+        named.extend(stopped);
+        Some(named)
     }
 
     pub(super) fn has_given(&mut self, cell: CellId) {

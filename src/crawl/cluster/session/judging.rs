@@ -24,6 +24,7 @@ impl Session {
                 (Key::Cell(cell), Value::Cell(record)) => {
                     self.table.insert(cell, (record, revision));
                 }
+                (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
                 _ => {}
             }
         }
@@ -32,6 +33,7 @@ impl Session {
         }
         self.refuse_a_second(&sessions);
         self.others.see(now, sessions);
+        self.see_job(now);
         for (record, _) in self.table.values() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {
                 self.others.miss(owner, now);

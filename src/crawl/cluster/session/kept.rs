@@ -2,8 +2,9 @@
 //! node's own store.
 //!
 //! The node writes this before it relies on it: a secret before it begins or resumes, the
-//! number of a checkpoint before it makes it, a cell when its state is in the store. It
-//! removes a cell before it deletes the state. So what is named here is there.
+//! number of a checkpoint when it is written and before it is committed, a cell when its state
+//! is in the store. It removes a cell before it deletes the state. So what is named here is
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ pub struct Kept {
     /// The secrets that its key may have: that of the process, and those of processes
     /// before it whose secrets were not replaced for certain.
     pub secrets: BTreeSet<u64>,
-    /// The highest number that a checkpoint was given.
+    /// The number of the last checkpoint that was written; 0 for none.
     pub made: u64,
     /// The cells whose states are in the node's store, with the values of their keys that say
     /// so.
@@ -120,6 +121,20 @@ impl Kept {
         let bytes = serde_json::to_vec(&written).map_err(std::io::Error::other);
         let stored = bytes.and_then(|bytes| atomic::write_bytes(folder, NAME, &bytes));
         Ok(stored.map_err(IoError::at(&path, "writing"))?)
+    }
+
+    /// Removes it from a job's folder: the session is over.
+    ///
+    /// # Errors
+    /// [`KeptError::Io`].
+    pub fn forget(folder: &Path) -> Result<(), KeptError> {
+        let path = folder.join(NAME);
+        match beneath::remove_file(folder, NAME) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(IoError::at(&path, "removing")(error).into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

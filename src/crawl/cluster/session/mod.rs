@@ -43,6 +43,7 @@
 //! | `hands` | its cells: taken, confirmed, given back |
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
+//! | `rest` | whether anything is left to do, here and elsewhere |
 //! | `kept` | what outlives a process |
 //! | `terms` | how long it waits for what, and why that is safe |
 
@@ -51,6 +52,7 @@ mod judging;
 mod kept;
 mod others;
 mod own;
+mod rest;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -60,7 +62,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::kept::{Kept, KeptError};
 use self::others::Others;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
-use super::record::{Base, CellRecord, Key, Node, SessionId, Value};
+use super::record::{Base, CellRecord, JobRecord, Key, Node, SessionId, Value};
 use super::{EngineError, Revision};
 use crate::crawl::frontier::{CellCount, CellId};
 
@@ -108,6 +110,8 @@ pub enum News {
     /// It should give a cell back: stop to ask, let requests end, make a checkpoint, call
     /// [`Session::give`].
     Give(CellId),
+    /// Nothing is left to do for anybody, so the session leaves.
+    Done,
     /// A cell was given back.
     Given(CellId),
     /// It does not have a cell any more. What it did there since its last checkpoint counts
@@ -192,6 +196,8 @@ enum Purpose {
     /// To read the key of a cell that it kept.
     Reclaim(CellId),
     Fence(SessionId),
+    /// To say that the job is done.
+    Done,
 }
 
 #[derive(Debug, Clone)]
@@ -248,6 +254,12 @@ pub struct Session {
     /// The last one that is in its key.
     committed: u64,
     is_leaving: bool,
+    /// Whether the node has nothing to do.
+    is_idle: bool,
+    /// Since when.
+    idle_since: Option<u64>,
+    /// The job's key, as the last look showed it.
+    job: Option<(JobRecord, Revision)>,
     hands: BTreeMap<CellId, Hand>,
     /// Whether it goes on after a process that died.
     is_resumed: bool,
@@ -286,6 +298,9 @@ impl Session {
             made: 0,
             committed: 0,
             is_leaving: false,
+            is_idle: false,
+            idle_since: None,
+            job: None,
             hands: BTreeMap::new(),
             is_resumed: false,
             before: BTreeSet::new(),
@@ -369,6 +384,11 @@ impl Session {
         self.committed
     }
 
+    /// Whether the broker has said in this process that its key is its own.
+    pub fn has_begun(&self) -> bool {
+        self.phase == Phase::Live && self.revision.is_some() && !self.lapsed
+    }
+
     /// Commits a checkpoint, which has a higher number than the last and all cells of the
     /// session, with the next renewal.
     pub fn commit(&mut self, checkpoint: u64, now: u64) {
@@ -427,6 +447,7 @@ impl Session {
                 self.reclaim(now, &mut calls);
                 self.give_back(now, &mut calls);
                 if self.is_sure(now) {
+                    self.end_job(now, &mut calls);
                     self.fence(now, &mut calls);
                     if !self.is_leaving && now >= self.from {
                         self.take(now, &mut calls);

@@ -14,6 +14,8 @@ pub(super) struct Other {
     pub(super) since: u64,
     /// When it was first seen.
     first: u64,
+    /// Since when it is known to have nothing to do.
+    pub(super) idle: Option<u64>,
 }
 
 /// All other sessions, and those that were named and are not there.
@@ -30,9 +32,11 @@ impl Others {
         self.known.retain(|id, _| seen.contains_key(id));
         for (id, (record, revision)) in seen {
             self.missing.remove(&id);
+            let idle = record.idle.then_some(now);
             match self.known.get_mut(&id) {
                 Some(other) if other.revision == revision => {}
                 Some(other) => {
+                    other.idle = idle.map(|now| other.idle.unwrap_or(now));
                     other.record = record;
                     other.revision = revision;
                     other.since = now;
@@ -43,6 +47,7 @@ impl Others {
                         revision,
                         since: now,
                         first: now,
+                        idle,
                     };
                     self.known.insert(id, other);
                 }

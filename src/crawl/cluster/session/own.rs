@@ -188,6 +188,7 @@ impl Session {
             beat: self.beat,
             checkpoint: self.made,
             weight: self.setting.weight,
+            idle: self.is_idle,
         })
     }
 }

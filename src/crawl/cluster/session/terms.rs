@@ -42,6 +42,8 @@ pub struct Terms {
     pub(super) call: u64,
     /// How long another one must have lived for it to be given cells.
     pub(super) settle: u64,
+    /// How long nobody must have had anything to do for the job to be done.
+    pub(super) rest: u64,
 }
 
 impl Terms {
@@ -58,6 +60,7 @@ impl Terms {
             sure: term / 2,
             call: term / 3,
             settle: millis(settle),
+            rest: wait,
         }
     }
 

@@ -81,7 +81,7 @@ impl Cells {
             return lease_from(&mut only.frontier, patient, now);
         }
         self.sweep_slice()?;
-        let all = Vec::from_iter(self.opened());
+        let all = Vec::from_iter(self.leasing().map(|(id, _)| *id));
         let leased = self.lease_among(&all, patient, now)?;
         Ok(leased.map(|(_, task)| task))
     }
@@ -196,7 +196,7 @@ impl Cells {
             return Some(0);
         }
         let room = self.sums.newcomers.room();
-        let frontiers = || self.open.values().map(|cell| &cell.frontier);
+        let frontiers = || self.leasing().map(|(_, cell)| &cell.frontier);
         let event = |frontier: &Frontier| {
             if frontier.waits_elsewhere() {
                 frontier.next_due()
@@ -219,14 +219,20 @@ impl Cells {
 
     /// Whether the last task was kept back for a better one, as [`Frontier::is_patient`].
     pub fn is_patient(&self) -> bool {
-        let mut frontiers = self.open.values().map(|cell| &cell.frontier);
+        let mut frontiers = self.leasing().map(|(_, cell)| &cell.frontier);
         frontiers.any(Frontier::is_patient)
     }
 
     /// Whether hosts wait for fewer open requests, as [`Frontier::keeps_back`].
     pub fn keeps_back(&self) -> bool {
-        let mut frontiers = self.open.values().map(|cell| &cell.frontier);
+        let mut frontiers = self.leasing().map(|(_, cell)| &cell.frontier);
         frontiers.any(Frontier::keeps_back)
+    }
+
+    /// The cells that lease.
+    fn leasing(&self) -> impl Iterator<Item = (&CellId, &Cell)> {
+        let held = &self.held;
+        self.open.iter().filter(|(id, _)| !held.contains(id))
     }
 
     /// The only cell of an undivided store, where it is open.

@@ -135,7 +135,7 @@ impl Cells {
     }
 
     /// The cell that leased a task.
-    fn cell_of(&self, task: &Task) -> CellId {
+    pub(super) fn cell_of(&self, task: &Task) -> CellId {
         let leased = self.cells.cell_of_page(task.lease);
         leased.unwrap_or_else(|| self.cells.cell_of(&task.host))
     }
@@ -207,7 +207,7 @@ impl Cells {
     }
 
     /// The cell of a page by its canonical address.
-    fn cell_of_page(&self, url: &PageUrl) -> CellId {
+    pub(super) fn cell_of_page(&self, url: &PageUrl) -> CellId {
         self.cells.cell_of(&self.scope.canonical(url).host_key())
     }
 

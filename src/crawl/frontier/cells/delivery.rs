@@ -18,6 +18,37 @@ use crate::crawl::frontier::transaction::Transaction;
 /// Changes files that were written before, and returns where the outputs stand then.
 pub type Amend<'f, E> = dyn FnMut(&[OutputEdit]) -> Result<Vec<u8>, E> + 'f;
 
+/// What lies outside of the frontier and must agree with it.
+pub trait Outside<E> {
+    /// As [`Amend`].
+    ///
+    /// # Errors
+    /// Nothing is added then.
+    fn amend(&mut self, edits: &[OutputEdit]) -> Result<Vec<u8>, E>;
+
+    /// Returns when all that was written survives a loss of power: called before the frontier is
+    /// flushed, which must not know more.
+    ///
+    /// # Errors
+    /// The frontier is not flushed then.
+    fn sync(&mut self) -> Result<(), E>;
+}
+
+/// For tests without outputs.
+#[cfg(test)]
+pub struct NoOutputs;
+
+#[cfg(test)]
+impl<E> Outside<E> for NoOutputs {
+    fn amend(&mut self, _: &[OutputEdit]) -> Result<Vec<u8>, E> {
+        Ok(Vec::new())
+    }
+
+    fn sync(&mut self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
 impl Cells {
     /// Adds what cells have found for others that are open. `amend` changes the outputs before
     /// the batch that says so: where the process dies in between, they are cut back, and all of

@@ -45,12 +45,22 @@ pub enum CellsError {
     /// The cell must not be open.
     #[error("{0} is open; close it first")]
     Open(CellId),
-    /// What is left of the cell is still being deleted.
-    #[error("{0} has left, and is still being deleted; try again when that is done")]
+    /// What is left of the cell is still being deleted, or it is being loaded.
+    #[error(
+        "{0} has left and is still being deleted, or is being loaded; try again when that is done"
+    )]
     Leaving(CellId),
     /// The cell is not empty.
     #[error("{0} is not empty; drop it before another one takes its place")]
     Present(CellId),
+    /// What is being loaded has a key of another cell.
+    #[error(
+        "the key {key} is none of the cells that are being loaded; what it comes from is damaged"
+    )]
+    Foreign {
+        /// The key, printable.
+        key: String,
+    },
     /// The store is not divided.
     #[error("the frontier is not divided into cells, so none can be dropped or moved")]
     Undivided,

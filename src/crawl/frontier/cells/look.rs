@@ -57,6 +57,32 @@ impl Cells {
         })
     }
 
+    /// The state of the last commit of all cells, readable on any thread while the crawl goes
+    /// on. Drop it before the store is opened again.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`] where the only cell of an undivided store was closed.
+    pub fn snapshot(&self) -> Result<Box<dyn Readable>, StoreError> {
+        match (&self.below, self.only()) {
+            (Below::Shared(shared), _) => Ok(shared.snapshot()),
+            (Below::Undivided(Some(store)), _) => Ok(store.snapshot()),
+            (Below::Undivided(None), Some(only)) => Ok(only.snapshot()),
+            (Below::Undivided(None), None) => Err(StoreError::Closed {
+                path: self.path.clone(),
+                cell: 0,
+            }),
+        }
+    }
+
+    /// The number of the last commit: of the last batch, where there are several cells. It is
+    /// that of [`Mark::commits`](crate::crawl::frontier::Mark::commits).
+    pub fn commits(&self) -> u64 {
+        match &self.below {
+            Below::Shared(shared) => shared.batches(),
+            Below::Undivided(_) => self.only().map_or(0, Frontier::commits),
+        }
+    }
+
     /// As [`Frontier::kept_file`], over all cells.
     ///
     /// # Errors

@@ -31,26 +31,29 @@
 //!
 //! - Of the page that another one names as its canonical address, only its own cell knows. A
 //!   redirect into another cell is not followed again when the page is visited again.
-//! - Exports, checkpoints elsewhere, takedowns and the upkeep of a store want one that is not
-//!   divided ([`Cells::undivided`]).
+//! - Exports, takedowns and the upkeep of a store want one that is not divided
+//!   ([`Cells::undivided`]).
 //!
 //! Reading order: this file, `sums` (what is counted over all cells), `choice` (the next task),
 //! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
 //! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
 //! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
-//! `sweep` (deleting a cell), `transfer` (a cell in a file).
+//! `sweep` (deleting a cell), `load` (a cell from elsewhere), `transfer` (a cell in a file),
+//! `hands` (what a machine of a cluster does with cells).
 
 mod choice;
 mod crawl;
 mod delivery;
 mod error;
+mod hands;
+mod load;
 mod look;
 mod outbox;
 mod shared;
 mod sums;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(in crate::crawl) mod tests;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,15 +61,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::choice::Best;
-pub use self::delivery::Amend;
+#[cfg(test)]
+pub use self::delivery::NoOutputs;
+pub use self::delivery::{Amend, Outside};
 pub use self::error::CellsError;
+pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
 use self::sums::Sums;
 use self::sweep::Sweep;
 use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
-use super::parts::{Frontier, Share};
+use super::parts::{Asked, Frontier, Share};
 use super::policy::Policy;
 use super::ratings::Rating;
 use super::schedule::AddressClocks;
@@ -93,6 +99,8 @@ pub struct Cells {
     /// The best page of the cells of other machines.
     beside: Option<keys::Rank>,
     sweep: Sweep,
+    /// Cells that are open and lease nothing.
+    held: BTreeSet<CellId>,
 }
 
 /// What the cells lie in.
@@ -181,6 +189,7 @@ impl Cells {
             finders: BTreeSet::new(),
             beside: None,
             sweep,
+            held: BTreeSet::new(),
         }
     }
 
@@ -202,6 +211,15 @@ impl Cells {
     /// [`CellsError::Open`] where it is open, [`CellsError::Leaving`] while it is being
     /// deleted.
     pub fn open_cell(&mut self, cell: CellId, now: u64) -> Result<(), CellsError> {
+        self.open_asked(cell, None, now)
+    }
+
+    fn open_asked(
+        &mut self,
+        cell: CellId,
+        asked: Option<Asked>,
+        now: u64,
+    ) -> Result<(), CellsError> {
         self.must_be_closed(cell)?;
         let (store, share): (Box<dyn Store>, _) = match &mut self.below {
             Below::Undivided(store) => (store.take().ok_or(CellsError::Closed(cell))?, None),
@@ -215,6 +233,7 @@ impl Cells {
                     home: Some(home),
                     memory,
                     addresses: Some(self.addresses.clone()),
+                    asked,
                 };
                 (
                     Box::new(CellStore::of(home, Arc::clone(shared))),
@@ -260,6 +279,7 @@ impl Cells {
 
     fn closing(&mut self, id: CellId, Cell { frontier, .. }: Cell) -> Result<(), StoreError> {
         self.finders.remove(&id);
+        self.held.remove(&id);
         self.sums.closed(&frontier);
         frontier.close()?;
         self.memory.forget(id);

@@ -28,6 +28,7 @@ use crate::crawl::frontier::codec;
 use crate::crawl::frontier::contexts;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::ratings::Rating;
+pub use crate::crawl::frontier::record::LogPlace;
 use crate::crawl::frontier::referral::{MOST_PASSED, Referral, Referred};
 use crate::crawl::frontier::store::{Batch, Readable, StoreError};
 use crate::page::{Bucket, TaskKind, Terms};
@@ -301,15 +302,6 @@ pub struct OutboxChange {
     pub note: Vec<u8>,
     /// What has arrived.
     pub gone: Vec<Slip>,
-}
-
-/// Up to where a cell has read its log.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogPlace {
-    /// The number of the last message that was added; 0 for none.
-    pub sequence: u64,
-    /// A note of whoever reads the log.
-    pub note: Vec<u8>,
 }
 
 impl Cells {

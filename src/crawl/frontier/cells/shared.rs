@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::crawl::frontier::cell::{CellId, Home, SHARED, Space};
+use crate::crawl::frontier::cell::{BATCHES, CellId, Home, SHARED, Space};
 use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
 use crate::crawl::frontier::{flush_marker, keys};
 
@@ -26,9 +26,6 @@ const SHARED_CLASSES: [&[u8]; 5] = [
     keys::EXAMPLES,
     keys::JUDGED,
 ];
-
-/// The key of the number of batches, in the space that cells share.
-const BATCHES: &[u8] = b"\xc0\0batches";
 
 /// A store that several cells use.
 pub(super) struct SharedStore {
@@ -108,6 +105,11 @@ impl SharedStore {
     /// The current state, readable while later batches are applied.
     pub fn snapshot(&self) -> Box<dyn Readable> {
         self.below().store.snapshot()
+    }
+
+    /// Batches over all runs.
+    pub fn batches(&self) -> u64 {
+        self.below().batches
     }
 
     /// Bytes on disk.

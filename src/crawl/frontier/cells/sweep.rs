@@ -2,29 +2,28 @@
 //!
 //! A mark in the store says that a cell is leaving; with the last slice it is deleted as well.
 //! So a crash between two slices costs nothing, and nobody opens half a cell. A cell that is
-//! being read from a file has the same mark until it is complete.
+//! being loaded ([`load`](super::load)) has the same mark until it is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::shared::SharedStore;
 use super::{Cells, CellsError};
-use crate::crawl::frontier::cell::{CellCount, CellId};
+use crate::crawl::frontier::cell::{CellCount, CellId, LEAVING};
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::store::{Batch, Readable, StoreError};
 
 /// The most keys of a slice: a few milliseconds.
 const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };
 
-/// Before the number of a cell that is leaving.
-const LEAVING: &[u8] = b"\xc0\0leaving";
-
 /// The cells that are being deleted, with the first key that may be left of each. What was
 /// deleted before it would otherwise be passed over again by every slice.
 #[derive(Default)]
 pub(super) struct Sweep {
     leaving: BTreeMap<CellId, Vec<u8>>,
+    /// Those of them that are being loaded, for as long as that goes on: they are left alone.
+    loading: BTreeMap<CellId, Weak<()>>,
 }
 
 impl Sweep {
@@ -42,7 +41,10 @@ impl Sweep {
             ControlFlow::Continue(())
         })?;
         match odd {
-            None => Ok(Self { leaving }),
+            None => Ok(Self {
+                leaving,
+                loading: BTreeMap::new(),
+            }),
             Some(key) => {
                 let why = "names no cell of this store".to_owned();
                 Err(codec::corrupt(shared, &key, why))
@@ -54,6 +56,11 @@ impl Sweep {
         self.leaving.contains_key(&cell)
     }
 
+    pub fn is_loading(&self, cell: CellId) -> bool {
+        let load = self.loading.get(&cell);
+        load.is_some_and(|load| load.strong_count() > 0)
+    }
+
     /// Marks a cell as leaving.
     pub fn begin(&mut self, shared: &SharedStore, cell: CellId) -> Result<(), StoreError> {
         let mut batch = Batch::default();
@@ -63,18 +70,49 @@ impl Sweep {
         Ok(())
     }
 
-    /// Takes the mark back: the cell is complete.
-    pub fn end(&mut self, shared: &SharedStore, cell: CellId) -> Result<(), StoreError> {
+    /// Marks cells as being loaded, which they are for as long as what is returned is kept.
+    pub fn begin_loading(
+        &mut self,
+        shared: &SharedStore,
+        cells: &BTreeSet<CellId>,
+    ) -> Result<Arc<()>, StoreError> {
         let mut batch = Batch::default();
-        batch.delete(mark(cell));
+        for cell in cells {
+            batch.put(mark(*cell), Vec::new());
+        }
         shared.apply(batch)?;
-        self.leaving.remove(&cell);
+        let going_on = Arc::new(());
+        for cell in cells {
+            self.leaving.insert(*cell, cell.space().to_vec());
+            self.loading.insert(*cell, Arc::downgrade(&going_on));
+        }
+        Ok(going_on)
+    }
+
+    /// Takes the marks back, with the last writes: the cells are complete.
+    pub fn end_loading(
+        &mut self,
+        shared: &SharedStore,
+        cells: &BTreeSet<CellId>,
+        mut last: Batch,
+    ) -> Result<(), StoreError> {
+        for cell in cells {
+            last.delete(mark(*cell));
+        }
+        shared.apply(last)?;
+        for cell in cells {
+            self.leaving.remove(cell);
+            self.loading.remove(cell);
+        }
         Ok(())
     }
 
     /// Deletes a slice of the first cell that is leaving. False where none is left.
     fn slice(&mut self, shared: &Arc<SharedStore>) -> Result<bool, StoreError> {
-        let Some((&cell, from)) = self.leaving.iter_mut().next() else {
+        self.loading.retain(|_, load| load.strong_count() > 0);
+        let loading = &self.loading;
+        let is_swept = |(cell, _): &(&CellId, &mut Vec<u8>)| !loading.contains_key(cell);
+        let Some((&cell, from)) = self.leaving.iter_mut().find(is_swept) else {
             return Ok(false);
         };
         let mut batch = Batch::default();
@@ -97,7 +135,7 @@ impl Sweep {
             Some(last) if left == 0 => *from = last,
             _ => drop(self.leaving.remove(&cell)),
         }
-        Ok(!self.leaving.is_empty())
+        Ok(self.leaving.len() > self.loading.len())
     }
 }
 
@@ -106,10 +144,14 @@ impl Cells {
     /// What it had found for other cells is deleted with it; what they have found for it waits.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell.
+    /// [`CellsError::Undivided`] in a store with one cell, [`CellsError::Leaving`] while it is
+    /// being loaded: drop the load then.
     pub fn drop_cell(&mut self, cell: CellId) -> Result<(), CellsError> {
         let shared = Arc::clone(self.shared()?);
         self.must_exist(cell)?;
+        if self.sweep.is_loading(cell) {
+            return Err(CellsError::Leaving(cell));
+        }
         if self.open.contains_key(&cell) {
             self.close_cell(cell)?;
         }

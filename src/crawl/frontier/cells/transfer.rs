@@ -6,18 +6,18 @@
 //! many records there were and the xxh3 digest of all of them, so that a file that was cut off
 //! or damaged is never taken for a whole cell.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Cells, CellsError};
 use crate::crawl::frontier::cell::CellId;
+use crate::crawl::frontier::store::Readable;
 use crate::crawl::frontier::store::changes::{push_write, take_write};
-use crate::crawl::frontier::store::{Batch, Readable};
 use crate::fs::atomic::{Durability, Unfinished};
 
 /// The first line, before the numbers.
@@ -29,8 +29,6 @@ const PIECE: usize = if cfg!(test) { 500 } else { 1 << 20 };
 const MOST: u64 = 64 << 20;
 /// The level of compression.
 const LEVEL: i32 = 1;
-/// The most records of a batch.
-const BATCH: usize = if cfg!(test) { 9 } else { 2_000 };
 
 /// What closes a file.
 #[derive(Default)]
@@ -102,7 +100,6 @@ impl Cells {
     /// [`CellsError::File`] where the file holds no cell of a store with so many cells, or is
     /// damaged; [`CellsError::Present`] where the cell is here already.
     pub fn import_cell(&mut self, file: &Path) -> Result<CellId, CellsError> {
-        let shared = Arc::clone(self.shared()?);
         let failed = |source| CellsError::Io {
             path: file.to_owned(),
             source,
@@ -123,19 +120,8 @@ impl Cells {
                  it; import it into a frontier with {of} cells"
             ))
         })?;
-        self.must_be_closed(cell)?;
-        let mut is_empty = true;
-        shared.scan(&cell.space(), &[], &mut |_, _| {
-            is_empty = false;
-            ControlFlow::Break(())
-        })?;
-        if !is_empty {
-            return Err(CellsError::Present(cell));
-        }
-        self.sweep.begin(&shared, cell)?;
+        let mut load = self.begin_load(&BTreeSet::from([cell]))?;
         let mut sum = Sum::default();
-        let mut batch = Batch::default();
-        let mut in_batch = 0;
         while let Some(raw) = piece_in(&mut input).map_err(failed)? {
             sum.digest.update(&raw);
             let mut rest = raw.as_slice();
@@ -143,14 +129,9 @@ impl Cells {
                 let Some(((key, Some(value)), left)) = take_write(rest) else {
                     return Err(wrong(damaged("a record is cut off")));
                 };
-                batch.put([&cell.space(), key].concat(), value.to_vec());
+                load.write(&[&cell.space(), key].concat(), Some(value))?;
                 sum.records += 1;
-                in_batch += 1;
                 rest = left;
-                if in_batch == BATCH {
-                    in_batch = 0;
-                    shared.apply(std::mem::take(&mut batch))?;
-                }
             }
         }
         let mut stored = [0; 16];
@@ -158,9 +139,7 @@ impl Cells {
         if stored != sum.bytes() {
             return Err(wrong(damaged("its digest is another one")));
         }
-        shared.apply(batch)?;
-        self.sweep.end(&shared, cell)?;
-        shared.flush()?;
+        self.end_load(load)?;
         Ok(cell)
     }
 }

@@ -52,7 +52,9 @@ impl Handler for Plain<'_> {
         Ok(())
     }
 
-    fn round(&mut self, _: &Cells) {}
+    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 #[test]
@@ -210,10 +212,11 @@ impl Handler for Watching<'_> {
         self.plain.complete(f, a, now)
     }
 
-    fn round(&mut self, frontier: &Cells) {
+    fn round(&mut self, frontier: &mut Cells, _: u64) -> Result<(), Self::Error> {
         if self.plain.settled.len() >= self.after {
             self.most = self.most.max(frontier.leased());
         }
+        Ok(())
     }
 }
 

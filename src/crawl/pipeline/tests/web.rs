@@ -102,6 +102,7 @@ pub(super) fn options() -> LoopOptions {
         max_bytes: 1 << 20,
         checkpoint: Duration::from_secs(60),
         drain: Duration::from_secs(60),
+        longest_wait: USUAL_WAIT,
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::{Links, REJECTED, log_of};
 use super::links;
 use super::web::{Machine, Web};
 use crate::crawl::cluster::told::{Fate, Told};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{CellCount, CellId, NoOutputs};
 
 const BEGINNING: u64 = 1_000_000;
 
@@ -74,7 +74,7 @@ impl Cluster {
         for (machine, links) in &mut self.machines {
             machine.crawl(&self.web, now);
             links
-                .turn::<LinksError>(&mut machine.cells, now, &mut |_| Ok(Vec::new()))
+                .turn::<LinksError>(&mut machine.cells, now, &mut NoOutputs)
                 .unwrap();
         }
         tokio::time::sleep(Duration::from_millis(250)).await;

@@ -98,6 +98,7 @@ impl Process {
                 self.next.insert(cell, (now() + millis(DELAY), 0));
             }
             News::Give(cell) => drop(self.giving.insert(cell)),
+            News::Done => {}
             News::Given(cell) | News::Lost(cell) => {
                 self.kept.cells.remove(&cell);
                 self.kept.write(&self.own).unwrap();

@@ -4,11 +4,13 @@
 mod crashes;
 mod images;
 mod learning;
+mod loading;
+mod marks;
 mod moving;
 mod outbox;
 mod refusals;
 mod rules;
-mod web;
+pub(in crate::crawl) mod web;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +27,7 @@ use crate::crawl::frontier::store::{MemoryStore, Readable};
 use crate::page::{Bucket, Outcome, Task, TaskKind};
 use web::{Web, scope};
 
-pub(super) fn count(cells: u16) -> CellCount {
+pub(in crate::crawl) fn count(cells: u16) -> CellCount {
     CellCount::new(cells).unwrap()
 }
 
@@ -34,7 +36,7 @@ fn url(text: &str) -> PageUrl {
 }
 
 /// A policy that reads sitemaps.
-fn policy() -> Policy {
+pub(in crate::crawl) fn policy() -> Policy {
     Policy {
         sitemaps: true,
         ..test_policy()

@@ -69,6 +69,7 @@ impl World {
         }
         for news in process.session.news() {
             match news {
+                News::Done => {}
                 News::Taken {
                     cell,
                     state,

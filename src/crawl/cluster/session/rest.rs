@@ -1,0 +1,73 @@
+//! Whether anything is left to do: a job is done when nobody has had anything to do, or on its
+//! way to another, for some time.
+//!
+//! A node that says it is idle has sent all that it found for others, and reads the logs of its
+//! cells. So what was sent to it before is known to it at most a moment later, and it says so
+//! with its next renewal. The time that all must have been idle is longer than that.
+
+use super::super::record::{JobPhase, Key, Value};
+use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
+
+impl Session {
+    /// Says whether the node has nothing to do, and nothing on its way to others.
+    pub fn set_idle(&mut self, is_idle: bool, now: u64) {
+        if self.is_idle != is_idle {
+            self.is_idle = is_idle;
+            self.idle_since = is_idle.then_some(now);
+        }
+    }
+
+    /// Takes note of the job's key: one that is done makes the session leave.
+    pub(super) fn see_job(&mut self, now: u64) {
+        let is_done = self
+            .job
+            .as_ref()
+            .is_some_and(|(job, _)| job.phase == JobPhase::Done);
+        if is_done && !self.is_leaving && self.phase == Phase::Live {
+            self.news.push(News::Done);
+            self.leave(now);
+        }
+    }
+
+    /// Says that the job is done, when nobody has anything to do.
+    pub(super) fn end_job(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let Some((job, revision)) = self.job.clone() else {
+            return;
+        };
+        let is_over = self
+            .all_idle_since()
+            .is_some_and(|since| now.saturating_sub(since) >= self.setting.terms.rest);
+        if !is_over
+            || self.is_leaving
+            || job.phase == JobPhase::Done
+            || self.is_pending(|purpose| *purpose == Purpose::Done)
+        {
+            return;
+        }
+        let mut job = job;
+        job.phase = JobPhase::Done;
+        let call = Call::Swap(Key::Job, Value::Job(job), Some(revision));
+        self.call(now, Purpose::Done, call, calls);
+    }
+
+    /// Since when all sessions that live have nothing to do, as far as is known; `None` where
+    /// one has, or a cell is nobody's.
+    fn all_idle_since(&self) -> Option<u64> {
+        let mut since = self.idle_since?;
+        for (_, other) in self.others.iter() {
+            if other.record.state.is_live() {
+                since = since.max(other.idle?);
+            }
+        }
+        let has_owner = |cell| {
+            let own = self.hands.get(&cell);
+            let owner = || self.table.get(&cell)?.0.owner.as_ref();
+            let is_live = |id| {
+                let other = self.others.get(id);
+                other.is_some_and(|other| other.record.state.is_live())
+            };
+            own.is_some_and(|hand| hand.giving == Giving::No) || owner().is_some_and(is_live)
+        };
+        self.setting.cells.all().all(has_owner).then_some(since)
+    }
+}

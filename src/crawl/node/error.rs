@@ -1,0 +1,114 @@
+//! Why a machine cannot go on.
+
+use super::loading::SourceError;
+use crate::crawl::checkpoint::OpenError;
+use crate::crawl::cluster::links::LinksError;
+use crate::crawl::cluster::{EngineError, KeptError, Over, WrongNode};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{CellId, CellsError};
+use crate::crawl::pipeline::CrawlError;
+use crate::crawl::saved::SaveError;
+use crate::fs::IoError;
+
+/// Why a machine cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The frontier failed.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
+    /// Links cannot be exchanged.
+    #[error(transparent)]
+    Links(#[from] LinksError),
+    /// What outlives the process cannot be written.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    /// The checkpoints of others cannot be used.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The job's folder cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The folder of an earlier session cannot be moved aside.
+    #[error(transparent)]
+    Saved(#[from] SaveError),
+    /// A file failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The machine has no name that it can use.
+    #[error("{0}; set it by cluster.node")]
+    Name(#[from] WrongNode),
+    /// There is no place for checkpoints.
+    #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
+    NoStore,
+    /// The cluster has another number of cells.
+    #[error(
+        "the cluster was begun with cluster.cells = {there}, and this job says {here}; set it to {there}"
+    )]
+    OtherCells {
+        /// That of the cluster.
+        there: u16,
+        /// That of this job.
+        here: u16,
+    },
+    /// Its keys cannot be read.
+    #[error(
+        "the keys of the cluster cannot be read; all its machines have to run the same version of spoor"
+    )]
+    OtherVersion,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, so the machine cannot tell itself from others")]
+    NoNumber,
+    /// A cell was taken away.
+    #[error(
+        "the cluster does not know any more that this machine had {0}, because the brokers have lost something, so what it did since its last checkpoint is done again; run the command again: it begins a new session"
+    )]
+    Lost(CellId),
+    /// The session is over.
+    #[error("{}", told(*.0))]
+    Over(Over),
+}
+
+fn told(over: Over) -> &'static str {
+    match over {
+        Over::Left => "this machine has left the cluster",
+        Over::Fenced => {
+            "the other machines have taken over the hosts of this one, because nothing was heard of it for too long; what it did since its last checkpoint is done again by them. Run the command again: it begins a new session"
+        }
+        Over::Forgotten => {
+            "the brokers have lost what they knew of this machine; what it did since its last checkpoint is done again. Run the command again: it begins a new session"
+        }
+        Over::NameTaken => {
+            "another machine of the cluster has the same name; give this one another, as cluster.node = \"NAME\""
+        }
+    }
+}
+
+impl From<StoreError> for NodeError {
+    fn from(error: StoreError) -> Self {
+        Self::Cells(error.into())
+    }
+}
+
+impl From<NodeError> for CrawlError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Cells(CellsError::Store(error)) => Self::Store(error),
+            error => Self::Beside(Box::new(error)),
+        }
+    }
+}
+
+impl From<LinksError> for CrawlError {
+    fn from(error: LinksError) -> Self {
+        NodeError::from(error).into()
+    }
+}
+
+impl From<KeptError> for CrawlError {
+    fn from(error: KeptError) -> Self {
+        NodeError::from(error).into()
+    }
+}

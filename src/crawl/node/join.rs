@@ -1,0 +1,386 @@
+//! How a machine joins: before its job's folder is opened it finds out which session it is, and
+//! so whether the folder's frontier is still its own.
+//!
+//! 1. It agrees with the others on what is fixed: the number of cells.
+//! 2. What an earlier process kept is resumed, if the others have not ended that session.
+//! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
+//!    old session counts, and the rest is done again. The folder is moved aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{mpsc, watch};
+
+use super::error::NodeError;
+use super::loading::{Source, SourceError};
+use super::{Beginning, Checkpoints, Keeping, Node, Parts};
+use crate::clock::{millis, now};
+use crate::config::Config;
+use crate::crawl::checkpoint;
+use crate::crawl::cluster::links::Setting as LinksSetting;
+use crate::crawl::cluster::{
+    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Node as Name, Order,
+    Over, SessionId, Setting, Standing, Terms, Value,
+};
+use crate::crawl::frontier::{CellCount, CellId, Cells, Load};
+use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
+use crate::fs::IoError;
+use crate::web::fetch::Term;
+
+/// Between two looks at what the broker has answered.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often a key is tried that others change at the same time.
+const ATTEMPTS: usize = 20;
+/// After how long a machine says what it waits for.
+const SAY: Duration = Duration::from_secs(5);
+
+/// A machine that has joined and has not opened its job yet.
+pub struct Joined<E> {
+    engine: Arc<E>,
+    term: Term,
+    handle: Handle,
+    keeping: Keeping,
+    session: SessionId,
+    secret: u64,
+    cells: CellCount,
+    store: String,
+    runtime: Runtime,
+}
+
+/// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
+/// another session of the machine's name may live; `say` is told what for. The file keeps every
+/// other process off the job's folder.
+///
+/// # Errors
+/// [`NodeError`] where the cluster has another number of cells, or another machine has the same
+/// name and lives; where the job's folder is in use.
+pub fn join<E: Engine>(
+    engine: Arc<E>,
+    config: &Config,
+    runtime: &Runtime,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Joined<E>, File), NodeError> {
+    let cells = checkpoint::cells_of(config);
+    let section = &config.cluster;
+    let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
+    runtime.block_on(agree(&*engine, cells))?;
+    let name = match &section.node {
+        Some(name) => Name::new(name.as_str()),
+        None => Name::new(&saved::host()),
+    }?;
+    let folder = config.job_folder();
+    let mut lock = locked(config)?;
+    let term = Term::default();
+    let mut kept = Kept::read(&folder, &name, cells)?.filter(|kept| kept.session.number > 0);
+    loop {
+        let secret = draw()?;
+        let setting = Setting {
+            node: name.clone(),
+            secret,
+            weight: section.weight,
+            cells,
+            terms: Terms::new(section.term, section.settle),
+        };
+        let is_resumed = kept.is_some();
+        let kept_now = match kept.take() {
+            Some(mut kept) => {
+                kept.secrets.insert(secret);
+                kept
+            }
+            None => {
+                lock = move_aside(config, lock, say)?;
+                Kept {
+                    session: SessionId {
+                        node: name.clone(),
+                        number: 0,
+                    },
+                    secrets: BTreeSet::from([secret]),
+                    made: 0,
+                    cells: BTreeMap::new(),
+                }
+            }
+        };
+        let keeping = Keeping::begin(&folder, kept_now.clone())?;
+        let (own, at) = (Arc::clone(&engine), term.clone());
+        let (driver, mut handle) = if is_resumed {
+            Driver::resume(own, setting, kept_now, now, at)
+        } else {
+            Driver::new(own, setting, now, at)
+        };
+        runtime.spawn(driver.run());
+        match wait(&mut handle, runtime, say) {
+            Ok(session) => {
+                keeping.change(|kept| kept.session = session.clone())?;
+                let joined = Joined {
+                    engine,
+                    term,
+                    handle,
+                    keeping,
+                    session,
+                    secret,
+                    cells,
+                    store: store.as_str().to_owned(),
+                    runtime: runtime.clone(),
+                };
+                return Ok((joined, lock));
+            }
+            Err(Over::NameTaken) => return Err(NodeError::Over(Over::NameTaken)),
+            Err(over) => {
+                keeping.forget()?;
+                if !is_resumed {
+                    return Err(NodeError::Over(over));
+                }
+                say(&NodeError::Over(over).to_string());
+            }
+        }
+    }
+}
+
+/// Agrees on what is fixed, and says that the job goes on.
+async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
+    let key = Key::Job.to_string();
+    for _ in 0..ATTEMPTS {
+        let there = engine.get(&key).await?;
+        let (mut job, was) = match there {
+            None => (
+                JobRecord {
+                    cells: cells.number(),
+                    phase: JobPhase::Done,
+                },
+                None,
+            ),
+            Some((bytes, revision)) => match Value::of(&Key::Job, &bytes) {
+                Ok(Value::Job(job)) => (job, Some(revision)),
+                _ => return Err(NodeError::OtherVersion),
+            },
+        };
+        if job.cells != cells.number() {
+            return Err(NodeError::OtherCells {
+                there: job.cells,
+                here: cells.number(),
+            });
+        }
+        if job.phase == JobPhase::Run {
+            return Ok(());
+        }
+        job.phase = JobPhase::Run;
+        let bytes = Value::Job(job)
+            .to_bytes()
+            .map_err(|_| NodeError::OtherVersion)?;
+        match engine.swap(&key, bytes, was).await {
+            Ok(_) => return Ok(()),
+            Err(EngineError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(EngineError::Stale.into())
+}
+
+/// Waits until the session has its key and renews it, or is over.
+fn wait(
+    handle: &mut Handle,
+    runtime: &Runtime,
+    say: &mut dyn FnMut(&str),
+) -> Result<SessionId, Over> {
+    let mut standing = handle.standing.clone();
+    let mut has_said = false;
+    loop {
+        let known = standing.borrow_and_update().clone();
+        if let Some(session) = known.session.filter(|_| known.begun) {
+            return Ok(session);
+        }
+        if let Some(over) = known.over {
+            return Err(over);
+        }
+        let changed = async { tokio::time::timeout(SAY, standing.changed()).await };
+        match runtime.block_on(changed) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(standing.borrow().over.unwrap_or(Over::Forgotten)),
+            Err(_) if !has_said => {
+                has_said = true;
+                say(
+                    "waiting for the brokers, or for the end of an earlier session of this machine",
+                );
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn locked(config: &Config) -> Result<File, NodeError> {
+    let folder = config.job_folder();
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+    Ok(checkpoint::lock(&folder)?)
+}
+
+/// Moves the folder of a session that is over aside, and takes an empty one.
+fn move_aside(config: &Config, lock: File, say: &mut dyn FnMut(&str)) -> Result<File, NodeError> {
+    drop(lock);
+    if let Some(aside) = saved::set_aside(config)? {
+        say(&format!(
+            "a new session begins; the folder of the last one is {}, and what counts of it is \
+             in cluster.store",
+            aside.display()
+        ));
+    }
+    locked(config)
+}
+
+fn draw() -> Result<u64, NodeError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|_| NodeError::NoNumber)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+impl<E: Engine> Joined<E> {
+    /// What limits the time in which hosts may be asked.
+    pub fn term(&self) -> Term {
+        self.term.clone()
+    }
+
+    /// The checkpoints of the session.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the store's address is none.
+    pub fn checkpoints(&self, config: &Config) -> Result<(saved::Session, Commits), SaveError> {
+        let (tells, commits) = mpsc::unbounded_channel();
+        let numbers = Arc::new(Mutex::new((0, 0)));
+        let commit = Commit {
+            keeping: self.keeping.clone(),
+            orders: self.handle.orders.clone(),
+            standing: self.handle.standing.clone(),
+            numbers: Arc::clone(&numbers),
+            tells,
+        };
+        let standing = self.handle.standing.clone();
+        let named = move || {
+            let mut named = standing.borrow().named.clone()?;
+            // A cell may just be given back with the one before the last.
+            let (before, _) = *numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            named.insert(before);
+            Some(named)
+        };
+        let life = Life {
+            store: self.store.clone(),
+            session: self.session.to_string(),
+            committed: self.handle.standing.borrow().committed,
+            made: self.keeping.kept().made,
+            commit: Box::new(move |made| commit.commit(made)),
+            named: Box::new(named),
+        };
+        Ok((saved::Session::of_cluster(config, life)?, Commits(commits)))
+    }
+
+    /// The node, beside a crawl of these cells.
+    ///
+    /// # Errors
+    /// [`NodeError`] where the store fails.
+    pub fn node(
+        self,
+        config: &Config,
+        beginning: Beginning,
+        (checkpoints, commits): (Box<dyn Checkpoints>, Commits),
+        cells: &mut Cells,
+    ) -> Result<Node<E>, NodeError> {
+        let links = LinksSetting {
+            linger: millis(config.cluster.linger),
+            ..LinksSetting::usual(self.secret, self.cells)
+        };
+        let parts = Parts {
+            engine: self.engine,
+            runtime: self.runtime,
+            handle: self.handle,
+            links,
+            keeping: self.keeping,
+            checkpoints,
+            source: Arc::new(Sessions(self.store)),
+            committed: commits.0,
+            beginning,
+        };
+        Node::new(parts, cells)
+    }
+}
+
+/// What was committed, in its order.
+pub struct Commits(mpsc::UnboundedReceiver<Vec<(CellId, u64)>>);
+
+/// Tells the session of a checkpoint that was written.
+struct Commit {
+    keeping: Keeping,
+    orders: mpsc::UnboundedSender<Order>,
+    standing: watch::Receiver<Standing>,
+    /// The last checkpoint but one, and the last.
+    numbers: Arc<Mutex<(u64, u64)>>,
+    tells: mpsc::UnboundedSender<Vec<(CellId, u64)>>,
+}
+
+impl Commit {
+    fn commit(&self, made: Made) -> Committed {
+        let kept = self
+            .keeping
+            .change(|kept| kept.made = kept.made.max(made.number));
+        if let Err(error) = kept {
+            tracing::error!(%error, "a checkpoint cannot count, as the session cannot be kept");
+            return Committed::Over;
+        }
+        if self.orders.send(Order::Commit(made.number)).is_err() {
+            return Committed::Over;
+        }
+        loop {
+            let standing = self.standing.borrow().clone();
+            if standing.committed >= made.number {
+                break;
+            }
+            if standing.over.is_some() || self.standing.has_changed().is_err() {
+                return Committed::Over;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        *numbers = (numbers.1, made.number);
+        drop(numbers);
+        // The crawl has ended where nobody listens.
+        self.tells.send(made.cells.into_iter().collect()).ok();
+        Committed::Yes
+    }
+}
+
+impl Checkpoints for Keeper {
+    fn round(&self, cells: &Cells) {
+        Keeper::round(self, cells);
+    }
+
+    fn hurry(&self) {
+        Keeper::hurry(self);
+    }
+
+    fn last(&self) -> Option<(u64, u64)> {
+        let standing = self.standing();
+        (standing.number > 0).then_some((standing.number, standing.commits))
+    }
+
+    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError> {
+        Keeper::end(*self, cells)
+    }
+}
+
+/// The checkpoints of all sessions in the cluster's store.
+struct Sessions(String);
+
+impl Source for Sessions {
+    fn read(
+        &self,
+        base: &Base,
+        cells: &BTreeSet<CellId>,
+        load: &mut Load,
+    ) -> Result<BTreeSet<CellId>, SourceError> {
+        let failed = |error: SaveError| SourceError(Box::new(error));
+        let session = base.session.to_string();
+        let saved = SavedCells::open(&self.0, &session, base.checkpoint).map_err(failed)?;
+        let mut write = |key: &[u8], value: Option<&[u8]>| Ok(load.write(key, value)?);
+        saved.read(cells, &mut write).map_err(failed)
+    }
+}

@@ -1,0 +1,56 @@
+//! What outlives the process, shared with the thread that makes checkpoints.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::crawl::cluster::{Kept, KeptError};
+
+/// What a node keeps of its session in the job's folder. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    folder: PathBuf,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Keeping {
+    /// Keeps this in a folder, beginning now.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be written.
+    pub fn begin(folder: &Path, kept: Kept) -> Result<Self, KeptError> {
+        kept.write(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            kept: Arc::new(Mutex::new(kept)),
+        })
+    }
+
+    /// What is kept.
+    pub fn kept(&self) -> Kept {
+        self.lock().clone()
+    }
+
+    /// Changes it; the change is on the disk when this returns.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be written.
+    pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), KeptError> {
+        let mut kept = self.lock();
+        change(&mut kept);
+        kept.write(&self.folder)
+    }
+
+    /// Forgets it: the session is over.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be removed.
+    pub fn forget(&self) -> Result<(), KeptError> {
+        let _kept = self.lock();
+        Kept::forget(&self.folder)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // What was changed and not written is written with the next change.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

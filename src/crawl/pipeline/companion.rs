@@ -1,0 +1,44 @@
+//! What goes on beside a crawl of one of several machines.
+//!
+//! A crawl alone has none. The companion of a machine of a cluster opens and closes parts of
+//! the frontier, exchanges links, and says when hosts may be asked; it is called between two
+//! steps of the loop, and never waits.
+
+use super::crawl::CrawlError;
+use crate::crawl::frontier::{Cells, Outside};
+
+/// What a crawl may do until the companion says something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Course {
+    /// Whatever the frontier has.
+    #[default]
+    Crawl,
+    /// Lease nothing, and let the open tasks end.
+    Rest,
+    /// End: nothing is left to do for any machine.
+    End,
+}
+
+/// What goes on beside a crawl.
+pub trait Companion {
+    /// Does what can be done now.
+    ///
+    /// # Errors
+    /// [`CrawlError`] ends the crawl.
+    fn turn(
+        &mut self,
+        frontier: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<Course, CrawlError>;
+
+    /// A request was cut, or not sent, because this machine may not ask hosts at present.
+    fn forbidden(&mut self);
+
+    /// The crawl is over here: what other machines can go on with is given to them by the turns
+    /// that follow. Open leases count as abandoned.
+    fn leave(&mut self);
+
+    /// Whether that is done.
+    fn has_left(&self) -> bool;
+}

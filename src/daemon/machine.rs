@@ -1,0 +1,116 @@
+//! The machine's place in a cluster, where the job has one.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::error::DaemonError;
+use super::observer::Observer;
+use crate::address::PageUrl;
+use crate::config::Config;
+#[cfg(not(feature = "nats"))]
+use crate::crawl::cluster::Alone as Broker;
+#[cfg(feature = "nats")]
+use crate::crawl::cluster::Nats as Broker;
+use crate::crawl::frontier::Cells;
+use crate::crawl::node::{self, Beginning, Commits, Joined, Node};
+use crate::crawl::pipeline::{Crawl, CrawlError};
+use crate::crawl::saved::Keeper;
+
+/// Between two turns of a machine that leaves.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The longest time between two rounds of the crawl of a machine of a cluster: links are read
+/// and sent between them.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// A machine that has joined.
+pub(super) type Machine = Joined<Broker>;
+/// The same beside its crawl.
+pub(super) type Member = Node<Broker>;
+
+/// Joins the cluster of a job, if it has one. The file keeps other processes off the job's
+/// folder.
+///
+/// # Errors
+/// [`DaemonError`], where the brokers cannot be reached or the machine cannot be one of the
+/// cluster.
+pub(super) fn join(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Machine, File)>, DaemonError> {
+    if !config.cluster.is_there() {
+        return Ok(None);
+    }
+    observer.say("joining the cluster");
+    let broker = Arc::new(connect(config, runtime)?);
+    let joined = node::join(broker, config, runtime, &mut |text| observer.say(text))?;
+    Ok(Some(joined))
+}
+
+#[cfg(feature = "nats")]
+fn connect(config: &Config, runtime: &Handle) -> Result<Broker, DaemonError> {
+    let section = &config.cluster;
+    let servers = section.brokers.iter();
+    let place = crate::crawl::cluster::Place {
+        servers: servers.map(|server| server.as_str().to_owned()).collect(),
+        job: config.job.name.as_str().to_owned(),
+        replicas: section.replicas,
+        credentials: section.credentials.clone(),
+    };
+    let connected = runtime.block_on(Broker::connect(place));
+    Ok(connected.map_err(node::NodeError::from)?)
+}
+
+#[cfg(not(feature = "nats"))]
+fn connect(_: &Config, _: &Handle) -> Result<Broker, DaemonError> {
+    Err(DaemonError::NoBroker)
+}
+
+/// What each part of the frontier begins with.
+pub(super) fn beginning(config: &Config, seeds: &[PageUrl]) -> Beginning {
+    let watched = config.seeds.watch.iter();
+    Beginning {
+        seeds: seeds.to_vec(),
+        watched: watched.map(|w| (w.url.clone(), w.every)).collect(),
+    }
+}
+
+/// Goes on with what the machine has, beside the crawl of these cells.
+///
+/// # Errors
+/// [`DaemonError`] where the store fails.
+pub(super) fn member(
+    machine: Machine,
+    config: &Config,
+    beginning: Beginning,
+    (keeper, commits): (Option<Keeper>, Commits),
+    frontier: &mut Cells,
+) -> Result<Member, DaemonError> {
+    // A store of several cells has its changes logged, and so a keeper.
+    let keeper = keeper.ok_or(node::NodeError::NoStore)?;
+    let checkpoints = (Box::new(keeper) as Box<_>, commits);
+    Ok(machine.node(config, beginning, checkpoints, frontier)?)
+}
+
+/// Gives the hosts of this machine to the others, when its crawl is over.
+///
+/// # Errors
+/// [`CrawlError`] where the store or an output fails.
+pub(super) fn leave(
+    handler: &mut Crawl<'_>,
+    frontier: &mut Cells,
+    patience: Duration,
+) -> Result<(), CrawlError> {
+    let has_left = handler.leave(frontier, patience, &mut || std::thread::sleep(LOOK))?;
+    if !has_left {
+        tracing::warn!(
+            "the hosts of this machine could not be given to others in time; they take them \
+             after a while, or this machine goes on with them if it is started again before"
+        );
+    }
+    Ok(())
+}

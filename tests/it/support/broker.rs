@@ -1,0 +1,108 @@
+//! Real servers of NATS on loopback.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The server, where there is one: where `.ci/run` puts it, or in the path.
+fn server() -> Option<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let others = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
+    let runs = |path: &PathBuf| {
+        let asked = Command::new(path).arg("--version").output();
+        let said = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
+        // 2.9, as Debian 12 has it, is refused by spoor.
+        said.is_ok_and(|said| !said.contains("v2.9."))
+    };
+    let server = std::iter::once(own).chain(others).find(runs);
+    if server.is_none() {
+        eprintln!("SKIPPED: no nats-server of 2.10 or newer; `.ci/run` installs one");
+    }
+    server
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Servers of which each can be killed and begun again.
+pub struct Brokers {
+    folder: tempfile::TempDir,
+    server: PathBuf,
+    ports: Vec<(u16, u16)>,
+    running: Vec<Option<Child>>,
+}
+
+impl Brokers {
+    /// So many; `None`, after a word, where no server is installed.
+    pub fn start(count: usize) -> Option<Self> {
+        let server = server()?;
+        let mut brokers = Self {
+            folder: tempfile::tempdir().unwrap(),
+            server,
+            ports: (0..count).map(|_| (free_port(), free_port())).collect(),
+            running: (0..count).map(|_| None).collect(),
+        };
+        (0..count).for_each(|number| brokers.begin(number));
+        Some(brokers)
+    }
+
+    /// Begins one.
+    pub fn begin(&mut self, number: usize) {
+        let (port, route) = self.ports[number];
+        let store = self.folder.path().join(format!("n{number}"));
+        let mut config = format!(
+            "server_name: n{number}\nlisten: 127.0.0.1:{port}\n\
+             jetstream {{ store_dir: {store:?}, sync_interval: always }}\n"
+        );
+        if self.ports.len() > 1 {
+            let routes = self
+                .ports
+                .iter()
+                .map(|(_, port)| format!("nats://127.0.0.1:{port}"));
+            let routes = Vec::from_iter(routes).join(",");
+            config.push_str(&format!(
+                "cluster {{ name: test, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
+            ));
+        }
+        let file = self.folder.path().join(format!("n{number}.conf"));
+        std::fs::write(&file, config).unwrap();
+        let child = Command::new(&self.server)
+            .arg("-c")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.running[number] = Some(child.unwrap());
+    }
+
+    /// Kills one.
+    pub fn kill(&mut self, number: usize) {
+        if let Some(mut child) = self.running[number].take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Their addresses as a list in TOML.
+    pub fn list(&self) -> String {
+        let addresses = self
+            .ports
+            .iter()
+            .map(|(port, _)| format!("nats://127.0.0.1:{port}"));
+        format!("{:?}", Vec::from_iter(addresses))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.ports.len()
+    }
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        (0..self.running.len()).for_each(|number| self.kill(number));
+    }
+}
