@@ -504,11 +504,10 @@ fn describe(parts: &[Part], merged: &Merged, place: &Place, now: u64) -> Result<
         read.inspect_err(|error| tracing::warn!("{}: passed over: {error}", path.display()))
             .ok()
     });
-    if let Some(mut config) = records.into_iter().next() {
+    if let Some(config) = records.into_iter().next() {
+        let mut config = checkpoint::alone(config);
         config.job.folder = place.above.clone();
         config.job.name = place.name.clone();
-        // The checkpoints are those of one machine.
-        config.checkpoint.store = None;
         write(&new, RECORD, config.to_toml().as_bytes())?;
     } else if beneath::is_file(&new, RECORD) {
         // That of the takedown.

@@ -476,11 +476,7 @@ impl Outside<CrawlError> for Own<'_> {
 }
 
 /// Changes outputs; returns where they stand then.
-fn amend(
-    outputs: &mut Outputs,
-    edits: &[OutputEdit],
-    now: u64,
-) -> Result<Vec<u8>, CrawlError> {
+fn amend(outputs: &mut Outputs, edits: &[OutputEdit], now: u64) -> Result<Vec<u8>, CrawlError> {
     let time = timestamp(now);
     for edit in edits {
         apply(outputs, edit, &time)?;
