@@ -88,8 +88,7 @@ fn machine(root: &Path, name: &str, pages: std::ops::Range<u64>) -> Part {
     outputs.complete().unwrap();
     fs::write(
         folder.join(RECORD),
-        "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[checkpoint]\n\
-         store = \"file:///checkpoints/cats\"\n[frontier]\nstore = \"fjall\"\n\
+        "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[frontier]\nstore = \"fjall\"\n\
          [cluster]\nbrokers = [\"nats://127.0.0.1:4222\"]\nstore = \"file:///cluster/cats\"\n",
     )
     .unwrap();
