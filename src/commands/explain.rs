@@ -73,6 +73,7 @@ fn stopped<T>(
     config: &Config,
     look: impl FnOnce(&View<'_>) -> Result<T, store::StoreError>,
 ) -> Result<Option<T>> {
+    checkpoint::refuse_gathered(&config.job_folder())?;
     let folder = config.job_folder().join("frontier");
     let Some(kind) = store::backend_in(&folder) else {
         bail!(

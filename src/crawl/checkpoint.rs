@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::archive::writer::{Compression, Dictionary, DictionaryError};
-use crate::config::{Archive, ArchiveCompression, Config};
+use crate::config::{Archive, ArchiveCompression, Cluster, Config};
 use crate::crawl::frontier::store::changes::{Changes, Logged};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::crawl::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
@@ -49,8 +49,8 @@ pub enum OpenError {
     Store(#[from] StoreError),
     /// The folder was made of those of several machines.
     #[error(
-        "{}: this folder was gathered from the outputs of several machines and has no frontier: \
-         nothing can be crawled here; crawl with the job that was gathered",
+        "{}: this folder was gathered from the outputs of several machines and has no frontier; \
+         crawl with the job that was gathered, or ask that one",
         .0.display()
     )]
     Gathered(PathBuf),
@@ -149,22 +149,10 @@ pub struct OpenJob {
 /// that was gathered from several is refused.
 pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
-    if beneath::is_file(&folder, GATHERED) {
-        return Err(OpenError::Gathered(folder));
-    }
-    open_any(config, now)
-}
-
-/// The same for removing samples, also where the folder was gathered: its frontier then holds
-/// no more than what was taken down.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_any(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
-    let folder = config.job_folder();
+    refuse_gathered(&folder)?;
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
-    open_locked(config, lock, now)
+    open_any(config, lock, now)
 }
 
 /// The same for whoever has [locked](lock) the folder.
@@ -172,6 +160,47 @@ pub fn open_any(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
 /// # Errors
 /// As [`open`].
 pub fn open_locked(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError> {
+    refuse_gathered(&config.job_folder())?;
+    open_any(config, lock, now)
+}
+
+/// The same for removing samples, also where the folder was gathered: its frontier then holds
+/// no more than what was taken down. There the configuration is that of [`of_gathered`].
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_remove(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
+    let folder = config.job_folder();
+    let lock = lock(&folder)?;
+    open_any(config, lock, now)
+}
+
+/// Refuses a folder that was gathered from several, for whoever needs a frontier.
+///
+/// # Errors
+/// [`OpenError::Gathered`].
+pub fn refuse_gathered(folder: &Path) -> Result<(), OpenError> {
+    if beneath::is_file(folder, GATHERED) {
+        return Err(OpenError::Gathered(folder.to_owned()));
+    }
+    Ok(())
+}
+
+/// The configuration for work on the job's folder where that was gathered from several;
+/// `None` where it was not. The frontiers and the checkpoints are those of the machines.
+pub fn of_gathered(config: &Config) -> Option<Config> {
+    beneath::is_file(&config.job_folder(), GATHERED).then(|| alone(config.clone()))
+}
+
+/// A configuration of one machine that has its frontier on its disk alone.
+pub fn alone(mut config: Config) -> Config {
+    config.cluster = Cluster::default();
+    config.checkpoint.store = None;
+    config.frontier.cells = 1;
+    config
+}
+
+fn open_any(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     atomic::sweep(&folder, "");
     for below in ["annotations", "checkpoints", "report", RECEIPTS] {

@@ -217,6 +217,13 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
             .contains("was gathered from the outputs of several machines"),
         "{refused:?}"
     );
+    let file = all.file();
+    let asked = ["explain", file.to_str().unwrap(), "http://h0.test/0"];
+    let refused = Ran::of(&mut spoor(&asked)).refused();
+    assert!(
+        refused.contains("was gathered from the outputs"),
+        "{refused}"
+    );
     assert!(!all.folder().join("frontier").exists());
 
     // What is taken down here stays away, although the machines have it.

@@ -2,7 +2,7 @@
 //! a finished corpus: `export`, `rank`, `report`, `annotate`, `corpus`, `index`, `search`,
 //! `archive`, `takedown`.
 //!
-//! [`outputs::merge`](crate::outputs::merge) makes one of the outputs. What else a job's
+//! [`outputs::merge`] makes one of the outputs. What else a job's
 //! folder needs is made here: the record of its configuration, and the list of takedowns,
 //! which is that of all parts and of the folder that is replaced. What it lists is removed
 //! from the merged outputs, as a machine may have ended before it was told.
@@ -504,11 +504,10 @@ fn describe(parts: &[Part], merged: &Merged, place: &Place, now: u64) -> Result<
         read.inspect_err(|error| tracing::warn!("{}: passed over: {error}", path.display()))
             .ok()
     });
-    if let Some(mut config) = records.into_iter().next() {
+    if let Some(config) = records.into_iter().next() {
+        let mut config = checkpoint::alone(config);
         config.job.folder = place.above.clone();
         config.job.name = place.name.clone();
-        // The checkpoints are those of one machine.
-        config.checkpoint.store = None;
         write(&new, RECORD, config.to_toml().as_bytes())?;
     } else if beneath::is_file(&new, RECORD) {
         // That of the takedown.

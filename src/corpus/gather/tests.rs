@@ -88,8 +88,8 @@ fn machine(root: &Path, name: &str, pages: std::ops::Range<u64>) -> Part {
     outputs.complete().unwrap();
     fs::write(
         folder.join(RECORD),
-        "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[checkpoint]\n\
-         store = \"file:///checkpoints/cats\"\n",
+        "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[frontier]\nstore = \"fjall\"\n\
+         [cluster]\nbrokers = [\"nats://127.0.0.1:4222\"]\nstore = \"file:///cluster/cats\"\n",
     )
     .unwrap();
     Part {
@@ -183,6 +183,7 @@ fn a_gathered_folder_is_one_of_a_job() {
         (config.job.name.as_str(), config.checkpoint.store.as_ref()),
         ("cats", None)
     );
+    assert!(!config.cluster.is_there());
     let mark: serde_json::Value =
         serde_json::from_slice(&fs::read(into.join(GATHERED)).unwrap()).unwrap();
     assert_eq!(mark["parts"], serde_json::json!(["a", "b"]));
@@ -405,7 +406,18 @@ fn what_one_machine_was_told_to_remove_is_removed_of_all() {
         reason: None,
         dry_run: false,
     };
-    takedown::take_down(&config, &request, NOW + 1).unwrap();
+    // Also by the file of the job that the machines crawl.
+    let of_machines = fs::read_to_string(jobs.parts[0].folder.join(RECORD)).unwrap();
+    let mut of_machines = Config::parse(&of_machines, RECORD).unwrap();
+    assert!(of_machines.cluster.is_there());
+    of_machines.job.folder = into.parent().unwrap().to_owned();
+    for dry_run in [true, false] {
+        let request = Request {
+            dry_run,
+            ..request.clone()
+        };
+        takedown::take_down(&of_machines, &request, NOW + 1).unwrap();
+    }
     assert_eq!(all(&into).len(), 5);
     let error = checkpoint::open(&config, NOW).err().unwrap();
     assert!(matches!(error, OpenError::Gathered(_)), "{error}");

@@ -146,13 +146,15 @@ fn take_down_with(
     if !folder.join("images").is_dir() {
         return Err(TakedownError::Missing(folder));
     }
+    let of_gathered = checkpoint::of_gathered(config);
+    let config = of_gathered.as_ref().unwrap_or(config);
     let _samples = outputs::remove_samples(&folder)?;
     let OpenJob {
         frontier,
         outputs,
         lock: _lock,
         ..
-    } = checkpoint::open_any(config, now)?;
+    } = checkpoint::open_to_remove(config, now)?;
     let frontier = frontier.into_undivided()?;
     let mut work = Work {
         config,
