@@ -158,6 +158,7 @@ impl StoreFolder {
         if !folder.is_dir() {
             return Err(MaintenanceError::Missing(folder));
         }
+        checkpoint::refuse_gathered(&folder)?;
         let lock = checkpoint::lock(&folder)?;
         let frontier = folder.join("frontier");
         let before = if frontier.exists() {

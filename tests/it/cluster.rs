@@ -221,6 +221,70 @@ fn machines_that_are_killed_bring_the_same() {
     kill_machines(3, 1, 5);
 }
 
+/// Crawls with machines until about this many events, does something, and lets them come to their
+/// end; a machine whose session was ended by others is begun again, as a service manager does.
+fn disturb(machines: usize, brokers: usize, act: impl FnOnce(&mut Cluster, &mut [Live])) {
+    let Some(brokers) = Brokers::start(brokers) else {
+        return;
+    };
+    let (wire, whole) = web();
+    let events = whole.pages.len();
+    let mut cluster = Cluster::new(brokers, wire, machines);
+    let mut running: Vec<Live> = (0..machines).map(|n| cluster.start(n)).collect();
+    cluster
+        .wire
+        .wait(|notes| notes.events() >= events, || false);
+    let disturbed = Instant::now();
+    act(&mut cluster, &mut running);
+    for (number, live) in running.into_iter().enumerate() {
+        let mut ran = live.ended();
+        if !ran.status.success() {
+            assert!(ran.err.contains("begins a new session"), "{ran:#?}");
+            ran = cluster.start(number).ended();
+        }
+        assert!(ran.status.success(), "{ran:#?}");
+    }
+    check_wire(&cluster.wire, &whole.forbidden, &[disturbed]);
+    must_be_whole(&cluster.gathered(), &whole);
+}
+
+/// A process that was stopped asks nothing when it goes on: others have its hosts.
+#[test]
+fn a_machine_that_was_frozen_asks_nothing_on_waking() {
+    use nix::sys::signal::Signal;
+    disturb(2, 1, |cluster, running| {
+        running[0].signal(Signal::SIGSTOP);
+        let frozen = Instant::now();
+        // Others take its hosts over after 1.6 terms of silence; then it goes on.
+        let of_frozen = |cluster: &Cluster| {
+            let file = cluster.machines[1].file();
+            let asked = ["cluster", "status", "--json", file.to_str().unwrap()];
+            let status = Ran::of(&mut spoor(&asked)).good();
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+            let sessions = status["sessions"].as_array().unwrap();
+            let of = sessions.iter().find(|s| s["machine"] == "m0").unwrap();
+            of["state"].as_str().unwrap().to_owned()
+        };
+        while of_frozen(cluster) == "live" {
+            assert!(frozen.elapsed().as_secs() < 120, "nobody ends its session");
+        }
+        running[0].signal(Signal::SIGCONT);
+    });
+}
+
+/// While no broker answers, nothing is asked; when one does, all go on.
+#[test]
+fn without_a_broker_nothing_is_asked() {
+    disturb(2, 1, |cluster, running| {
+        cluster.brokers.kill(0);
+        // A term, and what a request takes.
+        let silent = cluster.wire.silence(std::time::Duration::from_secs(8));
+        assert!(silent, "hosts are asked without a broker");
+        assert!(running.iter_mut().all(|live| !live.has_ended()));
+        cluster.brokers.begin(0);
+    });
+}
+
 #[test]
 #[ignore = "long: some minutes"]
 fn machines_that_are_killed_often_bring_the_same() {

@@ -19,8 +19,9 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream,
@@ -248,6 +249,17 @@ fn failed(to: &str, what: &'static str, why: String) -> EngineError {
     }
 }
 
+/// Whether a value was not written because another one is there. Several servers say so with a
+/// code of their own, which the client does not know.
+fn is_stale(error: &PublishError) -> bool {
+    let source = std::error::Error::source(error);
+    let code = source.and_then(|source| source.downcast_ref::<jetstream::Error>());
+    error.kind() == PublishErrorKind::WrongLastSequence
+        || code.is_some_and(|error| {
+            error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT
+        })
+}
+
 /// Whether a server has this version or a newer one.
 fn is_new_enough(version: &str) -> bool {
     let mut numbers = version
@@ -293,9 +305,7 @@ impl Engine for Nats {
         let written = timeout(PATIENCE, write).await;
         match written {
             Ok(Ok(stored)) => Ok(Revision(stored.sequence)),
-            Ok(Err(error)) if error.kind() == PublishErrorKind::WrongLastSequence => {
-                Err(EngineError::Stale)
-            }
+            Ok(Err(error)) if is_stale(&error) => Err(EngineError::Stale),
             Ok(Err(error)) => Err(failed(&self.address, "writing a key", error.to_string())),
             Err(_) => Err(failed(
                 &self.address,

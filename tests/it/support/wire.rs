@@ -212,6 +212,24 @@ impl Wire {
         );
     }
 
+    /// Waits until nothing was asked for so long. False where that does not come about.
+    pub fn silence(&self, least: Duration) -> bool {
+        let mut notes = self.notes();
+        let begun = Instant::now();
+        let mut last = (Instant::now(), notes.events());
+        while begun.elapsed() < GUARD {
+            if notes.events() > last.1 {
+                last = (Instant::now(), notes.events());
+            }
+            let left = least.saturating_sub(last.0.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            (notes, _) = self.shared.changed.wait_timeout(notes, left).unwrap();
+        }
+        false
+    }
+
     /// Returns when everything that was sent before this call is noted and all
     /// connections are closed. To be called when their other end is dead.
     pub fn settle(&self) {
