@@ -10,6 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::kill::{Plan, check_wire, plan};
 use crate::support::broker::Brokers;
+use crate::support::wire::Notes;
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEEDS: &[&str] = &["http://hub.test/", "http://h00.test/"];
@@ -181,26 +182,29 @@ fn kill_machines(machines: usize, brokers: usize, kills: usize) {
     println!("SPOOR_KILL_SEED={seed}");
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let (wire, whole) = web();
-    let events = whole.pages.len() * 4;
+    let least = whole.pages.len() + whole.images.len();
     let cluster = Cluster::new(brokers, wire, machines);
     let mut running: Vec<Option<Live>> = (0..machines).map(|n| Some(cluster.start(n))).collect();
     let mut killed = Vec::new();
     for kill in 0..kills {
-        let until = cluster.wire.notes().events() + dice.random_range(1..events / kills);
+        // Each kill leaves requests to those that follow, whatever the dice say.
+        let share = least * (kill + 1) / (kills + 2);
+        let requests = cluster.wire.notes().requests.len();
+        let until = requests + dice.random_range(0..=share.saturating_sub(requests));
         let has_ended = || running.iter_mut().flatten().any(Live::has_ended);
-        cluster
-            .wire
-            .wait(|notes| notes.events() >= until, has_ended);
+        let is_due = |notes: &Notes| notes.requests.len() >= until;
+        cluster.wire.wait(is_due, has_ended);
         let number = kill % machines;
+        let others = running.iter().flatten().count() > 1;
         let Some(live) = &mut running[number] else {
             running[number] = Some(cluster.start(number));
             continue;
         };
-        if !live.kill() {
-            break;
-        }
+        assert!(live.kill(), "it was done before the last kill");
         killed.push(Instant::now());
-        running[number] = dice.random_bool(0.5).then(|| cluster.start(number));
+        // Somebody has to go on, or nothing would ever happen again.
+        let is_gone = others && dice.random_bool(0.5);
+        running[number] = (!is_gone).then(|| cluster.start(number));
     }
     println!("{} kills", killed.len());
     for (number, live) in running.iter_mut().enumerate() {
@@ -210,7 +214,6 @@ fn kill_machines(machines: usize, brokers: usize, kills: usize) {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
     }
-    assert!(killed.len() > kills / 2, "it was done before the kills");
     println!("{} requests", cluster.wire.requests().len());
     check_wire(&cluster.wire, &whole.forbidden, &killed);
     must_be_whole(&cluster.gathered(), &whole);
