@@ -167,6 +167,9 @@ pub struct Booking {
     /// The clocks that the request shares with others: the name of each, and the least
     /// time between two of its requests.
     pub clocks: Vec<(String, Duration)>,
+    /// The least time between two requests to that address, over all machines; zero where
+    /// there is none.
+    pub address_delay: Duration,
     /// The shortest time it may take before it must give way to waiting requests.
     pub patience: Duration,
 }

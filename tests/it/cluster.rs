@@ -3,14 +3,18 @@
 //! no host is asked too soon, whatever dies.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use spoor::lab::{Behaviour, Lab};
+
 use super::kill::{Plan, check_wire, plan};
+use super::politeness::{crawl_of_neighbours, may_mount};
 use crate::support::broker::Brokers;
-use crate::support::wire::Notes;
+use crate::support::texts::{plain, tree};
+use crate::support::wire::{Notes, Seen, too_close};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEEDS: &[&str] = &["http://hub.test/", "http://h00.test/"];
@@ -21,15 +25,29 @@ struct Cluster {
     store: tempfile::TempDir,
     wire: Wire,
     machines: Vec<Job>,
+    seeds: Vec<String>,
+    politeness: String,
 }
 
 impl Cluster {
     fn new(brokers: Brokers, wire: Wire, machines: usize) -> Self {
+        let seeds = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
+        Self::of(brokers, wire, machines, (seeds, super::kill::job_text()))
+    }
+
+    fn of(
+        brokers: Brokers,
+        wire: Wire,
+        machines: usize,
+        (seeds, politeness): (Vec<String>, String),
+    ) -> Self {
         let mut cluster = Self {
             brokers,
             store: tempfile::tempdir().unwrap(),
             wire,
             machines: Vec::new(),
+            seeds,
+            politeness,
         };
         for number in 0..machines {
             let job = cluster.job(number);
@@ -52,9 +70,10 @@ impl Cluster {
             self.brokers.count(),
             self.store.path().display(),
         );
+        let seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
         let text = JobText {
-            seeds: SEEDS,
-            politeness: &super::kill::job_text(),
+            seeds: &seeds,
+            politeness: &self.politeness,
             rest: &rest,
             ..JobText::default()
         };
@@ -173,6 +192,60 @@ fn two_machines_bring_what_one_does() {
 fn must_begin_anew(ran: &Ran) {
     let says = ran.err.contains("begins a new session");
     assert!(!ran.status.success() && says, "{ran:#?}");
+}
+
+/// Twelve hosts in different cells, all on one machine: two machines that crawl them together ask
+/// that one no more often than one alone.
+#[test]
+fn two_machines_share_the_clock_of_an_address() {
+    if !may_mount() {
+        return;
+    }
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let names: Vec<String> = (0..12).map(|n| format!("host{n}.example")).collect();
+    let mut pages = Vec::new();
+    for name in &names {
+        pages.push((format!("{name}/"), plain(&["/1", "/2"], &[])));
+        pages.push((format!("{name}/1"), plain(&[], &[])));
+        pages.push((format!("{name}/2"), plain(&[], &[])));
+    }
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let mut lab = Lab::from_memory(tree(&pages));
+    // So requests that are sent at the same time are seen at the same time.
+    let latency = Duration::from_millis(40);
+    for name in &names {
+        lab = lab.with_behaviour(Behaviour::of(name).latency(latency));
+    }
+    let wire = Wire::serve(lab);
+    let port = wire.addr.port();
+    let seeds = names.iter().map(|name| format!("http://{name}:{port}/"));
+    let politeness = "min_delay = 0\ndelay_factor = 0\naddress_delay = \"100ms\"";
+    let text = (seeds.collect(), politeness.to_owned());
+    let cluster = Cluster::of(brokers, wire, 2, text);
+    let start = |job: &Job| Live::start(&mut crawl_of_neighbours(job, &names));
+    let running: Vec<Live> = cluster.machines.iter().map(start).collect();
+    for live in running {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+    }
+    let mut done = BTreeSet::new();
+    for job in &cluster.machines {
+        assert!(!job.log().is_empty(), "a machine has had nothing to do");
+        done.extend(self::done(job, "page"));
+    }
+    assert_eq!(done.len(), 3 * names.len(), "{done:?}");
+    // All of them are one machine.
+    let one = |seen: Seen| Seen {
+        host: "127.0.0.1".to_owned(),
+        path: seen.address(),
+        ..seen
+    };
+    let requests: Vec<Seen> = cluster.wire.requests().into_iter().map(one).collect();
+    assert!(requests.len() >= 5 * names.len(), "{}", requests.len());
+    let wrong = too_close(&requests, |_| Duration::from_millis(100));
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 /// Each machine in turn is killed at some moment, and begun again at once or when the others have

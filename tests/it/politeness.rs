@@ -648,7 +648,7 @@ fn hosts_on_one_address_share_its_clock() {
 
 /// A crawl of hosts by their names, all of which a hosts file of its own puts on this
 /// machine: a clock of `[politeness]` counts for addresses, not for `connect_to`.
-fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
+pub fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
     let hosts = job.file().with_file_name("hosts");
     let lines: String = names
         .iter()
@@ -664,7 +664,7 @@ fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
 }
 
 /// Whether this machine lets a test have a hosts file of its own.
-fn may_mount() -> bool {
+pub fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["--mount", "true"]).output();
     let may = tried.is_ok_and(|out| out.status.success());
     if !may {

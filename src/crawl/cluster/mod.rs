@@ -16,6 +16,7 @@
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
 //! | `links` | links to the cells of other machines: sent, read and cut |
+//! | `clocks` | when an IP address may be asked next, over all machines; pure |
 //! | `survey` | all keys at a moment, for an operator |
 //! | `alone` | the engine of a machine that crawls alone |
 //! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
@@ -25,6 +26,7 @@
 //! [`crate::crawl::node`] puts it together with a crawl.
 
 mod alone;
+pub mod clocks;
 mod drive;
 pub mod links;
 #[cfg(feature = "nats")]

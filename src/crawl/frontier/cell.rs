@@ -12,6 +12,8 @@
 //! kind of store is never taken for the other, and checkpoints can put their files behind
 //! `ff`.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -143,7 +145,20 @@ impl CellCount {
         if self == Self::ONE {
             return CellId(0);
         }
-        let hash = xxh3_64(host.registered_domain().as_bytes());
+        self.of_hash(xxh3_64(host.registered_domain().as_bytes()))
+    }
+
+    /// The cell whose owner keeps the clock of an IP address. The hosts at the address may be
+    /// in any cell.
+    pub fn cell_of_address(self, address: IpAddr) -> CellId {
+        // The same machine, however the address is written.
+        self.of_hash(match address.to_canonical() {
+            IpAddr::V4(address) => xxh3_64(&address.octets()),
+            IpAddr::V6(address) => xxh3_64(&address.octets()),
+        })
+    }
+
+    fn of_hash(self, hash: u64) -> CellId {
         // The remainder is less than the number of cells.
         CellId((hash % u64::from(self.0)) as u16)
     }

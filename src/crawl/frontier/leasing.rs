@@ -284,6 +284,9 @@ impl Frontier {
         let groups = self.schedule.groups_of(slot);
         let of_group = |(key, _): &(GroupKey, _)| (key.to_string(), self.policy.group_delay(key));
         let mut clocks: Vec<(String, u64)> = groups.iter().map(of_group).collect();
+        let is_address = |(key, _): &&(GroupKey, _)| matches!(key, GroupKey::Address(_));
+        let address = groups.iter().find(is_address);
+        let address_delay = address.map_or(0, |(key, _)| self.policy.group_delay(key));
         if self.policy.connections > 1 {
             // With one request at a time the previous one has been answered.
             let delay = self.policy.delay(&host.record);
@@ -294,6 +297,7 @@ impl Frontier {
             address: host.record.located.as_ref().and_then(|l| l.address),
             elsewhere: host.record.failures > 0,
             clocks: clocks.into_iter().map(in_time).collect(),
+            address_delay: Duration::from_millis(address_delay),
             patience: self.policy.patience(&host.record),
         }
     }

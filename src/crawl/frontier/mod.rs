@@ -135,7 +135,7 @@ pub use ratings::{Rating, Rescored};
 pub use record::{Counts, GroupRecord, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rejudge::Rescoped;
 pub use restored::note_restored;
-pub use schedule::{HostStates, HostTurn};
+pub use schedule::{AddressClocks, HostStates, HostTurn};
 pub use seen::Questions;
 pub use takedown::TakenDown;
 pub use traps::{Budget, Listing};

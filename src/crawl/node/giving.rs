@@ -36,6 +36,11 @@ impl Giving {
         self.0.contains_key(&cell)
     }
 
+    /// Which they are.
+    pub fn cells(&self) -> impl Iterator<Item = CellId> {
+        self.0.keys().copied()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::NodeError;
 use super::loading::{Source, SourceError};
-use super::{Beginning, Checkpoints, Keeping, Node, Parts};
+use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts};
 use crate::clock::{millis, now};
 use crate::config::Config;
 use crate::crawl::checkpoint;
@@ -319,11 +319,17 @@ impl<E: Engine> Joined<E> {
             linger: millis(config.cluster.linger),
             ..LinksSetting::usual(self.secret, self.cells)
         };
+        let terms = Terms::new(config.cluster.term, config.cluster.settle);
         let parts = Parts {
             engine: self.engine,
             runtime: self.runtime,
             handle: self.handle,
             links,
+            addresses: AddressSetting {
+                machine: self.secret,
+                cells: self.cells,
+                times: terms.passes(),
+            },
             keeping: self.keeping,
             checkpoints,
             source: Arc::new(Sessions(self.store)),

@@ -25,8 +25,10 @@
 //! | `keeping` | what outlives the process: `session.json` |
 //! | `loading` | the states of cells, read on a thread of their own |
 //! | `giving` | cells that others should have |
+//! | `addresses` | the clocks of IP addresses over all machines |
 //! | `error` | what ends a session |
 
+mod addresses;
 mod error;
 mod giving;
 mod join;
@@ -40,6 +42,8 @@ use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::mpsc;
 
+pub use self::addresses::Setting as AddressSetting;
+use self::addresses::{Addresses, Running};
 pub use self::error::NodeError;
 use self::giving::Giving;
 pub use self::join::{Commits, Joined, insist, join};
@@ -50,7 +54,7 @@ use super::cluster::links::{self, Links, Tally};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
 use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
-use crate::crawl::pipeline::{Companion, Course, CrawlError};
+use crate::crawl::pipeline::{Companion, Course, CrawlError, Gate};
 use crate::crawl::saved::SaveError;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
@@ -92,6 +96,9 @@ pub struct Node<E> {
     keeping: Keeping,
     checkpoints: Box<dyn Checkpoints>,
     loading: Loading,
+    addresses: Addresses<E>,
+    /// Answers other machines about addresses.
+    _answers: Running,
     giving: Giving,
     beginning: Beginning,
     /// Checkpoints that were committed, each with the cells in it and up to where these have
@@ -119,6 +126,8 @@ pub struct Parts<E> {
     pub handle: Handle,
     /// How links are sent.
     pub links: links::Setting,
+    /// How IP addresses are shared.
+    pub addresses: AddressSetting,
     /// What outlives the process.
     pub keeping: Keeping,
     /// Its own checkpoints.
@@ -142,6 +151,12 @@ impl<E: Engine> Node<E> {
         for cell in cells.stored()?.difference(&kept) {
             cells.drop_cell(*cell)?;
         }
+        let addresses = Addresses::new(
+            (Arc::clone(&parts.engine), parts.runtime.clone()),
+            parts.handle.standing.clone(),
+            parts.addresses,
+            cells.address_clocks(),
+        );
         Ok(Self {
             runtime: parts.runtime,
             handle: parts.handle,
@@ -149,6 +164,8 @@ impl<E: Engine> Node<E> {
             keeping: parts.keeping,
             checkpoints: parts.checkpoints,
             loading: Loading::new(parts.source),
+            _answers: addresses.serve(),
+            addresses,
             giving: Giving::default(),
             beginning: parts.beginning,
             committed: parts.committed,
@@ -216,6 +233,7 @@ impl<E: Engine> Node<E> {
         let asked = |cell: &CellId| standing.cells.get(cell).is_some_and(|from| *from <= now);
         let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !asked(cell);
         cells.hold(cells.opened().filter(is_held).collect());
+        self.addresses.release(self.is_leaving, self.giving.cells());
         self.links.hurry(!self.giving.is_empty());
         {
             let _entered = self.runtime.enter();
@@ -399,6 +417,10 @@ impl<E: Engine> Companion for Node<E> {
         }
         self.due = now.saturating_add(PAUSE);
         self.step(frontier, now, outside)
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        Some(Arc::new(self.addresses.clone()))
     }
 
     fn forbidden(&mut self) {

@@ -4,7 +4,10 @@
 //! the frontier, exchanges links, and says when hosts may be asked; it is called between two
 //! steps of the loop, and never waits.
 
+use std::sync::Arc;
+
 use super::crawl::CrawlError;
+use super::gate::Gate;
 use crate::crawl::frontier::{Cells, Outside};
 
 /// What a crawl may do until the companion says something else.
@@ -31,6 +34,11 @@ pub trait Companion {
         now: u64,
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError>;
+
+    /// What stands before each request, if anything does.
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        None
+    }
 
     /// A request was cut, or not sent, because this machine may not ask hosts at present.
     fn forbidden(&mut self);

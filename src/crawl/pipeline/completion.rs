@@ -60,6 +60,8 @@ pub(super) enum Contact {
     Misconfigured,
     /// This machine may not ask hosts at present; what was asked may have been sent in part.
     Forbidden,
+    /// Nothing was sent, because another machine asks the same IP address, or may do so.
+    Withheld,
     /// No request was due: only the name of the host was resolved, to its own address if it
     /// has one.
     Resolved(Option<IpAddr>),
@@ -112,6 +114,14 @@ impl<P> Completion<P> {
             retry_after: None,
             exchange: None,
             _held: None,
+        }
+    }
+
+    /// A task whose request was not sent, or was cut, for a reason that is not the host's.
+    pub(super) fn untold(task: Task, contact: Contact) -> Self {
+        Self {
+            contact,
+            ..Self::bare(task)
         }
     }
 

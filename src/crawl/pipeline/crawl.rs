@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::companion::{Companion, Course};
 use super::completion::Completion;
+use super::gate::Gate;
 use super::handler::{Admission, Handler, Processor};
 use super::log_row;
 use super::options::Limits;
@@ -440,6 +441,10 @@ impl Handler for Crawl<'_> {
 
     fn may_grow(&self) -> bool {
         self.companion.is_some()
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        self.companion.as_ref()?.gate()
     }
 
     fn forbidden(&mut self) {

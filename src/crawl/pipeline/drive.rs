@@ -54,6 +54,7 @@ pub fn drive<H: Handler>(
         processor: handler.processor(),
         compression: handler.compression(),
         concurrency: Concurrency::new(cores),
+        gate: handler.gate(),
         inbox: Inbox {
             completions: sender,
             signals: control.sender.clone(),
@@ -108,6 +109,7 @@ impl<H: Handler> Drive<'_, H> {
             let unsent = self.outage.resend(now);
             self.give_back(unsent, now)?;
             let leased = self.lease(now)?;
+            self.close_gate(leased.admission);
             self.release_held(leased.admission, now)?;
             self.make_slow_requests_give_way(leased, now);
 
@@ -215,6 +217,13 @@ impl<H: Handler> Drive<'_, H> {
             Leasing::Nothing => leasing::lease_none(frontier, handler, now),
             Leasing::One => leasing::lease_one(frontier, handler, now, &mut start),
             Leasing::Freely => leasing::lease_all(frontier, handler, capacity, now, &mut start),
+        }
+    }
+
+    /// Lets nobody wait at the gate while the open tasks are to end.
+    fn close_gate(&self, admission: Admission) {
+        if let Some(gate) = &self.launcher.gate {
+            gate.close(matches!(admission, Admission::Rest | Admission::End));
         }
     }
 
@@ -343,6 +352,9 @@ impl<H: Handler> Drive<'_, H> {
         if !self.frontier.may_finish(&completion.task) {
             // The part of the hosts that it belongs to is not this machine's any more.
             return Ok(());
+        }
+        if completion.contact == Contact::Withheld {
+            return Ok(self.frontier.abandon(&completion.task, now)?);
         }
         if completion.contact == Contact::Forbidden {
             self.handler.forbidden();

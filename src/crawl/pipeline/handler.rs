@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::completion::Completion;
+use super::gate::Gate;
 use super::options::Limits;
 use crate::archive::writer::Compression;
 use crate::crawl::frontier::Cells;
@@ -111,6 +112,11 @@ pub trait Handler {
     /// Whether tasks may come from elsewhere, so that a frontier without any is not the end.
     fn may_grow(&self) -> bool {
         false
+    }
+
+    /// What stands before each request, if anything does.
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        None
     }
 
     /// Called when a request was not sent, or was cut, because this machine may not ask hosts

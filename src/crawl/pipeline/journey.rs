@@ -13,6 +13,7 @@ use tracing::{Instrument, Span};
 
 use super::completion::{Completion, Contact};
 use super::concurrency::Concurrency;
+use super::gate::{Entry, Gate};
 use super::handler::Processor;
 use super::steer::Signal;
 use crate::archive::http::decoded;
@@ -30,6 +31,8 @@ pub(super) struct Launcher<P> {
     pub processor: Processor<P>,
     pub compression: Compression,
     pub concurrency: Concurrency,
+    /// What stands before each request, where there are other machines.
+    pub gate: Option<Arc<dyn Gate>>,
     pub inbox: Inbox<P>,
 }
 
@@ -43,6 +46,7 @@ impl<P: Send + 'static> Launcher<P> {
             processor: Arc::clone(&self.processor),
             compression: self.compression.clone(),
             concurrency: self.concurrency.clone(),
+            gate: self.gate.clone(),
         };
         let inbox = self.inbox.clone();
         let journey = async move { inbox.deliver(journey.complete(task).await) };
@@ -85,6 +89,7 @@ struct Journey<P> {
     processor: Processor<P>,
     compression: Compression,
     concurrency: Concurrency,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 impl<P: Send + 'static> Journey<P> {
@@ -106,6 +111,16 @@ impl<P: Send + 'static> Journey<P> {
         if task.locate {
             return self.resolve(task).await;
         }
+        // Nothing here counts as time of the request.
+        let entry = match &self.gate {
+            Some(gate) => gate.enter(&task).await,
+            None => Entry::Free,
+        };
+        let mut pass = match entry {
+            Entry::Free => None,
+            Entry::With(pass) => Some(pass),
+            Entry::Refused => return Completion::untold(task, Contact::Withheld),
+        };
         let open = self.concurrency.open(Instant::now());
         let Task {
             url,
@@ -115,11 +130,24 @@ impl<P: Send + 'static> Journey<P> {
             ..
         } = &task;
         let answer = self.fetcher.fetch_booked(url, *kind, validators, booking);
+        let exchanged = match &mut pass {
+            None => Some(answer.await),
+            Some(pass) => tokio::select! {
+                biased;
+                () = pass.lost() => None,
+                exchanged = answer => Some(exchanged),
+            },
+        };
+        // Other machines may ask the address, while this one reads the answer.
+        drop(pass);
+        let Some(exchanged) = exchanged else {
+            return Completion::untold(task, Contact::Forbidden);
+        };
         let Exchanged {
             answer,
             waited,
             mut wire,
-        } = answer.await;
+        } = exchanged;
         match &answer {
             Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
             Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),

@@ -17,7 +17,8 @@
 //!   changes to a running loop;
 //! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
 //!   force; `work`: from a body to a `product`; `fields`: what rules find on a page;
-//! - `companion`: what goes on beside a crawl of one of several machines;
+//! - `companion`: what goes on beside a crawl of one of several machines; `gate`: what its
+//!   requests pass through before they are sent;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
 //!   `documents`) and `log_row`;
 //! - `replay`: the same over stored answers; `shelf`: the answers that an archive has; `rerun`:
@@ -33,6 +34,7 @@ mod documents;
 mod drive;
 mod fd_limit;
 mod fields;
+mod gate;
 mod handler;
 mod journey;
 mod leasing;
@@ -57,6 +59,7 @@ pub use completion::Completion;
 pub use crawl::{Crawl, CrawlError, End};
 pub use drive::drive;
 pub use fd_limit::fit_open_files;
+pub use gate::{Entry, Gate, Pass};
 pub use handler::{Admission, Handler, Processor};
 pub use options::{Limits, LoopOptions, USUAL_WAIT};
 pub use product::{PageProduct, Product, SitemapProduct};

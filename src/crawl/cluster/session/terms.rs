@@ -19,6 +19,7 @@
 use std::time::Duration;
 
 use crate::clock::millis;
+use crate::crawl::cluster::clocks::PassTimes;
 
 /// The shortest term.
 pub const SHORTEST_TERM: Duration = Duration::from_secs(5);
@@ -69,6 +70,12 @@ impl Terms {
         Duration::from_millis(self.renew / 4)
     }
 
+    /// How long the passes of IP addresses last: shorter than a term, because a new owner of a
+    /// cell waits for so long, and long enough to be asked for again a few times meanwhile.
+    pub fn passes(&self) -> PassTimes {
+        PassTimes::of(self.term / 3)
+    }
+
     /// How long no host of a cell is asked after the cell was taken.
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet)
@@ -87,6 +94,8 @@ mod tests {
             assert!(terms.quiet as f64 / 1.25 > longest, "{term}");
             assert!(terms.patience as f64 / 1.25 > longest, "{term}");
             assert!(terms.sure + terms.renew < terms.term, "{term}");
+            let PassTimes { pass, hold } = terms.passes();
+            assert!(hold as f64 / 1.25 > pass as f64 / 0.8, "{term}");
         }
     }
 }

@@ -198,6 +198,11 @@ impl Cells {
         self.cells
     }
 
+    /// When each IP address may be asked again by any of the cells.
+    pub fn address_clocks(&self) -> AddressClocks {
+        self.addresses.clone()
+    }
+
     /// The cells that are open.
     pub fn opened(&self) -> impl Iterator<Item = CellId> {
         self.open.keys().copied()

@@ -1,5 +1,10 @@
 //! The loop over real sockets.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use futures_util::future::BoxFuture;
+
 use super::super::leasing::{self, Capacity, Leased};
 use super::super::steer::Signal;
 use super::web::{Web, hosts, options};
@@ -218,6 +223,108 @@ impl Handler for Watching<'_> {
         }
         Ok(())
     }
+}
+
+/// A gate that refuses each task once, and counts the passes: those that are out, and all.
+#[derive(Default)]
+struct Narrow {
+    refused: Mutex<BTreeSet<String>>,
+    open: Arc<Mutex<(usize, usize)>>,
+    closed: Mutex<bool>,
+}
+
+struct Through(Arc<Mutex<(usize, usize)>>);
+
+impl Gate for Narrow {
+    fn enter<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Entry> {
+        let entry = if self.refused.lock().unwrap().insert(task.url.to_string()) {
+            Entry::Refused
+        } else {
+            let mut open = self.open.lock().unwrap();
+            *open = (open.0 + 1, open.1 + 1);
+            Entry::With(Box::new(Through(Arc::clone(&self.open))))
+        };
+        Box::pin(std::future::ready(entry))
+    }
+
+    fn close(&self, is_closed: bool) {
+        *self.closed.lock().unwrap() = is_closed;
+    }
+}
+
+impl Pass for Through {
+    fn lost(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl Drop for Through {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().0 -= 1;
+    }
+}
+
+/// A handler whose requests go through a gate; it ends when all is settled.
+struct Guarded<'a> {
+    plain: Plain<'a>,
+    gate: Arc<Narrow>,
+    all: usize,
+}
+
+impl Handler for Guarded<'_> {
+    type Product = ();
+    type Error = StoreError;
+
+    fn processor(&self) -> Processor<()> {
+        self.plain.processor()
+    }
+
+    fn admission(&mut self, f: &mut Cells, now: u64) -> Result<Admission, StoreError> {
+        if self.plain.settled.len() == self.all {
+            return Ok(Admission::End);
+        }
+        self.plain.admission(f, now)
+    }
+
+    fn complete(&mut self, f: &mut Cells, a: Completion<()>, now: u64) -> Result<(), StoreError> {
+        self.plain.complete(f, a, now)
+    }
+
+    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        Some(Arc::clone(&self.gate) as Arc<dyn Gate>)
+    }
+}
+
+#[test]
+fn a_task_that_is_refused_at_the_gate_is_asked_for_later() {
+    let (tree, seeds) = self::hosts(6, 4);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let gate = Arc::new(Narrow::default());
+    let mut handler = Guarded {
+        plain: Plain {
+            processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
+            settled: Vec::new(),
+            after_each: &mut |_| {},
+        },
+        gate: Arc::clone(&gate),
+        all: seeds.len(),
+    };
+    assert!(!web.drive(&mut frontier, Control::default(), &mut handler));
+    let mut settled: Vec<String> = handler.plain.settled.into_iter().map(|(a, ..)| a).collect();
+    settled.sort();
+    let mut wanted = Vec::from_iter(seeds.iter().map(|url| url.as_str().to_owned()));
+    wanted.sort();
+    assert_eq!(settled, wanted);
+    let (open, all) = *gate.open.lock().unwrap();
+    // The rules of each host as well; and every pass was given back.
+    assert_eq!((open, all), (0, seeds.len() + 6));
+    assert!(*gate.closed.lock().unwrap(), "nobody waits at the end");
+    frontier.close().unwrap();
 }
 
 #[test]
