@@ -24,6 +24,8 @@ struct Cluster {
     brokers: Brokers,
     store: tempfile::TempDir,
     wire: Wire,
+    /// Further sections of the job.
+    more: &'static str,
     machines: Vec<Job>,
     seeds: Vec<String>,
     politeness: String,
@@ -31,20 +33,32 @@ struct Cluster {
 
 impl Cluster {
     fn new(brokers: Brokers, wire: Wire, machines: usize) -> Self {
+        Self::with(brokers, wire, machines, "")
+    }
+
+    fn with(brokers: Brokers, wire: Wire, machines: usize, more: &'static str) -> Self {
         let seeds = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
-        Self::of(brokers, wire, machines, (seeds, super::kill::job_text()))
+        Self::of(
+            brokers,
+            wire,
+            machines,
+            more,
+            (seeds, super::kill::job_text()),
+        )
     }
 
     fn of(
         brokers: Brokers,
         wire: Wire,
         machines: usize,
+        more: &'static str,
         (seeds, politeness): (Vec<String>, String),
     ) -> Self {
         let mut cluster = Self {
             brokers,
             store: tempfile::tempdir().unwrap(),
             wire,
+            more,
             machines: Vec::new(),
             seeds,
             politeness,
@@ -65,10 +79,11 @@ impl Cluster {
              [frontier]\nstore = \"fjall\"\n\
              [cluster]\nbrokers = {}\nreplicas = {}\nnode = \"m{number}\"\n\
              store = \"file://{}\"\ncells = 16\nterm = \"5s\"\ncheckpoint = \"2s\"\n\
-             linger = \"200ms\"\nsettle = \"1s\"\n",
+             linger = \"200ms\"\nsettle = \"1s\"\n{}",
             self.brokers.list(),
             self.brokers.count(),
             self.store.path().display(),
+            self.more,
         );
         let seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
         let text = JobText {
@@ -223,7 +238,7 @@ fn two_machines_share_the_clock_of_an_address() {
     let seeds = names.iter().map(|name| format!("http://{name}:{port}/"));
     let politeness = "min_delay = 0\ndelay_factor = 0\naddress_delay = \"100ms\"";
     let text = (seeds.collect(), politeness.to_owned());
-    let cluster = Cluster::of(brokers, wire, 2, text);
+    let cluster = Cluster::of(brokers, wire, 2, "", text);
     let start = |job: &Job| Live::start(&mut crawl_of_neighbours(job, &names));
     let running: Vec<Live> = cluster.machines.iter().map(start).collect();
     for live in running {
@@ -250,19 +265,15 @@ fn two_machines_share_the_clock_of_an_address() {
 
 /// Each machine in turn is killed at some moment, and begun again at once or when the others have
 /// taken over what it had.
-fn kill_machines(machines: usize, brokers: usize, kills: usize) {
-    let Some(brokers) = Brokers::start(brokers) else {
-        return;
-    };
+/// `least` is how many requests there are at least. Returns when they were killed.
+fn kill_some(cluster: &Cluster, kills: usize, least: usize, reason: &str) -> Vec<Instant> {
+    let machines = cluster.machines.len();
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => spoor::clock::now(),
     };
     println!("SPOOR_KILL_SEED={seed}");
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
-    let (wire, whole) = web();
-    let least = whole.pages.len() + whole.images.len();
-    let cluster = Cluster::new(brokers, wire, machines);
     let mut running: Vec<Option<Live>> = (0..machines).map(|n| Some(cluster.start(n))).collect();
     let mut killed = Vec::new();
     for kill in 0..kills {
@@ -302,10 +313,41 @@ fn kill_machines(machines: usize, brokers: usize, kills: usize) {
             ran = cluster.start(number).ended();
         }
         assert!(ran.status.success(), "{ran:#?}");
+        assert!(ran.out.contains(reason), "{ran:#?}");
     }
     println!("{} requests", cluster.wire.requests().len());
+    killed
+}
+
+fn kill_machines(machines: usize, brokers: usize, kills: usize) {
+    let Some(brokers) = Brokers::start(brokers) else {
+        return;
+    };
+    let (wire, whole) = web();
+    let least = whole.pages.len() + whole.images.len();
+    let cluster = Cluster::new(brokers, wire, machines);
+    let killed = kill_some(&cluster, kills, least, "nothing is left to fetch");
     check_wire(&cluster.wire, &whole.forbidden, &killed);
     must_be_whole(&cluster.gathered(), &whole);
+}
+
+/// A limit is that of all machines together: whatever dies, as many documents are gathered.
+#[test]
+fn machines_that_are_killed_keep_a_limit_together() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let (wire, whole) = web();
+    let more = "[limits]\ndocuments = 100\n";
+    let cluster = Cluster::with(brokers, wire, 3, more);
+    let killed = kill_some(&cluster, 4, 100, "limits.documents is reached");
+    check_wire(&cluster.wire, &whole.forbidden, &killed);
+    let gathered = cluster.gathered();
+    let pages = done(&gathered, "page");
+    assert!(pages.is_subset(&whole.pages));
+    let documents = Vec::from_iter(gathered.documents().into_iter().map(|found| found.url));
+    assert_eq!(documents.len(), 100, "as many as the limit says");
+    assert_eq!(BTreeSet::from_iter(documents), pages);
 }
 
 #[test]

@@ -6,20 +6,23 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::permits::{Ask, Grant};
 use super::record::SessionId;
 use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Revision};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::web::fetch::Term;
 
 /// What a node tells its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// [`Session::commit`].
-    Commit(u64),
+    Commit(u64, Amount),
     /// [`Session::give`].
     Give(CellId, u64),
+    /// [`Session::ask`].
+    Ask(Ask),
     /// [`Session::set_idle`].
     Idle(bool),
     /// [`Session::leave`].
@@ -41,6 +44,10 @@ pub struct Standing {
     pub committed: u64,
     /// [`Session::named`].
     pub named: Option<BTreeSet<u64>>,
+    /// [`Session::grant`].
+    pub permits: Grant,
+    /// [`Session::first_begun`].
+    pub first_begun: u64,
     /// Whether the broker has confirmed that its key is its own, in this process.
     pub begun: bool,
     /// Why it is over, if it is.
@@ -172,7 +179,8 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
     fn obey(&mut self, order: Order) {
         let now = (self.clock)();
         match order {
-            Order::Commit(checkpoint) => self.session.commit(checkpoint, now),
+            Order::Commit(checkpoint, used) => self.session.commit(checkpoint, used, now),
+            Order::Ask(ask) => self.session.ask(ask),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
             Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
             Order::Leave => self.session.leave(now),
@@ -207,6 +215,8 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             cells: cells.collect(),
             committed: self.session.committed(),
             named: self.session.named(),
+            permits: self.session.grant(),
+            first_begun: self.session.first_begun(),
             begun: self.session.has_begun(),
             over: self.session.over(),
         };

@@ -15,6 +15,7 @@
 //! | `shares` | which node should have which cell |
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
+//! | `permits` | limits of all machines together |
 //! | `links` | links to the cells of other machines: sent, read and cut |
 //! | `clocks` | when an IP address may be asked next, over all machines; pure |
 //! | `survey` | all keys at a moment, for an operator |
@@ -31,6 +32,7 @@ mod drive;
 pub mod links;
 #[cfg(feature = "nats")]
 mod nats;
+mod permits;
 mod record;
 mod session;
 mod shares;
@@ -46,9 +48,10 @@ pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
 #[cfg(feature = "nats")]
 pub use self::nats::{Nats, Place};
+pub use self::permits::{Ask, Ceiling, Full, Grant};
 pub use self::record::{
-    Base, CellRecord, JobPhase, JobRecord, Key, Node, SessionId, SessionRecord, State, Value,
-    WrongNode,
+    Base, CellRecord, JobPhase, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord,
+    State, Value, WrongNode,
 };
 pub use self::session::{
     Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, News, Over, SHORTEST_TERM,

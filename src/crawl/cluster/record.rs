@@ -4,21 +4,25 @@
 //! |---|---|
 //! | `s.<node>.<number>` | a session: whether it lives, and its last checkpoint |
 //! | `c.<cell>` | who has a cell, and where its state is |
+//! | `p` | how many permits each session has taken |
 //! | `job` | what all machines have in common, and whether the job is done |
 //!
 //! Values are JSON, so that an operator can read them with the tools of the broker. A value
 //! of a later version may have more fields; one that cannot be read is an error, and what
 //! it is about is left alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 
 /// The key of the job.
 const JOB: &str = "job";
+/// The key of permits.
+const PERMITS: &str = "p";
 /// The most characters of a node's name.
 const LONGEST_NAME: usize = 64;
 
@@ -126,6 +130,10 @@ pub struct SessionRecord {
     /// When it began, in milliseconds since 1970 by its own clock.
     #[serde(default)]
     pub begun: u64,
+    /// What it had done as of its last checkpoint of what the job may limit. As of its end this
+    /// is final.
+    #[serde(default)]
+    pub used: Amount,
 }
 
 /// Whether a job goes on.
@@ -145,6 +153,13 @@ pub struct JobRecord {
     pub cells: u16,
     /// Whether it goes on.
     pub phase: JobPhase,
+}
+
+/// How many permits each session has taken so far: see [`super::permits`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermitsRecord {
+    /// By the names of the sessions.
+    pub taken: BTreeMap<String, Amount>,
 }
 
 /// Where the state of a cell is.
@@ -178,13 +193,17 @@ pub enum Key {
     Cell(CellId),
     /// Of the job.
     Job,
+    /// Of permits.
+    Permits,
 }
 
 impl Key {
     /// Reads a key; `None` where it is none of ours, or names a cell that does not exist.
     pub fn parse(text: &str, cells: CellCount) -> Option<Self> {
-        if text == JOB {
-            return Some(Self::Job);
+        match text {
+            JOB => return Some(Self::Job),
+            PERMITS => return Some(Self::Permits),
+            _ => {}
         }
         let (kind, rest) = text.split_once('.')?;
         match kind {
@@ -206,6 +225,7 @@ impl fmt::Display for Key {
             Self::Session(id) => write!(f, "s.{id}"),
             Self::Cell(cell) => write!(f, "c.{}", cell.number()),
             Self::Job => f.write_str(JOB),
+            Self::Permits => f.write_str(PERMITS),
         }
     }
 }
@@ -219,6 +239,8 @@ pub enum Value {
     Cell(CellRecord),
     /// Of the job.
     Job(JobRecord),
+    /// Of permits.
+    Permits(PermitsRecord),
 }
 
 impl Value {
@@ -231,6 +253,7 @@ impl Value {
             Self::Session(record) => serde_json::to_vec(record),
             Self::Cell(record) => serde_json::to_vec(record),
             Self::Job(record) => serde_json::to_vec(record),
+            Self::Permits(record) => serde_json::to_vec(record),
         }
     }
 
@@ -243,6 +266,7 @@ impl Value {
             Key::Session(_) => serde_json::from_slice(bytes).map(Self::Session),
             Key::Cell(_) => serde_json::from_slice(bytes).map(Self::Cell),
             Key::Job => serde_json::from_slice(bytes).map(Self::Job),
+            Key::Permits => serde_json::from_slice(bytes).map(Self::Permits),
         }
     }
 }
@@ -254,7 +278,14 @@ mod tests {
     #[test]
     fn keys_are_read_as_they_are_written() {
         let cells = CellCount::new(8).unwrap();
-        for text in ["s.crawler-3.1", "s.a.example.org.12", "c.0", "c.7", "job"] {
+        for text in [
+            "s.crawler-3.1",
+            "s.a.example.org.12",
+            "c.0",
+            "c.7",
+            "job",
+            "p",
+        ] {
             let key = Key::parse(text, cells).unwrap();
             assert_eq!(key.to_string(), text);
         }
@@ -290,6 +321,11 @@ mod tests {
             weight: 1.5,
             idle: true,
             begun: 5,
+            used: Amount {
+                documents: 1,
+                fetches: 2,
+                bytes: u64::MAX,
+            },
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

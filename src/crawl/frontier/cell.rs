@@ -37,6 +37,10 @@ pub(super) const COUNT: &[u8] = b"\xc0\0cells";
 /// The key of where the outputs stand, in the same space.
 pub(super) const STAMP: &[u8] = b"\xc0\0stamp";
 
+/// The key of what this store has done of what a job may limit, in the same space. A cell's
+/// batch says what it adds ([`super::amount`]).
+pub(super) const USED: &[u8] = b"\xc0\0used";
+
 /// The key of the number of batches, in the same space.
 pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::cell::{COUNT, CellId, Home, STAMP};
+use super::amount::Amount;
+use super::cell::{COUNT, CellId, Home, STAMP, USED};
 use super::heads::{Entry, Heads};
 use super::record::{FORMAT, Meta};
 use super::referral::Referral;
@@ -210,6 +211,10 @@ impl Ledger {
             let stamp = std::mem::take(&mut meta.stamp);
             if !stamp.is_empty() {
                 batch.put(keys::shared(STAMP), stamp);
+            }
+            let used = Amount::between(&self.meta.counts, &meta.counts);
+            if !used.is_zero() {
+                batch.put(keys::shared(USED), used.to_bytes());
             }
         }
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);

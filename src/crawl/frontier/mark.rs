@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::cell::{BATCHES, COUNT, CellCount, CellId, LEAVING, STAMP};
+use super::amount::Amount;
+use super::cell::{BATCHES, COUNT, CellCount, CellId, LEAVING, STAMP, USED};
 use super::ledger::check_format;
 use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};
@@ -27,6 +28,8 @@ pub struct Mark {
     pub documents: u64,
     /// Images kept; with several cells, in those that it holds.
     pub images: u64,
+    /// What this store has done itself of what a job may limit, where it has several cells.
+    pub used: Amount,
     /// The cells of which anything is there, where the store has several.
     pub cells: BTreeMap<CellId, CellMark>,
 }
@@ -66,7 +69,7 @@ impl Mark {
                 for key in cells
                     .all()
                     .flat_map(keys_of)
-                    .chain([BATCHES, STAMP].map(<[u8]>::to_vec))
+                    .chain([BATCHES, STAMP, USED].map(<[u8]>::to_vec))
                 {
                     let value = store.get(&key)?;
                     check_cell_format(store, &key, value.as_deref())?;
@@ -169,6 +172,7 @@ enum Part {
     Meta,
     Batches,
     Stamp,
+    Used,
     Leaving(CellId),
     CellMeta(CellId),
     CellLog(CellId),
@@ -180,6 +184,7 @@ impl Part {
             keys::META => Some(Self::Meta),
             BATCHES => Some(Self::Batches),
             STAMP => Some(Self::Stamp),
+            USED => Some(Self::Used),
             _ if key.starts_with(LEAVING) => {
                 let number = key.get(LEAVING.len()..)?.try_into().ok()?;
                 CellId::try_from(u16::from_be_bytes(number))
@@ -221,6 +226,12 @@ fn take(mark: &mut Mark, part: Part, value: Option<Vec<u8>>) -> Option<()> {
             };
         }
         Part::Stamp => mark.stamp = value.unwrap_or_default(),
+        Part::Used => {
+            mark.used = match value {
+                Some(value) => Amount::of_bytes(&value)?,
+                None => Amount::default(),
+            };
+        }
         Part::Leaving(cell) => mark.cells.entry(cell).or_default().leaving = value.is_some(),
         Part::CellMeta(cell) => {
             let meta = match value {

@@ -44,7 +44,7 @@
 //!
 //! | parts | what they are |
 //! |---|---|
-//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `cell`, `keys` | what is stored, and under which keys |
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys` | what is stored, and under which keys |
 //! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
@@ -61,6 +61,7 @@
 //! It knows no HTML, no language model and no output file.
 
 mod added;
+mod amount;
 mod background;
 mod block_filter;
 mod cell;
@@ -112,6 +113,7 @@ mod turns;
 pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
+pub use amount::Amount;
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 #[cfg(test)]
 pub use cells::NoOutputs;

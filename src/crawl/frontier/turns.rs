@@ -70,11 +70,20 @@ impl Frontier {
         self.next_event_with(self.leases.newcomers.room())
     }
 
+    /// The same as if pages were not held back.
+    pub(super) fn next_if_not_held(&self) -> Option<u64> {
+        self.next_event_as(self.leases.newcomers.room(), false)
+    }
+
     /// The same, where so many more requests to newcomers may be open.
     pub(super) fn next_event_with(&self, room: usize) -> Option<u64> {
+        self.next_event_as(room, self.gate.pages_held)
+    }
+
+    fn next_event_as(&self, room: usize, pages_held: bool) -> Option<u64> {
         let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
         let images = self.schedule.is_ready_for_images();
-        let is_ready = images || (!self.gate.pages_held && self.schedule.is_ready());
+        let is_ready = images || (!pages_held && self.schedule.is_ready());
         let newcomer = self.schedule.keeps_back() && room > 0;
         if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
             return Some(0);

@@ -25,7 +25,7 @@ use crate::crawl::cluster::{
     Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Node as Name, Order,
     Over, SessionId, Setting, Standing, Terms, Value,
 };
-use crate::crawl::frontier::{CellCount, CellId, Cells, Load};
+use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
 use crate::fs::IoError;
 use crate::web::fetch::Term;
@@ -102,6 +102,7 @@ pub fn join<E: Engine>(
                     },
                     secrets: BTreeSet::from([secret]),
                     made: 0,
+                    used: Amount::default(),
                     cells: BTreeMap::new(),
                 }
             }
@@ -355,14 +356,20 @@ struct Commit {
 
 impl Commit {
     fn commit(&self, made: Made) -> Committed {
-        let kept = self
-            .keeping
-            .change(|kept| kept.made = kept.made.max(made.number));
+        let kept = self.keeping.change(|kept| {
+            if made.number > kept.made {
+                (kept.made, kept.used) = (made.number, made.used);
+            }
+        });
         if let Err(error) = kept {
             tracing::error!(%error, "a checkpoint cannot count, as the session cannot be kept");
             return Committed::Over;
         }
-        if self.orders.send(Order::Commit(made.number)).is_err() {
+        if self
+            .orders
+            .send(Order::Commit(made.number, made.used))
+            .is_err()
+        {
             return Committed::Over;
         }
         loop {

@@ -26,6 +26,7 @@
 //! | `loading` | the states of cells, read on a thread of their own |
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
+//! | `permits` | what it may still ask for, where limits hold for all machines |
 //! | `error` | what ends a session |
 
 mod addresses;
@@ -34,6 +35,7 @@ mod giving;
 mod join;
 mod keeping;
 mod loading;
+mod permits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,11 +52,12 @@ pub use self::join::{Commits, Joined, insist, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
+use self::permits::Permits;
 use super::cluster::links::{self, Links, Tally};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
 use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
-use crate::crawl::pipeline::{Companion, Course, CrawlError, Gate};
+use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
 use crate::crawl::saved::SaveError;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
@@ -100,6 +103,11 @@ pub struct Node<E> {
     /// Answers other machines about addresses.
     _answers: Running,
     giving: Giving,
+    permits: Permits,
+    /// The limit of which nothing is left for any machine, as the crawl was told last.
+    reached: Option<&'static str>,
+    /// Whether images are fetched all the same.
+    finishes_images: bool,
     beginning: Beginning,
     /// Checkpoints that were committed, each with the cells in it and up to where these have
     /// read their logs.
@@ -167,6 +175,9 @@ impl<E: Engine> Node<E> {
             _answers: addresses.serve(),
             addresses,
             giving: Giving::default(),
+            permits: Permits::default(),
+            reached: None,
+            finishes_images: false,
             beginning: parts.beginning,
             committed: parts.committed,
             was_cut: false,
@@ -240,6 +251,9 @@ impl<E: Engine> Node<E> {
             self.links.turn(cells, now, outside)?;
         }
         self.give(cells, outside)?;
+        if let Some(ask) = self.permits.turn(cells, standing.permits, now) {
+            self.tell(Order::Ask(ask));
+        }
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
             _ if self.is_done || self.is_leaving => Course::End,
@@ -388,6 +402,17 @@ impl<E: Engine> Node<E> {
         Ok(())
     }
 
+    /// Whether nothing is left to do in the cells, or nothing that may be done.
+    fn has_nothing(&self, cells: &Cells) -> bool {
+        match self.reached {
+            // Closed pages do not show whether one can be fetched; more permits open them.
+            None => cells.are_empty() && !(cells.pages_are_closed() && permits::has_any(cells)),
+            Some("limits.bytes") => cells.leased() == 0,
+            Some(_) if self.finishes_images => cells.pages_are_closed() && cells.are_empty(),
+            Some(_) => cells.leased() == 0,
+        }
+    }
+
     fn say_whether_idle(&mut self, cells: &Cells, standing: &Standing, may_ask: bool) {
         let is_idle = may_ask
             && self.giving.is_empty()
@@ -396,7 +421,8 @@ impl<E: Engine> Node<E> {
                 .cells
                 .keys()
                 .eq(Vec::from_iter(cells.opened()).iter())
-            && cells.are_empty()
+            && self.has_nothing(cells)
+            && !self.permits.are_open(cells, standing.permits)
             && self.links.is_quiet(cells);
         if is_idle != self.is_idle {
             self.is_idle = is_idle;
@@ -421,6 +447,20 @@ impl<E: Engine> Companion for Node<E> {
 
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         Some(Arc::new(self.addresses.clone()))
+    }
+
+    fn allowance(&mut self, frontier: &Cells, limits: &Limits) -> Allowance {
+        let (grant, first_begun) = {
+            let standing = self.handle.standing.borrow();
+            (standing.permits, standing.first_begun)
+        };
+        let allowance = self.permits.allowance(limits, frontier, grant);
+        self.reached = allowance.reached;
+        self.finishes_images = limits.finish_images;
+        Allowance {
+            first_begun,
+            ..allowance
+        }
     }
 
     fn forbidden(&mut self) {

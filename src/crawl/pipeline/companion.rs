@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::crawl::CrawlError;
 use super::gate::Gate;
+use super::options::Limits;
 use crate::crawl::frontier::{Cells, Outside};
 
 /// What a crawl may do until the companion says something else.
@@ -20,6 +21,20 @@ pub enum Course {
     Rest,
     /// End: nothing is left to do for any machine.
     End,
+}
+
+/// What one machine may ask for, where limits hold for all machines together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allowance {
+    /// Pages that may be asked for, those that are open included.
+    pub pages: u64,
+    /// Bytes that may come: at 0 nothing more is asked for.
+    pub bytes: u64,
+    /// The limit of which nothing is left for any machine, by its key. Where others have open
+    /// requests, some of it may come back.
+    pub reached: Option<&'static str>,
+    /// When the first machine began, in milliseconds since 1970.
+    pub first_begun: u64,
 }
 
 /// What goes on beside a crawl.
@@ -39,6 +54,10 @@ pub trait Companion {
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
+
+    /// What may be asked for now, by these limits. It takes the place of the counters of the
+    /// frontier, which are those of the cells that this machine has at present.
+    fn allowance(&mut self, frontier: &Cells, limits: &Limits) -> Allowance;
 
     /// A request was cut, or not sent, because this machine may not ask hosts at present.
     fn forbidden(&mut self);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::companion::{Companion, Course};
+use super::companion::{Allowance, Companion, Course};
 use super::completion::Completion;
 use super::gate::Gate;
 use super::handler::{Admission, Handler, Processor};
@@ -184,7 +184,17 @@ impl<'a> Crawl<'a> {
     }
 
     /// The limit that ends the crawl at once, if one is reached.
-    fn hard_limit(&self, frontier: &Cells) -> Option<&'static str> {
+    fn hard_limit(
+        &self,
+        frontier: &Cells,
+        shared: Option<&Allowance>,
+        now: u64,
+    ) -> Option<&'static str> {
+        if let Some(shared) = shared {
+            let passed = now.saturating_sub(shared.first_begun);
+            let is_over = is_reached(self.limits.time.map(millis), passed);
+            return (shared.first_begun > 0 && is_over).then_some("limits.time");
+        }
         if is_reached(self.limits.bytes, frontier.counts().bytes) {
             Some("limits.bytes")
         } else if is_reached(self.limits.time.map(millis), frontier.active()) {
@@ -344,36 +354,55 @@ impl Handler for Crawl<'_> {
     fn admission(&mut self, frontier: &mut Cells, now: u64) -> Result<Admission, CrawlError> {
         // A lease that drops an image may move its words to another cell.
         self.deliver(frontier, now)?;
+        let companion = self.companion.as_mut();
+        let shared = companion.map(|companion| companion.allowance(frontier, &self.limits));
+        let shared_reached = shared.and_then(|shared| shared.reached);
         match self.course {
             Course::Crawl => {}
             Course::Rest => return Ok(Admission::Rest),
-            Course::End => return Ok(Admission::End),
+            Course::End => {
+                self.reached = self.reached.or(shared_reached);
+                return Ok(Admission::End);
+            }
         }
-        if let Some(limit) = self.hard_limit(frontier) {
+        if let Some(limit) = self.hard_limit(frontier, shared.as_ref(), now) {
             self.reached = Some(limit);
             return Ok(Admission::End);
         }
-        let left = self.pages_left(frontier).unwrap_or(u64::MAX);
-        frontier.hold_pages(false);
+        if shared.is_some_and(|shared| shared.bytes == 0) {
+            self.reached = shared_reached;
+            return Ok(Admission::Rest);
+        }
+        let own = || self.pages_left(frontier).unwrap_or(u64::MAX);
+        let left = shared.map_or_else(own, |shared| shared.pages);
+        let is_spent = left == 0 && (shared.is_none() || shared_reached.is_some());
+        // The leased pages may use up the rest, so they must be finished first; of several
+        // machines, one may get more from the others.
+        frontier.hold_pages(!is_spent && left <= frontier.leased_pages() as u64);
         if left > frontier.leased_pages() as u64 {
             // The limit that had closed them may have been raised.
             frontier.open_pages(now)?;
             self.reached = None;
             return Ok(Admission::Lease);
         }
-        if left > 0 {
-            // The leased pages may use up the rest, so they must be finished first.
-            frontier.hold_pages(true);
+        if !is_spent {
             return Ok(Admission::Images);
         }
         let documents = frontier.counts().documents;
-        self.reached = Some(if is_reached(self.limits.documents, documents) {
+        let own = if is_reached(self.limits.documents, documents) {
             "limits.documents"
         } else {
             "limits.fetches"
-        });
+        };
+        self.reached = Some(shared_reached.unwrap_or(own));
         if !self.limits.finish_images {
-            return Ok(Admission::End);
+            // All machines end together.
+            let waits = shared.is_some();
+            return Ok(if waits {
+                Admission::Rest
+            } else {
+                Admission::End
+            });
         }
         frontier.close_pages(now)?;
         Ok(Admission::Lease)

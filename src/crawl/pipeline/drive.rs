@@ -238,7 +238,7 @@ impl<H: Handler> Drive<'_, H> {
         // A patient frontier will shortly lease the tasks that it holds back for a better
         // one.
         let may_lease = self.outage.has_unsent() || self.frontier.is_patient();
-        if admission == Admission::Lease && only_held && !may_lease {
+        if admission.leases() && only_held && !may_lease {
             let released = self.outage.none_in_flight(now);
             self.release(released, now)?;
         }

@@ -82,7 +82,7 @@ pub(super) fn lease_one<H: Handler>(
     start: &mut dyn FnMut(Task),
 ) -> Result<Leased, H::Error> {
     let admission = handler.admission(frontier, now)?;
-    if admission == Admission::Lease
+    if admission.leases()
         && let Some(task) = frontier.lease_any(now)?
     {
         start(task);

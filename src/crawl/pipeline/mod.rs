@@ -54,7 +54,7 @@ mod tests;
 mod work;
 mod write;
 
-pub use companion::{Companion, Course};
+pub use companion::{Allowance, Companion, Course};
 pub use completion::Completion;
 pub use crawl::{Crawl, CrawlError, End};
 pub use drive::drive;

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::SaveError;
 use super::pairs::Span;
-use crate::crawl::frontier::{CellId, CellMark, Mark};
+use crate::crawl::frontier::{Amount, CellId, CellMark, Mark};
 use crate::objects::{Objects, Version};
 
 /// Its name.
@@ -123,6 +123,9 @@ pub(super) struct Manifest {
     pub images: u64,
     /// Where the outputs stood, in hexadecimal digits.
     pub stamp: String,
+    /// What the session has done of what the job may limit; nothing on one machine.
+    #[serde(default, skip_serializing_if = "Amount::is_zero")]
+    pub used: Amount,
     /// What is there of the cells of a divided frontier.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cells: BTreeMap<CellId, CellMark>,
@@ -159,6 +162,7 @@ impl Manifest {
             stamp: self.stamp(),
             documents: self.documents,
             images: self.images,
+            used: self.used,
             cells: self.cells.clone(),
         }
     }
@@ -169,6 +173,7 @@ impl Manifest {
         self.commits = mark.commits;
         self.documents = mark.documents;
         self.images = mark.images;
+        self.used = mark.used;
         self.cells = mark.cells;
         self.stamp = base16ct::lower::encode_string(&mark.stamp);
     }

@@ -17,7 +17,7 @@ use super::commit::{Commit, since};
 use super::manifest::{self, Manifest};
 use super::session::Session;
 use crate::config::Config;
-use crate::crawl::frontier::CellId;
+use crate::crawl::frontier::{Amount, CellId};
 use crate::fs::IoError;
 use crate::objects::{self, Objects};
 
@@ -33,6 +33,8 @@ pub struct Made {
     pub number: u64,
     /// The commit that it shows.
     pub commits: u64,
+    /// What the session had done then of what the job may limit.
+    pub used: Amount,
     /// The cells that it holds whole, with the numbers up to which they have read their logs.
     pub cells: BTreeMap<CellId, u64>,
 }
@@ -185,6 +187,7 @@ impl Commit for Numbered {
         let made = Made {
             number: next.number,
             commits: next.commits,
+            used: next.used,
             cells: next.mark().held(),
         };
         match (self.life.commit)(made) {

@@ -82,7 +82,7 @@ async fn who_is_alone_has_all_cells_until_it_leaves() {
         let news = node.is_told(|news| matches!(news, News::Give(_))).await;
         let News::Give(cell) = news else { continue };
         let orders = &node.handle.orders;
-        orders.send(Order::Commit(1)).unwrap();
+        orders.send(Order::Commit(1, Amount::default())).unwrap();
         orders.send(Order::Give(cell, 1)).unwrap();
     }
     assert_eq!(node.run.await.unwrap(), Over::Left);
@@ -104,7 +104,11 @@ async fn the_cells_of_a_machine_that_is_gone_are_taken() {
     let engine = Arc::new(Told::default());
     let mut first = start(&engine, "n1", 1, &clock);
     first.has(usize::from(CELLS)).await;
-    first.handle.orders.send(Order::Commit(3)).unwrap();
+    first
+        .handle
+        .orders
+        .send(Order::Commit(3, Amount::default()))
+        .unwrap();
     let committed = |standing: &Standing| standing.committed == 3;
     first.handle.standing.wait_for(committed).await.unwrap();
     let mut second = start(&engine, "n2", 2, &clock);
@@ -172,6 +176,7 @@ fn kept(standing: &Standing, secret: u64, cells: BTreeMap<CellId, Revision>) -> 
         session: standing.session.clone().unwrap(),
         secrets: [secret].into(),
         made: 0,
+        used: Amount::default(),
         cells,
     }
 }
@@ -263,4 +268,66 @@ async fn a_session_that_the_broker_has_forgotten_is_over() {
     engine.set_back(before);
     assert_eq!(node.run.await.unwrap(), Over::Forgotten);
     assert!(!node.term.runs());
+}
+
+/// What a machine that is gone had taken and not brought, another one takes; also where the
+/// broker loses answers.
+#[tokio::test(start_paused = true)]
+async fn permits_of_a_machine_that_is_gone_are_taken() {
+    use super::super::Ceiling;
+    let documents = |documents| Amount {
+        documents,
+        ..Amount::default()
+    };
+    let ask = |number, used, wanted| {
+        let ceiling = Ceiling {
+            documents: Some(100),
+            ..Ceiling::default()
+        };
+        Order::Ask(Ask {
+            number,
+            ceiling,
+            used: documents(used),
+            wanted: documents(wanted),
+        })
+    };
+    async fn granted(node: &mut Node1, hand: u64) -> Grant {
+        let has = |standing: &Standing| standing.permits.hand.documents == hand;
+        let waits = node.handle.standing.wait_for(has);
+        let standing = tokio::time::timeout(Duration::from_secs(120), waits).await;
+        standing.expect("it takes too long").unwrap().permits
+    }
+    let clock = clock();
+    let engine = Arc::new(Told::default());
+    let mut first = start(&engine, "n1", 1, &clock);
+    first.has(usize::from(CELLS)).await;
+    let mut second = start(&engine, "n2", 2, &clock);
+    let begun = |standing: &Standing| standing.begun;
+    second.handle.standing.wait_for(begun).await.unwrap();
+    engine.next_swaps("p", [Fate::Lost, Fate::Late, Fate::Done, Fate::Lost]);
+    first.handle.orders.send(ask(1, 0, 80)).unwrap();
+    assert!(!granted(&mut first, 80).await.full.documents);
+    second.handle.orders.send(ask(1, 0, 60)).unwrap();
+    granted(&mut second, 20).await;
+    engine.deliver();
+    // Both know that nothing is left.
+    for node in [&mut first, &mut second] {
+        let full = |standing: &Standing| standing.permits.full.documents;
+        let waits = node.handle.standing.wait_for(full);
+        let full = tokio::time::timeout(Duration::from_secs(120), waits).await;
+        drop(full.expect("it takes too long").unwrap());
+    }
+    // It gives some back, brings 15, of which 10 count, and is gone.
+    first.handle.orders.send(ask(2, 10, 70)).unwrap();
+    granted(&mut second, 30).await;
+    let commit = Order::Commit(1, documents(10));
+    first.handle.orders.send(commit).unwrap();
+    let committed = |standing: &Standing| standing.committed == 1;
+    first.handle.standing.wait_for(committed).await.unwrap();
+    first.handle.orders.send(ask(3, 15, 70)).unwrap();
+    first.run.abort();
+    granted(&mut second, 60).await;
+    second.handle.orders.send(ask(2, 60, 100)).unwrap();
+    let grant = granted(&mut second, 90).await;
+    assert!(grant.full.documents, "{grant:?}");
 }

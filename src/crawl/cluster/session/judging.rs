@@ -25,6 +25,9 @@ impl Session {
                     self.table.insert(cell, (record, revision));
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
+                (Key::Permits, Value::Permits(record)) => {
+                    self.permits.see(&self.id, record, revision);
+                }
                 _ => {}
             }
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Revision;
 use super::super::record::{Node, SessionId};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::fs::{IoError, atomic, beneath};
 
 /// The file in the job's folder.
@@ -29,6 +29,8 @@ pub struct Kept {
     pub secrets: BTreeSet<u64>,
     /// The number of the last checkpoint that was written; 0 for none.
     pub made: u64,
+    /// What was used as of that checkpoint of what the job may limit.
+    pub used: Amount,
     /// The cells whose states are in the node's store, with the values of their keys that say
     /// so.
     pub cells: BTreeMap<CellId, Revision>,
@@ -61,6 +63,8 @@ struct Written {
     session: SessionId,
     secrets: BTreeSet<u64>,
     made: u64,
+    #[serde(default)]
+    used: Amount,
     cells: BTreeMap<u16, u64>,
 }
 
@@ -99,6 +103,7 @@ impl Kept {
             session: written.session,
             secrets: written.secrets,
             made: written.made,
+            used: written.used,
             cells: known,
         }))
     }
@@ -114,6 +119,7 @@ impl Kept {
             session: self.session.clone(),
             secrets: self.secrets.clone(),
             made: self.made,
+            used: self.used,
             cells: cells
                 .map(|(cell, revision)| (cell.number(), revision.0))
                 .collect(),
@@ -148,6 +154,11 @@ mod tests {
             session: SessionId { node, number: 4 },
             secrets: BTreeSet::from([1, u64::MAX]),
             made: 17,
+            used: Amount {
+                documents: 3,
+                fetches: 4,
+                bytes: 5,
+            },
             cells: [(0, 5), (7, u64::MAX)]
                 .map(|(cell, revision)| (cells.cell(cell).unwrap(), Revision(revision)))
                 .into(),

@@ -43,6 +43,7 @@
 //! | `hands` | its cells: taken, confirmed, given back |
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
+//! | `permitted` | its permits: taken and given back |
 //! | `rest` | whether anything is left to do, here and elsewhere |
 //! | `kept` | what outlives a process |
 //! | `terms` | how long it waits for what, and why that is safe |
@@ -52,6 +53,7 @@ mod judging;
 mod kept;
 mod others;
 mod own;
+mod permitted;
 mod rest;
 mod terms;
 #[cfg(test)]
@@ -62,9 +64,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::kept::{Kept, KeptError};
 use self::others::Others;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
-use super::record::{Base, CellRecord, JobRecord, Key, Node, SessionId, Value};
+use super::permits::{Account, Ask, Grant};
+use super::record::{Base, CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, Value};
 use super::{EngineError, Revision};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 
 /// What a session asks of the broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,6 +201,10 @@ enum Purpose {
     Fence(SessionId),
     /// To say that the job is done.
     Done,
+    /// To read how many permits each session has.
+    ReadPermits,
+    /// To take permits, or give them back.
+    Permits(PermitsRecord),
 }
 
 #[derive(Debug, Clone)]
@@ -251,8 +258,9 @@ pub struct Session {
     has_read: bool,
     /// How often its term has lapsed.
     tenure: u64,
-    /// The last checkpoint that was made.
+    /// The last checkpoint that was made, and what was used as of it.
     made: u64,
+    used: Amount,
     /// The last one that is in its key.
     committed: u64,
     is_leaving: bool,
@@ -262,6 +270,9 @@ pub struct Session {
     idle_since: Option<u64>,
     /// The job's key, as the last look showed it.
     job: Option<(JobRecord, Revision)>,
+    permits: Account,
+    /// When permits may be asked about again, after a failure.
+    permits_due: u64,
     hands: BTreeMap<CellId, Hand>,
     /// Whether it goes on after a process that died.
     is_resumed: bool,
@@ -299,11 +310,14 @@ impl Session {
             has_read: false,
             tenure: 0,
             made: 0,
+            used: Amount::default(),
             committed: 0,
             is_leaving: false,
             is_idle: false,
             idle_since: None,
             job: None,
+            permits: Account::default(),
+            permits_due: 0,
             hands: BTreeMap::new(),
             is_resumed: false,
             before: BTreeSet::new(),
@@ -326,6 +340,7 @@ impl Session {
         session.before = kept.secrets;
         session.phase = Phase::Live;
         session.made = kept.made;
+        session.used = kept.used;
         session.kept = kept.cells;
         session.is_resumed = true;
         session.lapsed = true;
@@ -393,9 +408,12 @@ impl Session {
     }
 
     /// Commits a checkpoint, which has a higher number than the last and all cells of the
-    /// session, with the next renewal.
-    pub fn commit(&mut self, checkpoint: u64, now: u64) {
-        self.made = self.made.max(checkpoint);
+    /// session, with the next renewal. `used` is what the session has done as of it of what the
+    /// job may limit.
+    pub fn commit(&mut self, checkpoint: u64, used: Amount, now: u64) {
+        if checkpoint > self.made {
+            (self.made, self.used) = (checkpoint, used);
+        }
         self.due = self.due.min(now);
     }
 
@@ -412,6 +430,22 @@ impl Session {
     pub fn leave(&mut self, now: u64) {
         self.is_leaving = true;
         self.due = self.due.min(now);
+    }
+
+    /// Asks for permits, or gives them back.
+    pub fn ask(&mut self, ask: Ask) {
+        self.permits.ask(ask);
+    }
+
+    /// Its permits.
+    pub fn grant(&self) -> Grant {
+        self.permits.grant(&self.id, self.others.records())
+    }
+
+    /// When the first session of the job began, as far as is known.
+    pub fn first_begun(&self) -> u64 {
+        let others = self.others.records().map(|(_, record)| record.begun);
+        others.filter(|begun| *begun > 0).fold(self.begun, u64::min)
     }
 
     /// Why it is over, if it is.
@@ -449,6 +483,7 @@ impl Session {
             Phase::Live if !self.lapsed => {
                 self.reclaim(now, &mut calls);
                 self.give_back(now, &mut calls);
+                self.permit(now, &mut calls);
                 if self.is_sure(now) {
                     self.end_job(now, &mut calls);
                     self.fence(now, &mut calls);
@@ -520,6 +555,15 @@ impl Session {
             }
             (Purpose::Fence(id), Ok(Answer::Swapped(revision))) => {
                 self.others.fenced(&id, revision);
+            }
+            (Purpose::ReadPermits, Ok(Answer::Got(found))) => self.has_read_permits(found),
+            (Purpose::Permits(record), Ok(Answer::Swapped(revision))) => {
+                self.permits.has_swapped(&self.id, record, revision);
+            }
+            (Purpose::Permits(_), Err(EngineError::Stale)) => self.permits.doubt(),
+            (Purpose::Permits(_) | Purpose::ReadPermits, Err(_)) => {
+                self.permits.doubt();
+                self.permits_due = now + self.setting.terms.renew;
             }
             (Purpose::Fence(id), Err(EngineError::Stale)) => self.others.stirs(&id, now),
             // It is asked again when it is due.

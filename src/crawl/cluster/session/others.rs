@@ -91,6 +91,11 @@ impl Others {
         self.known.get(id)
     }
 
+    /// Their keys.
+    pub(super) fn records(&self) -> impl Iterator<Item = (&SessionId, &SessionRecord)> {
+        self.known.iter().map(|(id, other)| (id, &other.record))
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&SessionId, &Other)> {
         self.known.iter()
     }

@@ -175,6 +175,7 @@ impl Session {
         self.tenure += 1;
         self.lapsed = true;
         self.has_read = false;
+        self.permits.lapse();
         self.due = now;
     }
 
@@ -191,6 +192,7 @@ impl Session {
             weight: self.setting.weight,
             idle: self.is_idle,
             begun: self.begun,
+            used: self.used,
         })
     }
 }

@@ -66,10 +66,17 @@ impl Cells {
         self.cell_of_page(url)
     }
 
+    /// When there is something to do in any open cell, as [`Cells::next_event`], but for pages
+    /// and cells that are held as well.
+    pub fn next_of_all(&self) -> Option<u64> {
+        self.frontiers()
+            .filter_map(Frontier::next_if_not_held)
+            .min()
+    }
+
     /// Whether nothing is left to do in any open cell, those that are held included.
     pub fn are_empty(&self) -> bool {
-        let nothing = |frontier: &Frontier| frontier.next_event().is_none();
-        self.leased() == 0 && self.frontiers().all(nothing)
+        self.leased() == 0 && self.next_of_all().is_none()
     }
 
     /// The cells that the store has, whether they are open or not.

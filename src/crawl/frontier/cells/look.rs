@@ -3,6 +3,7 @@
 
 use super::{Below, Cells};
 use crate::address::{HostKey, PageUrl};
+use crate::crawl::frontier::amount::Amount;
 use crate::crawl::frontier::cell::STAMP;
 use crate::crawl::frontier::control_sample::{Curve, Focus};
 use crate::crawl::frontier::image_ledger::{ImageLedger, ImagesLeft};
@@ -80,6 +81,15 @@ impl Cells {
         match &self.below {
             Below::Shared(shared) => shared.batches(),
             Below::Undivided(_) => self.only().map_or(0, Frontier::commits),
+        }
+    }
+
+    /// What this store has done itself of what a job may limit, whichever cells it had. Nothing
+    /// is counted where there is only one cell.
+    pub fn used(&self) -> Amount {
+        match &self.below {
+            Below::Shared(shared) => shared.used(),
+            Below::Undivided(_) => Amount::default(),
         }
     }
 

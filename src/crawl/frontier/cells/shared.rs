@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::crawl::frontier::cell::{BATCHES, CellId, Home, SHARED, Space};
+use crate::crawl::frontier::amount::Amount;
+use crate::crawl::frontier::cell::{BATCHES, CellId, Home, SHARED, Space, USED};
 use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
-use crate::crawl::frontier::{flush_marker, keys};
+use crate::crawl::frontier::{codec, flush_marker, keys};
 
 /// How many pairs a scan reads at first, and at most, at a time: it holds no lock while they
 /// are looked at. Most scans want one pair.
@@ -37,6 +38,8 @@ struct Below {
     store: Box<dyn Store>,
     /// Batches over all runs.
     batches: u64,
+    /// What they have done, of all cells that there were.
+    used: Amount,
     /// How many of them are flushed.
     flushed: Option<u64>,
     /// Whether flushes wait for [`SharedStore::release`].
@@ -53,9 +56,15 @@ impl SharedStore {
         let batches = store.get(BATCHES)?.and_then(|bytes| bytes.try_into().ok());
         let batches = batches.map_or(0, u64::from_be_bytes);
         flush_marker::check(&path, batches)?;
+        let used = match store.get(USED)? {
+            Some(bytes) => Amount::of_bytes(&bytes)
+                .ok_or_else(|| codec::corrupt(&*store, USED, "it is no amount".to_owned()))?,
+            None => Amount::default(),
+        };
         let below = Mutex::new(Below {
             store,
             batches,
+            used,
             flushed: None,
             is_held: false,
         });
@@ -68,12 +77,22 @@ impl SharedStore {
     }
 
     /// Applies writes to keys with their spaces.
-    pub fn apply(&self, mut batch: Batch) -> Result<(), StoreError> {
+    pub fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.apply_done(batch, Amount::default())
+    }
+
+    /// The same for a batch that has done so much of what a job may limit.
+    fn apply_done(&self, mut batch: Batch, done: Amount) -> Result<(), StoreError> {
         let mut below = self.below();
+        let used = below.used.plus(done);
+        if used != below.used {
+            batch.put(USED.to_vec(), used.to_bytes());
+        }
         let batches = below.batches.saturating_add(1);
         batch.put(BATCHES.to_vec(), batches.to_be_bytes().to_vec());
         below.store.apply(batch)?;
         below.batches = batches;
+        below.used = used;
         Ok(())
     }
 
@@ -110,6 +129,11 @@ impl SharedStore {
     /// Batches over all runs.
     pub fn batches(&self) -> u64 {
         self.below().batches
+    }
+
+    /// What its batches have done of what a job may limit, over all runs.
+    pub fn used(&self) -> Amount {
+        self.below().used
     }
 
     /// Bytes on disk.
@@ -214,14 +238,19 @@ impl<R: Readable> Readable for CellStore<R> {
 impl Store for CellStore<Arc<SharedStore>> {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         let mut all = Batch::default();
+        let mut done = Amount::default();
         for (key, value) in batch.into_writes() {
             let key = self.below(&key).into_owned();
             match value {
+                // A cell knows what it adds, and not the sum.
+                Some(value) if key == USED => {
+                    done = Amount::of_bytes(&value).unwrap_or_default();
+                }
                 Some(value) => all.put(key, value),
                 None => all.delete(key),
             }
         }
-        self.below.apply(all)
+        self.below.apply_done(all, done)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {

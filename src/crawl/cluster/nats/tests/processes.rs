@@ -18,7 +18,7 @@ use super::super::super::{Driver, Handle, Inherited, Kept, News, Order, Setting,
 use super::*;
 use crate::address::PageUrl;
 use crate::clock::{millis, now};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::fs::atomic;
 use crate::page::TaskKind;
 use crate::web::fetch::{Answer, Fetcher, Options, Term};
@@ -153,7 +153,7 @@ impl Process {
         let bytes = serde_json::to_vec(&self.store).unwrap();
         let name = format!("{session}-{}.json", self.kept.made);
         atomic::write_bytes(&self.shared, &name, &bytes).unwrap();
-        let commit = std::iter::once(Order::Commit(self.kept.made));
+        let commit = std::iter::once(Order::Commit(self.kept.made, Amount::default()));
         let made = self.kept.made;
         let give = self.giving.iter().map(|cell| Order::Give(*cell, made));
         for order in commit.chain(give) {
@@ -210,6 +210,7 @@ async fn a_node() {
                 session: SessionId { node, number: 0 },
                 secrets: [secret].into(),
                 made: 0,
+                used: Amount::default(),
                 cells: BTreeMap::new(),
             };
             (Checkpoint::default(), kept, begun)

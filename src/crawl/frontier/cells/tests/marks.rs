@@ -1,6 +1,7 @@
 //! The mark of a commit, and that it can be told from what was written since an earlier one.
 
 use super::*;
+use crate::crawl::frontier::amount::Amount;
 use crate::crawl::frontier::cell::LEAVING;
 use crate::crawl::frontier::store::changes::{Changes, Logged};
 use crate::crawl::frontier::{Mark, MarkReader};
@@ -101,6 +102,8 @@ proptest! {
         let mut last = first.clone();
         let mut away: BTreeMap<CellId, Pairs> = BTreeMap::new();
         let mut older = (*life.store.pairs()).clone();
+        // What was done here, whichever cells there were; and the same at that moment.
+        let (mut used, mut older_used) = (Amount::default(), Amount::default());
         for act in acts {
             let cell = count(6).cell(act / 16 % 6).unwrap();
             let is_open = life.cells().opened().any(|other| other == cell);
@@ -135,12 +138,18 @@ proptest! {
                         }
                     }
                 }
-                6 => older = (*life.store.pairs()).clone(),
+                6 => {
+                    older = (*life.store.pairs()).clone();
+                    older_used = used;
+                }
                 7 => {
                     // The process dies; or the power fails, and the last batches are gone.
                     let pairs = match act / 16 % 2 {
                         0 => (*life.store.pairs()).clone(),
-                        _ => older.clone(),
+                        _ => {
+                            used = older_used;
+                            older.clone()
+                        }
                     };
                     life.start(pairs);
                     let there = Mark::of(&life.store).unwrap().unwrap();
@@ -154,12 +163,16 @@ proptest! {
                         }
                     }
                     older = (*life.store.pairs()).clone();
+                    older_used = used;
                 }
                 _ => {
                     for _ in 0..act % 7 {
                         match life.cells().lease(&open, now).unwrap() {
                             Some((cell, task)) => {
+                                let before = life.cells().counts().clone();
                                 life.cells().with(cell, now, |f| web.finish(f, &task, now)).unwrap();
+                                let done = Amount::between(&before, life.cells().counts());
+                                used = used.plus(done);
                             }
                             None => match life.cells().next_event() {
                                 Some(at) => now = at.max(now + 1),
@@ -170,6 +183,8 @@ proptest! {
                 }
             }
             let mark = life.check(&last);
+            prop_assert_eq!(mark.used, used);
+            prop_assert_eq!(life.cells().used(), used);
             if life.changes.reach_back_to(first.commits) {
                 life.check(&first);
             }

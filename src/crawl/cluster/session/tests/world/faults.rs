@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{Disk, Event, Kept, NODES, World};
+use crate::crawl::frontier::Amount;
 
 /// What happens to whom; some end by themselves.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +160,7 @@ impl World {
                 session: session.clone(),
                 secrets: process.secrets,
                 made: process.made,
+                used: Amount::default(),
                 cells: process.revisions,
             };
             let cells = process.cells;

@@ -9,6 +9,7 @@ use super::{
     Inherited, LEAST_DELAY, MOST_DELAY, News, Process, Session, SessionId, Setting, TERM, Terms,
     Without, World, Wrong,
 };
+use crate::crawl::frontier::Amount;
 
 impl World {
     pub(super) fn begin(&mut self, node: usize) {
@@ -147,7 +148,9 @@ impl World {
             };
             let key = (process.session.id().clone(), process.made);
             self.checkpoints.insert(key, checkpoint);
-            process.session.commit(process.made, local);
+            process
+                .session
+                .commit(process.made, Amount::default(), local);
             for cell in stopped {
                 let last = without == Without::LastCheckpoint;
                 let number = process.made - u64::from(last);

@@ -1,0 +1,202 @@
+//! What a machine may still ask for, where limits hold for all machines together.
+//!
+//! It asks its session for permits ahead of need, about as many as it has used in the last
+//! minute, and gives back what it has no use for: when nothing is left to fetch, and when it has
+//! asked for no page for some time, because its hosts rest or only images are left. A question
+//! is sent when the one before was heard; until then no more is used than either allows.
+
+use std::collections::VecDeque;
+
+use crate::crawl::cluster::{Ask, Ceiling, Full, Grant};
+use crate::crawl::frontier::{Amount, Cells};
+use crate::crawl::pipeline::{Allowance, Limits};
+
+/// The fewest permits that are asked for at once.
+const LEAST: Amount = Amount {
+    documents: 10,
+    fetches: 10,
+    bytes: 4 << 20,
+};
+/// For how long permits are taken ahead, in milliseconds.
+const AHEAD: u64 = 60_000;
+/// The time between two notes of what was used.
+const NOTE: u64 = 5_000;
+/// What can be fetched later than this needs no permit yet, and one that is not used for so long
+/// is given back.
+const SOON: u64 = 10_000;
+
+/// The permits of a machine.
+#[derive(Debug, Default)]
+pub(super) struct Permits {
+    /// The last question.
+    ask: Ask,
+    /// No more is used, whatever is granted.
+    most: Amount,
+    ceiling: Ceiling,
+    /// What had been used at some moments of the last minute.
+    used: VecDeque<(u64, Amount)>,
+    /// When there was use for permits last.
+    needed: u64,
+    had_some: bool,
+    /// Nothing is asked for before.
+    from: u64,
+}
+
+impl Permits {
+    /// What may be asked for, by the limits in force and what was granted.
+    pub fn allowance(&mut self, limits: &Limits, cells: &Cells, grant: Grant) -> Allowance {
+        self.ceiling = Ceiling {
+            documents: limits.documents,
+            fetches: limits.fetches,
+            bytes: limits.bytes,
+        };
+        let left = self.left(cells, grant);
+        let of = |limit: Option<u64>, left| limit.map_or(u64::MAX, |_| left);
+        let spent = self.spent(left, grant);
+        let reached = if spent.bytes {
+            Some("limits.bytes")
+        } else if spent.documents {
+            Some("limits.documents")
+        } else {
+            spent.fetches.then_some("limits.fetches")
+        };
+        Allowance {
+            pages: of(limits.documents, left.documents).min(of(limits.fetches, left.fetches)),
+            bytes: of(limits.bytes, left.bytes),
+            reached,
+            ..Allowance::default()
+        }
+    }
+
+    /// Of what nothing is left for any machine, and for this one.
+    fn spent(&self, left: Amount, grant: Grant) -> Full {
+        if !self.is_heard(grant) {
+            return Full::default();
+        }
+        let Full {
+            documents,
+            fetches,
+            bytes,
+        } = grant.full;
+        Full {
+            documents: documents && left.documents == 0,
+            fetches: fetches && left.fetches == 0,
+            bytes: bytes && left.bytes == 0,
+        }
+    }
+
+    fn is_heard(&self, grant: Grant) -> bool {
+        grant.number == self.ask.number && self.ask.ceiling == self.ceiling
+    }
+
+    /// What is in hand and not used.
+    fn left(&self, cells: &Cells, grant: Grant) -> Amount {
+        let most = if grant.number == self.ask.number {
+            self.ask.wanted
+        } else {
+            self.most
+        };
+        grant.hand.with(most, u64::min).minus(cells.used())
+    }
+
+    /// Whether there is a permit in hand, or a question is not heard.
+    pub fn are_open(&self, cells: &Cells, grant: Grant) -> bool {
+        let left = self.ceiling.limited(self.left(cells, grant));
+        !self.is_heard(grant) || !left.is_zero()
+    }
+
+    /// The next question, if there is one.
+    pub fn turn(&mut self, cells: &Cells, grant: Grant, now: u64) -> Option<Ask> {
+        if grant.number != self.ask.number {
+            return None;
+        }
+        self.most = self.ask.wanted;
+        if self.ceiling.is_none() && self.ask.ceiling.is_none() {
+            return None;
+        }
+        let used = cells.used();
+        let open = cells.leased_pages() as u64;
+        let left = self.ceiling.limited(self.left(cells, grant));
+        let block = self.block(used, now);
+        self.note_need(left, open, now);
+        let least = used.plus(Amount {
+            documents: open,
+            fetches: open,
+            bytes: 0,
+        });
+        // Who lacks one thing has no use for another.
+        let spent = self.spent(left, grant);
+        let has_use = now >= self.from && has_pages(cells, now);
+        let ahead = |block: u64, lacks: bool| if has_use && !lacks { block } else { 0 };
+        let wanted = least.plus(Amount {
+            documents: ahead(block.documents, spent.fetches || spent.bytes),
+            fetches: ahead(block.fetches, spent.documents || spent.bytes),
+            bytes: ahead(block.bytes, spent.documents || spent.fetches),
+        });
+        let wanted = self.ceiling.limited(wanted);
+        let before = self.ask.wanted;
+        let is_enough = |before: u64, least: u64, wanted: u64| {
+            let ahead = wanted.saturating_sub(least);
+            let most = wanted.saturating_add(ahead);
+            // A few are given back together, when their requests have ended.
+            before >= least.saturating_add(ahead / 2)
+                && (before <= most || (ahead == 0 && open > 0))
+        };
+        let least = self.ceiling.limited(least);
+        let stays = self.ask.ceiling == self.ceiling
+            && is_enough(before.documents, least.documents, wanted.documents)
+            && is_enough(before.fetches, least.fetches, wanted.fetches)
+            && is_enough(before.bytes, least.bytes, wanted.bytes);
+        if stays {
+            return None;
+        }
+        self.most = before.with(wanted, u64::min);
+        self.ask = Ask {
+            number: self.ask.number + 1,
+            ceiling: self.ceiling,
+            used: self.ceiling.limited(used),
+            wanted,
+        };
+        Some(self.ask)
+    }
+
+    /// As much as was used in the last minute.
+    fn block(&mut self, used: Amount, now: u64) -> Amount {
+        let is_due = |(at, _): &(u64, Amount)| now.saturating_sub(*at) >= NOTE;
+        if self.used.back().is_none_or(is_due) {
+            self.used.push_back((now, used));
+        }
+        let is_old = |(at, _): &(u64, Amount)| now.saturating_sub(*at) > AHEAD;
+        while self.used.front().is_some_and(is_old) {
+            self.used.pop_front();
+        }
+        let before = self.used.front().map_or(used, |(_, before)| *before);
+        used.minus(before).with(LEAST, u64::max)
+    }
+
+    /// Gives back what there was no use for.
+    fn note_need(&mut self, left: Amount, open: u64, now: u64) {
+        let has_some = !left.is_zero();
+        if open > 0 || has_some != self.had_some {
+            self.needed = now;
+        }
+        self.had_some = has_some;
+        if has_some && now.saturating_sub(self.needed) >= SOON && now >= self.from {
+            self.from = now.saturating_add(SOON);
+            self.needed = now;
+        }
+    }
+}
+
+/// Whether a page can be fetched soon. While the budget of pages is spent that is not known:
+/// any page will do.
+fn has_pages(cells: &Cells, now: u64) -> bool {
+    let is_soon = |due: u64| due <= now.saturating_add(SOON);
+    has_any(cells) && (cells.pages_are_closed() || cells.next_of_all().is_some_and(is_soon))
+}
+
+/// Whether a page is queued, or waits for its time.
+pub(super) fn has_any(cells: &Cells) -> bool {
+    let counts = cells.counts();
+    counts.queued_pages() + counts.waiting + counts.watched > 0
+}
