@@ -10,7 +10,7 @@ use spoor::clock::now;
 use spoor::config::Config;
 use spoor::corpus;
 use spoor::crawl::cluster::{JobPhase, Node, SessionId, State, Survey};
-use spoor::crawl::saved;
+use spoor::crawl::{checkpoint, saved};
 use spoor::daemon::{self, Broker};
 use spoor::outputs::merge::Part;
 
@@ -195,6 +195,10 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
     let mut parts = Vec::new();
     for (session, number) in &saved {
         let folder = fetch(store, session, *number, &parts_folder)?;
+        // The gathered job has the settings of this one.
+        let record = folder.join(checkpoint::RECORD);
+        let text = config.absolute()?.to_toml();
+        std::fs::write(&record, text).with_context(|| record.display().to_string())?;
         parts.push(Part {
             name: session.to_string(),
             folder,
@@ -213,6 +217,10 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
         "{}: the outputs of {} sessions, as of their last checkpoints",
         into.display(),
         parts.len()
+    );
+    println!(
+        "its job file is {}",
+        into.join(checkpoint::RECORD).display()
     );
     Ok(())
 }

@@ -167,7 +167,12 @@ impl Told<'_> {
     fn write_next(&self, out: &mut String) -> std::fmt::Result {
         let job = self.job.display();
         let mut next = Vec::new();
-        if self.summary.counts.documents > 0 {
+        if self.summary.is_shared {
+            next.push((
+                format!("spoor cluster gather {job}"),
+                "one job of what all machines brought".to_owned(),
+            ));
+        } else if self.summary.counts.documents > 0 {
             next.push((
                 format!("spoor report {job}"),
                 "the results as a page with pictures".to_owned(),

@@ -133,6 +133,9 @@ impl Cluster {
         let [file, into] = [&file, &into].map(|path| path.to_str().unwrap());
         let out = Ran::of(&mut spoor(&["cluster", "gather", file, "--into", into])).good();
         assert!(out.contains("the outputs of"), "{out}");
+        let record = gathered.folder().join("job.toml");
+        let report = ["report", record.to_str().unwrap()];
+        Ran::of(&mut spoor(&report)).good();
         gathered
     }
 }

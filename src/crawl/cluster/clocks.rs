@@ -1,7 +1,7 @@
 //! When an IP address may be asked next, by whichever machine: what the machine knows that
 //! answers for the address.
 //!
-//! An address belongs to a cell ([`CellCount::cell_of_address`]), and whoever has the cell
+//! An address belongs to a cell (`CellCount::cell_of_address`), and whoever has the cell
 //! answers for it, in memory. Nobody sends a request to an address without a *pass*. There is
 //! one pass for an address at a time, and the next one is given when the last has ended and
 //! the delay has passed. Only the owner's answer gives a pass, so a machine that gets none

@@ -155,7 +155,7 @@ pub struct JobRecord {
     pub phase: JobPhase,
 }
 
-/// How many permits each session has taken so far: see [`super::permits`].
+/// How many permits each session has taken so far: see the module `permits`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermitsRecord {
     /// By the names of the sessions.

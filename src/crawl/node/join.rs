@@ -298,7 +298,7 @@ impl<E: Engine> Joined<E> {
             store: self.store.clone(),
             session: self.session.to_string(),
             committed,
-            made: self.keeping.kept().made,
+            made: self.keeping.kept().map_or(0, |kept| kept.made),
             commit: Box::new(move |made| commit.commit(made)),
             named: Box::new(named),
         };

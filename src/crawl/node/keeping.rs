@@ -9,7 +9,8 @@ use crate::crawl::cluster::{Kept, KeptError};
 #[derive(Debug, Clone)]
 pub struct Keeping {
     folder: PathBuf,
-    kept: Arc<Mutex<Kept>>,
+    /// `None` once it was forgotten: the session is over.
+    kept: Arc<Mutex<Option<Kept>>>,
 }
 
 impl Keeping {
@@ -21,22 +22,26 @@ impl Keeping {
         kept.write(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            kept: Arc::new(Mutex::new(kept)),
+            kept: Arc::new(Mutex::new(Some(kept))),
         })
     }
 
-    /// What is kept.
-    pub fn kept(&self) -> Kept {
+    /// What is kept; `None` where the session is over.
+    pub fn kept(&self) -> Option<Kept> {
         self.lock().clone()
     }
 
-    /// Changes it; the change is on the disk when this returns.
+    /// Changes it; the change is on the disk when this returns. Nothing is kept of a session that
+    /// is over.
     ///
     /// # Errors
     /// [`KeptError`] where it cannot be written.
     pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), KeptError> {
         let mut kept = self.lock();
-        change(&mut kept);
+        let Some(kept) = kept.as_mut() else {
+            return Ok(());
+        };
+        change(kept);
         kept.write(&self.folder)
     }
 
@@ -45,11 +50,12 @@ impl Keeping {
     /// # Errors
     /// [`KeptError`] where it cannot be removed.
     pub fn forget(&self) -> Result<(), KeptError> {
-        let _kept = self.lock();
+        let mut kept = self.lock();
+        *kept = None;
         Kept::forget(&self.folder)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
         // What was changed and not written is written with the next change.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

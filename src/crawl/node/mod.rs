@@ -155,7 +155,8 @@ impl<E: Engine> Node<E> {
     /// # Errors
     /// [`NodeError`] where the store fails.
     pub fn new(parts: Parts<E>, cells: &mut Cells) -> Result<Self, NodeError> {
-        let kept: BTreeSet<CellId> = parts.keeping.kept().cells.keys().copied().collect();
+        let kept = parts.keeping.kept().map(|kept| kept.cells);
+        let kept: BTreeSet<CellId> = kept.unwrap_or_default().into_keys().collect();
         for cell in cells.stored()?.difference(&kept) {
             cells.drop_cell(*cell)?;
         }
