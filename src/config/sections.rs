@@ -566,7 +566,7 @@ section! {
 section! {
     /// Several machines that crawl this job together. Each runs `spoor crawl` with the same
     /// job file; they share the hosts among them, and no host is asked by two at a time.
-    /// See `spoor help cluster`.
+    /// See `spoor help clusters`.
     pub struct Cluster = "cluster" {
         /// The servers of NATS JetStream, 2.10 or newer, by which the machines know of each
         /// other. Without any, this machine crawls alone.

@@ -90,7 +90,7 @@ topics! {
     layout: "the files and folders of a job and of a model",
     stores: "sled or fjall for the frontier; convert, check, export, import",
     machines: "a checkpoint in a bucket or on another disk; going on elsewhere",
-    cluster: "several machines that crawl one job together",
+    clusters: "several machines that crawl one job together",
     politeness: "robots.txt, pauses, and shared clocks",
     failures: "the consequences when a request or a host fails",
     troubleshooting: "full disks, lost networks, damaged stores, and what to do",
