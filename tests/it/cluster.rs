@@ -334,6 +334,44 @@ fn kill_machines(machines: usize, brokers: usize, kills: usize) {
     must_be_whole(&cluster.gathered(), &whole);
 }
 
+/// A machine that joins while others crawl gets its share, and one that is told to stop gives its
+/// hosts away: nobody notices either.
+#[test]
+fn machines_come_and_go_while_others_crawl() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let (wire, whole) = web();
+    let least = whole.pages.len() + whole.images.len();
+    let cluster = Cluster::new(brokers, wire, 3);
+    let [first, second] = [cluster.start(0), cluster.start(1)];
+    let asked = |part: usize| {
+        let is_due = |notes: &Notes| notes.requests.len() >= least / part;
+        cluster.wire.wait(is_due, || false);
+    };
+    asked(5);
+    let third = cluster.start(2);
+    asked(2);
+    first.signal(nix::sys::signal::Signal::SIGTERM);
+    let ran = first.ended();
+    assert_eq!(ran.status.code(), Some(143), "{ran:#?}");
+    assert!(ran.out.contains("cluster gather"), "{ran:#?}");
+    for live in [second, third] {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+    }
+    // Nothing was lost, so nothing is asked again.
+    check_wire(&cluster.wire, &whole.forbidden, &[]);
+    let pages = cluster.wire.requests();
+    let mut seen = BTreeSet::new();
+    for request in pages.iter().filter(|r| r.status == Some(200)) {
+        let is_new = seen.insert(request.address());
+        let rules = request.path == "/robots.txt" || request.path.contains("tdmrep");
+        assert!(is_new || rules, "{} was fetched twice", request.address());
+    }
+    must_be_whole(&cluster.gathered(), &whole);
+}
+
 /// A limit is that of all machines together: whatever dies, as many documents are gathered.
 #[test]
 fn machines_that_are_killed_keep_a_limit_together() {

@@ -66,6 +66,11 @@ pub enum NodeError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers, so the machine cannot tell itself from others")]
     NoNumber,
+    /// The store lacks a cell that the machine kept.
+    #[error(
+        "the job's folder has no state of {0} any more, which this machine had; what it did since its last checkpoint is done again. Run the command again: it begins a new session"
+    )]
+    Gone(CellId),
     /// A cell was taken away.
     #[error(
         "the cluster does not know any more that this machine had {0}, because the brokers have lost something, so what it did since its last checkpoint is done again; run the command again: it begins a new session"

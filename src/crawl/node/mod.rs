@@ -157,8 +157,14 @@ impl<E: Engine> Node<E> {
     pub fn new(parts: Parts<E>, cells: &mut Cells) -> Result<Self, NodeError> {
         let kept = parts.keeping.kept().map(|kept| kept.cells);
         let kept: BTreeSet<CellId> = kept.unwrap_or_default().into_keys().collect();
-        for cell in cells.stored()?.difference(&kept) {
+        let stored = cells.stored()?;
+        for cell in stored.difference(&kept) {
             cells.drop_cell(*cell)?;
+        }
+        if let Some(gone) = kept.difference(&stored).next() {
+            // An empty cell in its place would be taken for one without addresses.
+            parts.keeping.forget()?;
+            return Err(NodeError::Gone(*gone));
         }
         let addresses = Addresses::new(
             (Arc::clone(&parts.engine), parts.runtime.clone()),
