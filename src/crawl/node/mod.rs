@@ -53,7 +53,7 @@ pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
 use self::permits::Permits;
-use super::cluster::links::{self, Links, Tally};
+use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
 use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
@@ -197,11 +197,6 @@ impl<E: Engine> Node<E> {
         })
     }
 
-    /// Whether the crawl ended because nothing is left to do for any machine.
-    pub fn is_done(&self) -> bool {
-        self.is_done
-    }
-
     /// Makes the last checkpoint, if the session goes on; the node is of no use any more.
     ///
     /// # Errors
@@ -212,11 +207,6 @@ impl<E: Engine> Node<E> {
             return Ok(());
         }
         self.checkpoints.end(cells)
-    }
-
-    /// What links were exchanged.
-    pub fn tally(&self) -> Tally {
-        self.links.tally()
     }
 
     fn standing(&self) -> Standing {
@@ -280,7 +270,7 @@ impl<E: Engine> Node<E> {
                 let from = self.standing().cells.get(&cell).copied();
                 let asked = Asked::Last(from.unwrap_or(now).max(now));
                 cells.open_after(cell, asked, now)?;
-                self.begin_cells(cells, now)?;
+                self.begin_cells(cells, &BTreeSet::from([cell]), now)?;
             }
             News::Give(cell) => self.giving.begin(cell),
             News::Given(cell) => {
@@ -338,20 +328,24 @@ impl<E: Engine> Node<E> {
             opening.map_err(NodeError::from)?;
             opened.push((cell, revision));
         }
-        self.begin_cells(cells, now)?;
+        let new = opened.iter().map(|(cell, _)| *cell).collect();
+        self.begin_cells(cells, &new, now)?;
         outside.sync()?;
         cells.flush()?;
         Ok(self.keeping.change(|kept| kept.cells.extend(opened))?)
     }
 
-    /// Adds the operator's addresses to the cells that are open. Those that are known stay as
-    /// they are.
-    fn begin_cells(&self, cells: &mut Cells, now: u64) -> Result<(), NodeError> {
+    /// Adds the operator's addresses to the cells that were just opened. Those that are known stay
+    /// as they are.
+    fn begin_cells(
+        &self,
+        cells: &mut Cells,
+        new: &BTreeSet<CellId>,
+        now: u64,
+    ) -> Result<(), NodeError> {
         let opened: BTreeSet<CellId> = cells.opened().collect();
         let Beginning { seeds, watched } = &self.beginning;
-        let seeds = seeds
-            .iter()
-            .filter(|url| opened.contains(&cells.home_of(url)));
+        let seeds = seeds.iter().filter(|url| new.contains(&cells.home_of(url)));
         let seeds = Vec::from_iter(seeds.cloned());
         let watched = watched
             .iter()
