@@ -71,6 +71,22 @@ impl Clues {
         }
     }
 
+    /// All numbers of it, to be checked where it comes from elsewhere.
+    pub fn numbers(&self) -> [f32; 9] {
+        let words = self.words;
+        [
+            self.parent,
+            self.good,
+            self.bad,
+            self.reward.unwrap_or_default(),
+            words.anchor,
+            words.best,
+            words.address,
+            words.near,
+            words.heading,
+        ]
+    }
+
     /// Counts another page that links here, which was on topic to this degree (0 to 1).
     pub fn cite(&mut self, reward: f64) {
         self.good += reward as f32;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// The most distinct words kept of a seed, counted from the start of its page.
 const MAX_WORDS: usize = 4_096;
 
@@ -10,7 +12,7 @@ pub type WordCounts = BTreeMap<String, u32>;
 
 /// How near a page is to the topic, judged by its own text, in the form that a learning
 /// crawl needs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Nearness {
     /// The probability of being on topic, 0 to 1. Used if the page's words cannot be
     /// compared with those of the topic, because it has none or the model was trained

@@ -17,6 +17,8 @@
 //! | `drive` | a session, an engine and a clock put together |
 //! | `permits` | limits of all machines together |
 //! | `links` | links to the cells of other machines: sent, read and cut |
+//! | `lessons` | what pages taught, learned by all machines in one order |
+//! | `packed` | the bytes of messages, within bounds |
 //! | `clocks` | when an IP address may be asked next, over all machines; pure |
 //! | `survey` | all keys at a moment, for an operator |
 //! | `alone` | the engine of a machine that crawls alone |
@@ -29,9 +31,11 @@
 mod alone;
 pub mod clocks;
 mod drive;
+pub mod lessons;
 pub mod links;
 #[cfg(feature = "nats")]
 mod nats;
+mod packed;
 mod permits;
 mod record;
 mod session;

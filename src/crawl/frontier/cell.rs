@@ -44,6 +44,10 @@ pub(super) const USED: &[u8] = b"\xc0\0used";
 /// The key of the number of batches, in the same space.
 pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
 
+/// The key of up to where the store has learned what all machines teach each other, in the same
+/// space.
+pub(super) const LEARNED_PLACE: &[u8] = b"\xc0\0lessons";
+
 /// Before the number of a cell that is being deleted or loaded, in the same space.
 pub(super) const LEAVING: &[u8] = b"\xc0\0leaving";
 
@@ -96,6 +100,11 @@ impl CellId {
     /// `last`.
     pub fn is_between(self, first: u16, last: u16) -> bool {
         (first..=last).contains(&u16::from_be_bytes(self.space()))
+    }
+
+    /// Whether keys that begin with these two bytes are those of a cell, or before them.
+    pub fn is_of_cells(space: u16) -> bool {
+        space < u16::from_be_bytes(SHARED)
     }
 
     /// The bytes before its keys.

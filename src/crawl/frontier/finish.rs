@@ -62,6 +62,7 @@ impl Frontier {
             outcome: &outcome,
             scope: &self.scope,
             home: self.ledger.home(),
+            is_shared: self.ratings.is_shared,
         };
         let rerates = self.ratings.learn(&mut tx, &lesson, &mut effects)?;
         let judged = judged(own, &effects);
@@ -99,6 +100,7 @@ impl Frontier {
         let effect = self.ledger.commit(tx.prepare())?;
 
         // Memory.
+        self.ratings.tell(self.ledger.meta().commits);
         if let Some(scores) = rerates {
             self.ratings.begin(scores);
         }

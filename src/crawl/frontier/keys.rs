@@ -136,6 +136,9 @@ pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
 /// What is to be added to other cells; only a cell has such keys, and the next one.
 pub(super) const REFERRALS: &[u8] = b"o";
+/// What pages taught and other machines have not been told; only stores with several cells have
+/// such keys.
+pub(super) const LESSONS: &[u8] = b"y";
 /// Up to where a cell has read what other machines have found for it.
 pub(super) const LOG: &[u8] = b"l";
 /// When the pauses of a cell were last true.
@@ -169,6 +172,17 @@ pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
 /// The key of an example by its number.
 pub(super) fn example(number: u64) -> Vec<u8> {
     join(b'Y', &number.to_be_bytes())
+}
+
+/// A key of what all cells share, with its space, as a cell writes it.
+pub(super) fn of_all(key: &[u8]) -> Vec<u8> {
+    join(ELSEWHERE, key)
+}
+
+/// The key of what a page taught, by its cell and the commit of that cell.
+pub(super) fn lesson(cell: CellId, commit: u64) -> Vec<u8> {
+    let number = [&cell.number().to_be_bytes()[..], &commit.to_be_bytes()].concat();
+    join(b'y', &number)
 }
 
 /// The key of a part of the judge's state, by its place.

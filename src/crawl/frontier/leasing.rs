@@ -71,9 +71,12 @@ impl Frontier {
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
         self.awake(now)?;
         self.gate.is_patient = false;
-        for _ in 0..MAX_DROPS {
+        self.gate.gave_way = false;
+        for attempt in 0..MAX_DROPS {
             let one = self.leases.newcomers.room() > 0;
             self.schedule.let_in(one, now, self.policy.connections);
+            // Learning may have lowered what stood first here.
+            self.gate.may_give_way = attempt > 0;
             let Some((slot, image)) = self.choose(patient, now) else {
                 return Ok(None);
             };

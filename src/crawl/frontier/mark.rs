@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
-use super::cell::{BATCHES, COUNT, CellCount, CellId, LEAVING, STAMP, USED};
+use super::cell::{BATCHES, COUNT, CellCount, CellId, LEARNED_PLACE, LEAVING, STAMP, USED};
+use super::cells::place_of;
 use super::ledger::check_format;
 use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};
@@ -30,6 +31,8 @@ pub struct Mark {
     pub images: u64,
     /// What this store has done itself of what a job may limit, where it has several cells.
     pub used: Amount,
+    /// Up to where this store has learned what all machines teach each other.
+    pub learned: u64,
     /// The cells of which anything is there, where the store has several.
     pub cells: BTreeMap<CellId, CellMark>,
 }
@@ -69,7 +72,7 @@ impl Mark {
                 for key in cells
                     .all()
                     .flat_map(keys_of)
-                    .chain([BATCHES, STAMP, USED].map(<[u8]>::to_vec))
+                    .chain([BATCHES, STAMP, USED, LEARNED_PLACE].map(<[u8]>::to_vec))
                 {
                     let value = store.get(&key)?;
                     check_cell_format(store, &key, value.as_deref())?;
@@ -173,6 +176,7 @@ enum Part {
     Batches,
     Stamp,
     Used,
+    Learned,
     Leaving(CellId),
     CellMeta(CellId),
     CellLog(CellId),
@@ -185,6 +189,7 @@ impl Part {
             BATCHES => Some(Self::Batches),
             STAMP => Some(Self::Stamp),
             USED => Some(Self::Used),
+            LEARNED_PLACE => Some(Self::Learned),
             _ if key.starts_with(LEAVING) => {
                 let number = key.get(LEAVING.len()..)?.try_into().ok()?;
                 CellId::try_from(u16::from_be_bytes(number))
@@ -232,6 +237,7 @@ fn take(mark: &mut Mark, part: Part, value: Option<Vec<u8>>) -> Option<()> {
                 None => Amount::default(),
             };
         }
+        Part::Learned => mark.learned = place_of(value.as_deref())?,
         Part::Leaving(cell) => mark.cells.entry(cell).or_default().leaving = value.is_some(),
         Part::CellMeta(cell) => {
             let meta = match value {

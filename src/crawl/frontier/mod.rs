@@ -105,7 +105,7 @@ mod seen;
 pub mod store;
 mod takedown;
 #[cfg(test)]
-mod tests;
+pub(in crate::crawl) mod tests;
 mod transaction;
 mod transition;
 mod traps;
@@ -120,7 +120,7 @@ pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
 #[cfg(test)]
 pub(in crate::crawl) use cells::tests as cells_tests;
-pub use cells::{Amend, Best, Cells, CellsError, Load, Outside};
+pub use cells::{Amend, Best, Cells, CellsError, LessonId, Load, Outside, is_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
@@ -133,6 +133,7 @@ pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};
 pub use parts::{Asked, Frontier};
 pub use policy::{Policy, Recrawl};
 pub use ratings::clues::Example;
+pub use ratings::shared::SharedLesson;
 pub use ratings::{Rating, Rescored};
 pub use record::{Counts, GroupRecord, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rejudge::Rescoped;

@@ -74,6 +74,11 @@ pub(super) struct Gate {
     pub pages_held: bool,
     /// When a task was last to be leased, the pages that might be asked for were not worth it.
     pub is_patient: bool,
+    /// What stood first when this cell was chosen may be gone or lower by now, so a better page
+    /// of another cell comes first.
+    pub may_give_way: bool,
+    /// When a task was last to be leased, another cell came first.
+    pub gave_way: bool,
     /// What a choice depends on beyond this frontier.
     pub elsewhere: Elsewhere,
 }
@@ -81,6 +86,8 @@ pub(super) struct Gate {
 /// What the other cells over the same store have; nothing where there are none.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
+    /// The best page that could be leased.
+    pub ready: Option<Rank>,
     /// The best page whose host is in a short delay.
     pub resting: Option<Rank>,
     /// How many pages were asked for.

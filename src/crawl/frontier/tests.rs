@@ -59,7 +59,7 @@ mod control_sample;
 mod damage;
 mod heads;
 mod images;
-pub(super) mod learning;
+pub(in crate::crawl) mod learning;
 mod promises;
 mod rescope;
 mod rescore;

@@ -52,6 +52,10 @@ impl Frontier {
             return Some((slot, false));
         }
         let page = self.schedule.best(now, connections);
+        if self.gate.may_give_way && page.is_some_and(|slot| self.is_better_elsewhere(slot)) {
+            self.gate.gave_way = true;
+            return None;
+        }
         if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
             return Some((slot, false));
         }
@@ -213,6 +217,15 @@ impl Frontier {
         };
         let worth = learning.patience() * learning.chance(resting.score());
         learning.chance(head.rank.score()) >= worth
+    }
+
+    /// Whether another cell has a better page than the next one of this host.
+    fn is_better_elsewhere(&self, slot: Slot) -> bool {
+        let head = self.schedule.host(slot).and_then(|h| h.head.as_ref());
+        match (self.gate.elsewhere.ready, head) {
+            (Some(ready), Some(head)) => ready.is_better_than(&head.rank),
+            _ => false,
+        }
     }
 
     /// A random number if the next page is to be chosen by chance (exploration); `None`

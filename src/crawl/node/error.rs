@@ -2,6 +2,7 @@
 
 use super::loading::SourceError;
 use crate::crawl::checkpoint::OpenError;
+use crate::crawl::cluster::lessons::LessonsError;
 use crate::crawl::cluster::links::LinksError;
 use crate::crawl::cluster::{EngineError, KeptError, Over, WrongNode};
 use crate::crawl::frontier::store::StoreError;
@@ -19,6 +20,9 @@ pub enum NodeError {
     /// Links cannot be exchanged.
     #[error(transparent)]
     Links(#[from] LinksError),
+    /// Machines cannot learn together.
+    #[error(transparent)]
+    Lessons(#[from] LessonsError),
     /// What outlives the process cannot be written.
     #[error(transparent)]
     Kept(#[from] KeptError),

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::NodeError;
 use super::loading::{Source, SourceError};
-use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts};
+use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
 use crate::clock::{millis, now};
 use crate::config::Config;
 use crate::crawl::checkpoint;
@@ -342,7 +342,7 @@ impl<E: Engine> Joined<E> {
 }
 
 /// What was committed, in its order.
-pub struct Commits(mpsc::UnboundedReceiver<Vec<(CellId, u64)>>);
+pub struct Commits(mpsc::UnboundedReceiver<Saved>);
 
 /// Tells the session of a checkpoint that was written.
 struct Commit {
@@ -351,7 +351,7 @@ struct Commit {
     standing: watch::Receiver<Standing>,
     /// The last checkpoint but one, and the last.
     numbers: Arc<Mutex<(u64, u64)>>,
-    tells: mpsc::UnboundedSender<Vec<(CellId, u64)>>,
+    tells: mpsc::UnboundedSender<Saved>,
 }
 
 impl Commit {
@@ -386,7 +386,11 @@ impl Commit {
         *numbers = (numbers.1, made.number);
         drop(numbers);
         // The crawl has ended where nobody listens.
-        self.tells.send(made.cells.into_iter().collect()).ok();
+        let saved = Saved {
+            cells: made.cells,
+            learned: made.learned,
+        };
+        self.tells.send(saved).ok();
         Committed::Yes
     }
 }
@@ -413,6 +417,17 @@ impl Checkpoints for Keeper {
 /// The checkpoints of all sessions in the cluster's store.
 struct Sessions(String);
 
+impl Sessions {
+    fn open(&self, base: &Base) -> Result<SavedCells, SourceError> {
+        let session = base.session.to_string();
+        SavedCells::open(&self.0, &session, base.checkpoint).map_err(failed)
+    }
+}
+
+fn failed(error: SaveError) -> SourceError {
+    SourceError(Box::new(error))
+}
+
 impl Source for Sessions {
     fn read(
         &self,
@@ -420,10 +435,16 @@ impl Source for Sessions {
         cells: &BTreeSet<CellId>,
         load: &mut Load,
     ) -> Result<BTreeSet<CellId>, SourceError> {
-        let failed = |error: SaveError| SourceError(Box::new(error));
-        let session = base.session.to_string();
-        let saved = SavedCells::open(&self.0, &session, base.checkpoint).map_err(failed)?;
+        let saved = self.open(base)?;
         let mut write = |key: &[u8], value: Option<&[u8]>| Ok(load.write(key, value)?);
         saved.read(cells, &mut write).map_err(failed)
+    }
+
+    fn learned(&self, base: &Base) -> Result<u64, SourceError> {
+        Ok(self.open(base)?.learned())
+    }
+
+    fn read_learned(&self, base: &Base) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError> {
+        self.open(base)?.read_learned().map_err(failed)
     }
 }

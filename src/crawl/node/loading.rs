@@ -33,6 +33,18 @@ pub trait Source: Send + Sync {
         cells: &BTreeSet<CellId>,
         load: &mut Load,
     ) -> Result<BTreeSet<CellId>, SourceError>;
+
+    /// Up to where a checkpoint had learned what all machines teach each other.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the checkpoint cannot be read.
+    fn learned(&self, base: &Base) -> Result<u64, SourceError>;
+
+    /// What it had learned, for [`Cells::begin_learned`].
+    ///
+    /// # Errors
+    /// The same.
+    fn read_learned(&self, base: &Base) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError>;
 }
 
 /// A cell whose state was read: it is in the store, and closed.

@@ -24,6 +24,7 @@
 //! | `join` | before the job is opened: which session it is, and whether the folder is its own |
 //! | `keeping` | what outlives the process: `session.json` |
 //! | `loading` | the states of cells, read on a thread of their own |
+//! | `learned` | what a machine that begins takes over of what others have learned |
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
@@ -34,10 +35,11 @@ mod error;
 mod giving;
 mod join;
 mod keeping;
+mod learned;
 mod loading;
 mod permits;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +55,7 @@ pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
 use self::permits::Permits;
+use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
@@ -96,6 +99,7 @@ pub struct Node<E> {
     runtime: Runtime,
     handle: Handle,
     links: Links<E>,
+    lessons: Lessons<E>,
     keeping: Keeping,
     checkpoints: Box<dyn Checkpoints>,
     loading: Loading,
@@ -109,9 +113,8 @@ pub struct Node<E> {
     /// Whether images are fetched all the same.
     finishes_images: bool,
     beginning: Beginning,
-    /// Checkpoints that were committed, each with the cells in it and up to where these have
-    /// read their logs.
-    committed: mpsc::UnboundedReceiver<Vec<(CellId, u64)>>,
+    /// Checkpoints that were committed.
+    committed: mpsc::UnboundedReceiver<Saved>,
     /// Requests were cut, so all cells have to be opened again.
     was_cut: bool,
     is_leaving: bool,
@@ -122,6 +125,15 @@ pub struct Node<E> {
     has_left: bool,
     /// When the next turn is due.
     due: u64,
+}
+
+/// What is in a checkpoint that was committed.
+#[derive(Debug)]
+pub struct Saved {
+    /// Its cells, with up to where they have read their logs.
+    pub cells: BTreeMap<CellId, u64>,
+    /// Up to where it has learned what all machines teach each other.
+    pub learned: u64,
 }
 
 /// What a node is made of.
@@ -143,7 +155,7 @@ pub struct Parts<E> {
     /// Those of others.
     pub source: Arc<dyn Source>,
     /// What was committed, in its order.
-    pub committed: mpsc::UnboundedReceiver<Vec<(CellId, u64)>>,
+    pub committed: mpsc::UnboundedReceiver<Saved>,
     /// What each cell begins with.
     pub beginning: Beginning,
 }
@@ -166,6 +178,7 @@ impl<E: Engine> Node<E> {
             parts.keeping.forget()?;
             return Err(NodeError::Gone(*gone));
         }
+        learned::begin(&*parts.engine, &parts.runtime, &*parts.source, cells)?;
         let addresses = Addresses::new(
             (Arc::clone(&parts.engine), parts.runtime.clone()),
             parts.handle.standing.clone(),
@@ -175,6 +188,7 @@ impl<E: Engine> Node<E> {
         Ok(Self {
             runtime: parts.runtime,
             handle: parts.handle,
+            lessons: Lessons::new(Arc::clone(&parts.engine), cells)?,
             links: Links::new(parts.engine, parts.links, cells)?,
             keeping: parts.keeping,
             checkpoints: parts.checkpoints,
@@ -235,7 +249,8 @@ impl<E: Engine> Node<E> {
         let standing = self.standing();
         self.open_loaded(cells, &standing, now, outside)?;
         while let Ok(committed) = self.committed.try_recv() {
-            self.links.committed(committed);
+            self.links.committed(committed.cells);
+            self.lessons.committed(committed.learned);
         }
         let may_ask = self.may_ask(cells, &standing, now)?;
         let asked = |cell: &CellId| standing.cells.get(cell).is_some_and(|from| *from <= now);
@@ -246,6 +261,7 @@ impl<E: Engine> Node<E> {
         {
             let _entered = self.runtime.enter();
             self.links.turn(cells, now, outside)?;
+            self.lessons.turn(cells, now).map_err(NodeError::from)?;
         }
         self.give(cells, outside)?;
         if let Some(ask) = self.permits.turn(cells, standing.permits, now) {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::SaveError;
 use super::manifest::Manifest;
 use super::numbered::{address, manifest_of};
-use super::pairs;
-use crate::crawl::frontier::CellId;
+use super::pairs::{self, Span};
+use crate::crawl::frontier::{CellId, is_learned};
 use crate::objects::{self, Objects};
 
 /// Takes a key with the space of its cell, and its value, or none where it is gone.
@@ -66,21 +66,56 @@ impl SavedCells {
         if wanted.is_empty() {
             return Ok(wanted);
         }
+        let has_any = |(first, last)| wanted.iter().any(|cell| cell.is_between(first, last));
+        let is_wanted = |key: &[u8]| {
+            let cell = CellId::of_key(key);
+            cell.is_some_and(|cell| wanted.contains(&cell))
+        };
+        self.each(&has_any, &is_wanted, write)?;
+        Ok(wanted)
+    }
+
+    /// Up to where it had learned what all machines teach each other.
+    pub fn learned(&self) -> u64 {
+        self.manifest.learned
+    }
+
+    /// What it had learned: the pairs of [`is_learned`].
+    ///
+    /// # Errors
+    /// As [`SavedCells::read`].
+    pub fn read_learned(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SaveError> {
+        let mut pairs = BTreeMap::new();
+        let mut write = |key: &[u8], value: Option<&[u8]>| {
+            match value {
+                Some(value) => drop(pairs.insert(key.to_vec(), value.to_vec())),
+                None => drop(pairs.remove(key)),
+            }
+            Ok(())
+        };
+        // What all cells share stands behind the cells.
+        let has_any = |(_, last): Span| !CellId::is_of_cells(last);
+        self.each(&has_any, &is_learned, &mut write)?;
+        Ok(pairs)
+    }
+
+    /// Passes the pairs whose keys are wanted, in the order in which they were written. Objects
+    /// that have none of them by what they span are not fetched.
+    fn each(
+        &self,
+        has_any: &dyn Fn(Span) -> bool,
+        is_wanted: &dyn Fn(&[u8]) -> bool,
+        write: &mut WritePair<'_>,
+    ) -> Result<(), SaveError> {
         for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
-            let has_any = |cell: &CellId| {
-                piece
-                    .span
-                    .is_none_or(|(first, last)| cell.is_between(first, last))
-            };
-            if !wanted.iter().any(has_any) {
+            if piece.span.is_some_and(|span| !has_any(span)) {
                 continue;
             }
             let packed = piece.read(&*self.objects).map_err(unreadable)?;
             let name = format!("{}/{}", self.objects.address(), piece.name);
             let mut stopped = None;
             let read = pairs::each(&name, &packed, &mut |(key, value)| {
-                let cell = CellId::of_key(key);
-                if stopped.is_none() && cell.is_some_and(|cell| wanted.contains(&cell)) {
+                if stopped.is_none() && is_wanted(key) {
                     stopped = write(key, value).err();
                 }
                 Ok(())
@@ -90,7 +125,7 @@ impl SavedCells {
             }
             read.map_err(unreadable)?;
         }
-        Ok(wanted)
+        Ok(())
     }
 }
 

@@ -126,6 +126,9 @@ pub(super) struct Manifest {
     /// What the session has done of what the job may limit; nothing on one machine.
     #[serde(default, skip_serializing_if = "Amount::is_zero")]
     pub used: Amount,
+    /// Up to where it has learned what all machines teach each other; 0 on one machine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub learned: u64,
     /// What is there of the cells of a divided frontier.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cells: BTreeMap<CellId, CellMark>,
@@ -163,6 +166,7 @@ impl Manifest {
             documents: self.documents,
             images: self.images,
             used: self.used,
+            learned: self.learned,
             cells: self.cells.clone(),
         }
     }
@@ -174,6 +178,7 @@ impl Manifest {
         self.documents = mark.documents;
         self.images = mark.images;
         self.used = mark.used;
+        self.learned = mark.learned;
         self.cells = mark.cells;
         self.stamp = base16ct::lower::encode_string(&mark.stamp);
     }

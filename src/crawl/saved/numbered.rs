@@ -37,6 +37,8 @@ pub struct Made {
     pub used: Amount,
     /// The cells that it holds whole, with the numbers up to which they have read their logs.
     pub cells: BTreeMap<CellId, u64>,
+    /// Up to where it had learned what all machines teach each other.
+    pub learned: u64,
 }
 
 /// What became of a checkpoint that was made.
@@ -189,6 +191,7 @@ impl Commit for Numbered {
             commits: next.commits,
             used: next.used,
             cells: next.mark().held(),
+            learned: next.learned,
         };
         match (self.life.commit)(made) {
             Committed::Yes => Ok(next),

@@ -7,27 +7,16 @@
 //! A message comes from another machine of the same operator, and is still read as if from a
 //! stranger: within bounds, addresses are parsed again, numbers are checked.
 
-use std::io::Read;
-
 use bytes::Bytes;
 
-use crate::crawl::frontier::{CellOffer, Unsound};
+use crate::crawl::cluster::packed;
+pub use crate::crawl::cluster::packed::EnvelopeError;
+use crate::crawl::frontier::CellOffer;
 
 /// The version.
 const VERSION: u8 = 1;
-/// The level of compression. Most of a message are hashes, which a higher one makes no smaller.
-const LEVEL: i32 = 1;
-/// The most bytes of a message, and of what is in it.
-const MOST_BYTES: usize = 1 << 20;
-/// The most bytes of a message that is written: a broker takes [`MOST_BYTES`] with what goes
-/// before it.
-const MOST_WRITTEN: usize = MOST_BYTES - (4 << 10);
-const MOST_INFLATED: u64 = 8 << 20;
 /// The most offers of a message.
 const MOST_OFFERS: u32 = 2_000;
-/// The largest window of the compression, as a power of two: that of [`MOST_INFLATED`].
-const WINDOW: u32 = 23;
-
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Envelope {
@@ -37,28 +26,6 @@ pub struct Envelope {
     pub number: u64,
     /// What it says.
     pub offers: Vec<CellOffer>,
-}
-
-/// Why a message cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum EnvelopeError {
-    /// It is of another version.
-    #[error(
-        "the message is of version {0} and not 1; do all machines run the same version of spoor?"
-    )]
-    Version(u8),
-    /// It is larger than any that is sent.
-    #[error("the message has {0}, more than any that is sent")]
-    TooLarge(String),
-    /// It is cut off, or damaged.
-    #[error("a message or a note on messages is damaged: {0}")]
-    Damaged(String),
-    /// It offers what no machine offers.
-    #[error("the message is refused: {0}")]
-    Unsound(#[from] Unsound),
-    /// It cannot be written.
-    #[error("the message cannot be written: {0}")]
-    Unwritten(String),
 }
 
 impl Envelope {
@@ -77,13 +44,7 @@ impl Envelope {
         for offer in &self.offers {
             raw = postcard::to_extend(offer, raw).map_err(|why| unwritten(why.to_string()))?;
         }
-        let mut message = vec![VERSION];
-        zstd::stream::copy_encode(raw.as_slice(), &mut message, LEVEL)
-            .map_err(|why| unwritten(why.to_string()))?;
-        if message.len() > MOST_WRITTEN {
-            return Err(EnvelopeError::TooLarge(format!("{} bytes", message.len())));
-        }
-        Ok(message.into())
+        packed::pack(VERSION, &raw)
     }
 
     /// Reads a message.
@@ -92,15 +53,7 @@ impl Envelope {
     /// [`EnvelopeError`], where no machine of this version has written it.
     pub fn of(message: &[u8]) -> Result<Self, EnvelopeError> {
         let damaged = |why: &dyn std::fmt::Display| EnvelopeError::Damaged(why.to_string());
-        if message.len() > MOST_BYTES {
-            return Err(EnvelopeError::TooLarge(format!("{} bytes", message.len())));
-        }
-        let packed = match message.split_first() {
-            Some((&VERSION, packed)) => packed,
-            Some((&version, _)) => return Err(EnvelopeError::Version(version)),
-            None => return Err(damaged(&"it is empty")),
-        };
-        let raw = inflated(packed)?;
+        let raw = packed::unpack(VERSION, message)?;
         let ((session, number, count), mut rest): ((u64, u64, u32), _) =
             postcard::take_from_bytes(&raw).map_err(|why| damaged(&why))?;
         if count > MOST_OFFERS {
@@ -125,25 +78,13 @@ impl Envelope {
     }
 }
 
-fn inflated(packed: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
-    let damaged = |why: std::io::Error| EnvelopeError::Damaged(why.to_string());
-    let mut decoder = zstd::Decoder::with_buffer(packed).map_err(damaged)?;
-    decoder.window_log_max(WINDOW).map_err(damaged)?;
-    let mut raw = Vec::new();
-    let mut bounded = decoder.take(MOST_INFLATED + 1);
-    bounded.read_to_end(&mut raw).map_err(damaged)?;
-    if raw.len() as u64 > MOST_INFLATED {
-        return Err(EnvelopeError::TooLarge("more than 8 MiB".to_owned()));
-    }
-    Ok(raw)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::super::tests::{link, links};
     use super::*;
+    use crate::crawl::cluster::packed::{LEVEL, MOST_BYTES, inflated};
 
     fn envelope(offers: usize) -> Envelope {
         Envelope {

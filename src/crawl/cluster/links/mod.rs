@@ -33,7 +33,7 @@ mod merge;
 mod publish;
 mod sent;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use self::apply::{Reading, read};
 pub use self::cut::Cuts;

@@ -102,24 +102,37 @@ impl Cells {
         for cell in self.open.values_mut() {
             cell.frontier.gate.is_patient = false;
         }
-        let offers = self.standings(among, now)?;
         let mut tried = BTreeSet::new();
-        for id in self.in_order(&offers) {
-            if !tried.insert(id) {
-                continue;
-            }
+        loop {
+            let offers = self.standings(among, now)?;
+            let order = self.in_order(&offers);
+            let Some(id) = order.into_iter().find(|id| !tried.contains(id)) else {
+                return Ok(None);
+            };
+            let other = |all: &[(Rank, CellId)]| {
+                let first = all
+                    .iter()
+                    .find(|(_, cell)| *cell != id && !tried.contains(cell));
+                first.map(|(rank, _)| *rank)
+            };
+            let ready = other(&offers.pages);
             let resting = offers.resting.iter().find(|(_, other)| *other != id);
             let resting = resting.map(|(rank, _)| *rank);
             let resting = resting.into_iter().chain(self.beside).min();
-            let leased = self.act(id, |frontier| {
+            let (leased, gave_way) = self.act(id, |frontier| {
+                frontier.gate.elsewhere.ready = ready;
                 frontier.gate.elsewhere.resting = resting;
-                lease_from(frontier, patient, now)
+                let leased = lease_from(frontier, patient, now)?;
+                Ok::<_, StoreError>((leased, frontier.gate.gave_way))
             })?;
             if let Some(task) = leased {
                 return Ok(Some((id, task)));
             }
+            // A cell that gave way has lowered or dropped a link, so this comes to an end.
+            if !gave_way {
+                tried.insert(id);
+            }
         }
-        Ok(None)
     }
 
     /// What these cells could lease now, the best first.

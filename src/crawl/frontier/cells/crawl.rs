@@ -275,6 +275,7 @@ impl Cells {
             *standing = None;
         }
         self.rating = Some(rating);
+        self.restore_learned()?;
         Ok(changed)
     }
 

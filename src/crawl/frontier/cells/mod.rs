@@ -39,13 +39,15 @@
 //! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
 //! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
 //! `sweep` (deleting a cell), `load` (a cell from elsewhere), `transfer` (a cell in a file),
-//! `hands` (what a machine of a cluster does with cells).
+//! `hands` (what a machine of a cluster does with cells), `lessons` (what machines teach each
+//! other).
 
 mod choice;
 mod crawl;
 mod delivery;
 mod error;
 mod hands;
+mod lessons;
 mod load;
 mod look;
 mod outbox;
@@ -65,6 +67,9 @@ pub use self::choice::Best;
 pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
 pub use self::error::CellsError;
+use self::lessons::Lessons;
+pub(super) use self::lessons::place_of;
+pub use self::lessons::{LessonId, is_learned};
 pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
@@ -101,6 +106,8 @@ pub struct Cells {
     sweep: Sweep,
     /// Cells that are open and lease nothing.
     held: BTreeSet<CellId>,
+    /// What pages taught, where machines learn together.
+    lessons: Option<Lessons>,
 }
 
 /// What the cells lie in.
@@ -190,6 +197,7 @@ impl Cells {
             beside: None,
             sweep,
             held: BTreeSet::new(),
+            lessons: None,
         }
     }
 
@@ -251,6 +259,7 @@ impl Cells {
         if let Some(rating) = &self.rating {
             frontier.set_rating(Arc::clone(rating))?;
         }
+        frontier.ratings.is_shared = self.lessons.is_some();
         self.sums.opened(&mut frontier, now)?;
         let standing = None;
         self.open.insert(cell, Cell { frontier, standing });
@@ -346,6 +355,9 @@ impl Cells {
         let begins = frontier.ratings.begun() != begun;
         if !frontier.ledger.referring().is_empty() {
             self.finders.insert(id);
+        }
+        if let Some(lessons) = &mut self.lessons {
+            lessons.told(id, frontier.ratings.take_told());
         }
         let done = done?;
         if begins {

@@ -31,7 +31,7 @@ use crate::crawl::frontier::ratings::Rating;
 pub use crate::crawl::frontier::record::LogPlace;
 use crate::crawl::frontier::referral::{MOST_PASSED, Referral, Referred};
 use crate::crawl::frontier::store::{Batch, Readable, StoreError};
-use crate::page::{Bucket, TaskKind, Terms};
+use crate::page::{Bucket, Clues, TaskKind, Terms};
 
 /// Before the number of a cell, the note on what is sent to it.
 const NOTES: &[u8] = b"\xc0\0outbox";
@@ -229,20 +229,7 @@ fn check_address(kind: TaskKind, new: &NewTask, origin: Origin) -> Result<(), Un
     if !matches!(kind, TaskKind::Page | TaskKind::Sitemap) {
         return Err(Unsound::Kind(url.clone()));
     }
-    let clues = new.clues.as_ref().map(|clues| {
-        let words = clues.words;
-        [
-            clues.parent,
-            clues.good,
-            clues.bad,
-            clues.reward.unwrap_or_default(),
-            words.anchor,
-            words.best,
-            words.address,
-            words.near,
-            words.heading,
-        ]
-    });
+    let clues = new.clues.as_ref().map(Clues::numbers);
     let parts = new.parts.map(|p| [p.document, p.anchor, p.keyword]);
     let is_finite = new.score.is_finite()
         && parts.into_iter().flatten().all(f64::is_finite)

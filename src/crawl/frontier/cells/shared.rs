@@ -20,12 +20,13 @@ const FIRST: usize = 2;
 const PIECE: usize = if cfg!(test) { 8 } else { 512 };
 
 /// The classes of keys that all cells share.
-const SHARED_CLASSES: [&[u8]; 5] = [
+const SHARED_CLASSES: [&[u8]; 6] = [
     b"I",
     keys::BODIES,
     keys::LEARNED,
     keys::EXAMPLES,
     keys::JUDGED,
+    keys::LESSONS,
 ];
 
 /// A store that several cells use.

@@ -20,6 +20,7 @@
 //! This module does not know how links are rated: a [`Learning`] does.
 
 use super::clues::Example;
+use super::shared::SharedLesson;
 use crate::crawl::frontier::added::NewTask;
 use crate::crawl::frontier::cell::Home;
 use crate::crawl::frontier::codec;
@@ -28,7 +29,7 @@ use crate::crawl::frontier::outcome::Effects;
 use crate::crawl::frontier::record::{State, UrlRecord, depends_on_path};
 use crate::crawl::frontier::store::{Store, StoreError};
 use crate::crawl::frontier::transaction::Transaction;
-use crate::page::{Bucket, Clues, Heard, Outcome, Reason, Task, TaskKind};
+use crate::page::{Bucket, Clues, Heard, Nearness, Outcome, Reason, Task, TaskKind};
 use crate::topic::strategy::Learning;
 use crate::web::scope::Scope;
 
@@ -59,6 +60,8 @@ pub struct Lesson<'t> {
     pub scope: &'t Scope,
     /// Which cell it is of, where there are several.
     pub home: Option<Home>,
+    /// Whether machines learn together, and this one only says what the page taught.
+    pub is_shared: bool,
 }
 
 impl Lesson<'_> {
@@ -70,7 +73,14 @@ impl Lesson<'_> {
         tx: &mut Transaction<'_>,
         effects: &mut Effects,
     ) -> Result<bool, StoreError> {
-        let Some(own) = self.reward(learning, tx, effects) else {
+        let heard = self.heard(effects);
+        if !self.is_shared
+            && let Some(Heard { place, state }) = heard.and_then(|new| learning.hear(new))
+        {
+            tx.put(keys::judged(place), state);
+        }
+        let heard = heard.filter(|_| self.is_shared).cloned();
+        let Some(own) = self.reward(learning, effects) else {
             return Ok(false);
         };
         let known = clues_of(tx, self.key)?;
@@ -80,38 +90,48 @@ impl Lesson<'_> {
         };
         // A page that was visited before is already an example; a seed has no features.
         let clues = known.filter(|c| c.reward.is_none() && !self.record.was_fetched());
-        let Some(clues) = clues else {
-            return Ok(false);
-        };
-        if matches!(self.outcome, Outcome::Drop { .. }) {
+        if clues.is_some() && matches!(self.outcome, Outcome::Drop { .. }) {
             tx.delete(keys::clues(self.key));
         }
-        learning.learn(&clues, reward);
-        let examples = learning.examples();
-        remember(tx, learning, Example { clues, reward })?;
-        Ok(examples >= FIRST_RERATING && examples.is_power_of_two())
+        let example = clues.map(|clues| Example { clues, reward });
+        if self.is_shared {
+            return self.tell(tx, SharedLesson { heard, example });
+        }
+        match example {
+            Some(example) => take_in(tx, learning, example),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes what all machines are to be told. Nothing is learned before it comes back.
+    fn tell(&self, tx: &mut Transaction<'_>, lesson: SharedLesson) -> Result<bool, StoreError> {
+        if let Some(home) = self.home.filter(|_| !lesson.is_empty()) {
+            // That of the commit that this is in.
+            let commit = tx.meta.commits.saturating_add(1);
+            tx.write(keys::lesson(home.cell, commit), &lesson)?;
+        }
+        Ok(false)
+    }
+
+    /// What the judge is to hear of the page.
+    fn heard<'e>(&self, effects: &'e Effects) -> Option<&'e Nearness> {
+        let nearness = match self.outcome {
+            Outcome::Done => effects.nearness.as_ref()?,
+            _ => return None,
+        };
+        // A seed whose text the model was trained on gives no new information.
+        let is_known = self.task.bucket == Bucket::Seed && !nearness.is_of_seed();
+        (!is_known && !self.record.was_fetched()).then_some(nearness)
     }
 
     /// How far on topic the page turned out to be by itself, 0 to 1; `None` where the
     /// outcome does not show it.
-    fn reward(
-        &self,
-        learning: &dyn Learning,
-        tx: &mut Transaction<'_>,
-        effects: &Effects,
-    ) -> Option<f64> {
+    fn reward(&self, learning: &dyn Learning, effects: &Effects) -> Option<f64> {
         match self.outcome {
-            Outcome::Done => effects.nearness.as_ref().map(|nearness| {
-                // A seed whose text the model was trained on gives no new information.
-                let told = self.task.bucket == Bucket::Seed && !nearness.is_of_seed();
-                if !told
-                    && !self.record.was_fetched()
-                    && let Some(Heard { place, state }) = learning.hear(nearness)
-                {
-                    tx.put(keys::judged(place), state);
-                }
-                learning.judge(nearness)
-            }),
+            Outcome::Done => {
+                let nearness = effects.nearness.as_ref();
+                nearness.map(|nearness| learning.judge(nearness))
+            }
             // A fetch that returns no page is wasted.
             Outcome::Redirect { .. } => Some(0.0),
             Outcome::Drop { reason } if is_of_the_page(*reason) => Some(0.0),
@@ -170,6 +190,18 @@ impl Lesson<'_> {
         let share = (good + TARGETS_ADDED * TARGETS_EXPECTED) / (count + TARGETS_ADDED);
         Ok(log_odds(share) - log_odds(TARGETS_EXPECTED))
     }
+}
+
+/// Learns from an example. Returns whether all links are to be re-rated now.
+pub fn take_in(
+    tx: &mut Transaction<'_>,
+    learning: &dyn Learning,
+    example: Example,
+) -> Result<bool, StoreError> {
+    learning.learn(&example.clues, example.reward);
+    let examples = learning.examples();
+    remember(tx, learning, example)?;
+    Ok(examples >= FIRST_RERATING && examples.is_power_of_two())
 }
 
 /// Stores an example, or the whole learned state in place of the examples.

@@ -23,6 +23,7 @@
 
 pub mod clues;
 pub mod learning;
+pub mod shared;
 mod worth;
 
 use std::borrow::Cow;
@@ -118,6 +119,11 @@ pub struct Ratings {
     progress: Rescored,
     /// How often learning has begun to re-rate all links.
     begun: u64,
+    /// Whether machines learn together: what a page taught is told, and learned when it comes
+    /// back.
+    pub is_shared: bool,
+    /// Commits that may have written what a page taught and that nobody has looked at.
+    told: Vec<u64>,
 }
 
 /// How added links are rated.
@@ -279,6 +285,18 @@ impl Ratings {
         ledger.commit_alone(prepared)?;
         self.set_scores(scores);
         Ok(())
+    }
+
+    /// Notes a commit that may have written what a page taught.
+    pub fn tell(&mut self, commit: u64) {
+        if self.is_shared {
+            self.told.push(commit);
+        }
+    }
+
+    /// Takes these commits out.
+    pub fn take_told(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.told)
     }
 
     /// Notes that learning has begun to re-rate all links, once that is committed.

@@ -15,7 +15,7 @@ over_all! {
 /// Links are better the more on-topic pages link to them, minus the losses at links with
 /// the same features.
 #[derive(Default)]
-pub(in crate::crawl::frontier) struct Taught {
+pub(in crate::crawl) struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
@@ -41,11 +41,11 @@ impl Taught {
         }
     }
 
-    fn examples_so_far(&self) -> Vec<(Clues, f64)> {
+    pub(in crate::crawl) fn examples_so_far(&self) -> Vec<(Clues, f64)> {
         self.examples.lock().unwrap().clone()
     }
 
-    fn heard_so_far(&self) -> Vec<Heard> {
+    pub(in crate::crawl) fn heard_so_far(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
 

@@ -3,7 +3,7 @@
 mod cluster;
 mod publisher;
 mod simulated;
-mod web;
+pub(in crate::crawl::cluster) mod web;
 
 use crate::address::PageUrl;
 use crate::crawl::frontier::{CellOffer, NewTask, Rated};

@@ -5,7 +5,7 @@ use crate::crawl::frontier::tests::learning::{POOR, Taught};
 use crate::page::{Clues, Nearness};
 use crate::topic::strategy::Learning as _;
 
-fn link(address: &str, kind: u32) -> NewTask {
+pub(super) fn link(address: &str, kind: u32) -> NewTask {
     NewTask {
         bucket: Some(Bucket::High),
         clues: Some(Clues {
@@ -25,7 +25,7 @@ fn rated(store: &MemoryStore, taught: &Arc<Taught>, now: u64) -> Cells {
 }
 
 /// Fetches one page in any cell, with these links, and says which; `None` at the end.
-fn fetch(cells: &mut Cells, links: &[NewTask], now: &mut u64) -> Option<String> {
+pub(super) fn fetch(cells: &mut Cells, links: &[NewTask], now: &mut u64) -> Option<String> {
     let all: Vec<CellId> = cells.cells().all().collect();
     loop {
         let Some((cell, task)) = cells.lease(&all, *now).unwrap() else {

@@ -4,6 +4,7 @@
 mod crashes;
 mod images;
 mod learning;
+mod lessons;
 mod loading;
 mod marks;
 mod moving;

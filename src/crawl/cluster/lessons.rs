@@ -1,0 +1,288 @@
+//! What pages taught goes to all machines by one log, and each learns it in its order.
+//!
+//! ```text
+//!  a page's batch --> waits in the store --> a message --> the log `lessons` --> learned
+//!                         ^ deleted when acknowledged                     (by all machines)
+//! ```
+//!
+//! The number of the last message is in the same batch as what was learned from it. So machines
+//! that have read as far rate links alike, as one machine does that has met the pages in this
+//! order. A machine that joins begins with what the last checkpoint of another one has learned,
+//! and reads on from there; the log is cut up to the last checkpoint but one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::packed::{self, EnvelopeError};
+use super::{Engine, EngineError};
+use crate::crawl::frontier::{Cells, CellsError, LessonId, SharedLesson};
+
+/// The log.
+const LOG: &str = "lessons";
+/// The version of a message. What is learned from is stored by the same layout, so a change of
+/// it needs another version.
+const VERSION: u8 = 1;
+/// The most lessons of a message, and the bytes above which no more are added.
+const MOST_LESSONS: usize = 256;
+const ENOUGH_BYTES: usize = 256 << 10;
+/// The most messages that are learned at a time: the crawl waits for them.
+const AT_A_TIME: usize = 32;
+/// How long to wait before something that failed is tried again, in milliseconds.
+const PAUSE: u64 = 1_000;
+
+/// Why machines cannot learn together.
+#[derive(Debug, thiserror::Error)]
+pub enum LessonsError {
+    /// The frontier failed.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
+    /// A message cannot be written.
+    #[error("lessons for other machines: {0}")]
+    Envelope(#[from] EnvelopeError),
+}
+
+/// What reads the log.
+#[derive(Debug)]
+enum Reader {
+    /// Nothing, until then.
+    Resting(u64),
+    Opening,
+    Reading(mpsc::Receiver<(u64, Bytes)>),
+}
+
+/// What the broker has answered.
+#[derive(Debug)]
+enum News {
+    Sent(Result<(), EngineError>),
+    Opened(Result<mpsc::Receiver<(u64, Bytes)>, EngineError>),
+}
+
+/// A message on its way.
+#[derive(Debug)]
+struct Sending {
+    lessons: Vec<LessonId>,
+    message: Bytes,
+    /// When to send it again; `None` while it is being sent.
+    again: Option<u64>,
+}
+
+/// Exchanges lessons with other machines.
+///
+/// Nothing waits: [`Lessons::turn`] does what can be done now, and is to be called again and
+/// again by whoever has the [`Cells`], within a tokio runtime.
+#[derive(Debug)]
+pub struct Lessons<E> {
+    engine: Arc<E>,
+    /// One message at a time: so the lessons of a machine stay in their order.
+    sending: Option<Sending>,
+    reader: Reader,
+    /// How far the last two checkpoints had learned.
+    committed: VecDeque<u64>,
+    tells: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedReceiver<News>,
+    calls: JoinSet<()>,
+    /// What the broker did not do, so that it is told once.
+    trouble: Option<String>,
+}
+
+impl<E: Engine> Lessons<E> {
+    /// Has the machine with these cells learn together with the others.
+    ///
+    /// # Errors
+    /// [`LessonsError::Cells`] where the store fails.
+    pub fn new(engine: Arc<E>, cells: &mut Cells) -> Result<Self, LessonsError> {
+        cells.share_lessons()?;
+        let (tells, news) = mpsc::unbounded_channel();
+        Ok(Self {
+            engine,
+            sending: None,
+            reader: Reader::Resting(0),
+            committed: VecDeque::new(),
+            tells,
+            news,
+            calls: JoinSet::new(),
+            trouble: None,
+        })
+    }
+
+    /// Does what can be done now. `now` is milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`LessonsError`] where the store fails. That the broker does not answer is no error:
+    /// lessons wait in the store.
+    pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
+        while self.calls.try_join_next().is_some() {}
+        while let Ok(news) = self.news.try_recv() {
+            self.hear(cells, news, now)?;
+        }
+        self.read(cells, now)?;
+        self.send(cells, now)
+    }
+
+    /// A checkpoint is committed that has learned up to this message. The log is cut up to the
+    /// one before, so whoever has just looked at that finds what comes next.
+    pub fn committed(&mut self, learned: u64) {
+        self.committed.push_back(learned);
+        if self.committed.len() > 2
+            && let Some(up_to) = self.committed.pop_front().filter(|up_to| *up_to > 0)
+        {
+            let engine = Arc::clone(&self.engine);
+            self.calls.spawn(async move {
+                // The next checkpoint cuts it as well.
+                if let Err(error) = engine.cut(LOG, up_to).await {
+                    tracing::debug!(%error, "the log of lessons is not cut");
+                }
+            });
+        }
+    }
+
+    /// Whether nothing is left to be sent.
+    ///
+    /// # Errors
+    /// [`LessonsError::Cells`] where the store fails.
+    pub fn is_idle(&self, cells: &mut Cells) -> Result<bool, LessonsError> {
+        Ok(self.sending.is_none() && cells.lessons(1)?.is_empty())
+    }
+
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LessonsError> {
+        let error = match news {
+            News::Sent(Ok(())) => {
+                if let Some(sent) = self.sending.take() {
+                    cells.forget_lessons(&sent.lessons)?;
+                }
+                self.trouble = None;
+                return Ok(());
+            }
+            News::Opened(Ok(messages)) => {
+                self.reader = Reader::Reading(messages);
+                return Ok(());
+            }
+            News::Sent(Err(error)) => {
+                if let Some(sending) = &mut self.sending {
+                    sending.again = Some(now.saturating_add(PAUSE));
+                }
+                error
+            }
+            News::Opened(Err(error)) => {
+                self.reader = Reader::Resting(now.saturating_add(PAUSE));
+                error
+            }
+        };
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            tracing::warn!("lessons for other machines wait: {text}; it is tried again");
+            self.trouble = Some(text);
+        }
+        Ok(())
+    }
+
+    /// Learns what has come.
+    fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
+        for _ in 0..AT_A_TIME {
+            let Reader::Reading(messages) = &mut self.reader else {
+                break;
+            };
+            match messages.try_recv() {
+                Ok((place, message)) => {
+                    let known = cells.learned_place()?;
+                    let lost = place.saturating_sub(known.saturating_add(1));
+                    if lost > 0 {
+                        tracing::warn!(place, lost, "messages with lessons never came");
+                    }
+                    let lessons = of_message(&message).unwrap_or_else(|why| {
+                        tracing::warn!(place, %why, "a message with lessons is left out");
+                        Vec::new()
+                    });
+                    cells.learn(place, lessons)?;
+                }
+                Err(mpsc::error::TryRecvError::Empty) => break,
+                Err(mpsc::error::TryRecvError::Disconnected) => {
+                    self.reader = Reader::Resting(now.saturating_add(PAUSE));
+                }
+            }
+        }
+        if let Reader::Resting(until) = self.reader
+            && until <= now
+        {
+            self.reader = Reader::Opening;
+            let after = cells.learned_place()?;
+            let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+            self.calls.spawn(async move {
+                let opened = engine.read(LOG, after).await;
+                // Nobody listens any more at the end.
+                tells.send(News::Opened(opened)).ok();
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends what waits.
+    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
+        if self.sending.is_none() {
+            let (lessons, message) = to_message(cells.lessons(MOST_LESSONS)?)?;
+            self.sending = (!lessons.is_empty()).then_some(Sending {
+                lessons,
+                message,
+                again: Some(now),
+            });
+        }
+        let Some(sending) = &mut self.sending else {
+            return Ok(());
+        };
+        if sending.again.is_none_or(|again| now < again) {
+            return Ok(());
+        }
+        sending.again = None;
+        let message = sending.message.clone();
+        // The same for the same lessons, so one that is sent again is stored once.
+        let id = format!("{:032x}", xxh3_128(&message));
+        let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+        self.calls.spawn(async move {
+            let sent = engine.send(LOG, &id, message).await;
+            tells.send(News::Sent(sent)).ok();
+        });
+        Ok(())
+    }
+}
+
+/// A message, and the lessons in it: not all of them where they are long.
+fn to_message(
+    lessons: Vec<(LessonId, SharedLesson)>,
+) -> Result<(Vec<LessonId>, Bytes), EnvelopeError> {
+    let unwritten = |why: postcard::Error| EnvelopeError::Unwritten(why.to_string());
+    let mut raw = Vec::new();
+    let mut ids = Vec::new();
+    for (id, lesson) in lessons {
+        raw = postcard::to_extend(&lesson, raw).map_err(unwritten)?;
+        ids.push(id);
+        if raw.len() >= ENOUGH_BYTES {
+            break;
+        }
+    }
+    Ok((ids, packed::pack(VERSION, &raw)?))
+}
+
+fn of_message(message: &[u8]) -> Result<Vec<SharedLesson>, EnvelopeError> {
+    let raw = packed::unpack(VERSION, message)?;
+    let mut rest = raw.as_slice();
+    let mut lessons = Vec::new();
+    while !rest.is_empty() {
+        let (lesson, behind): (SharedLesson, _) = postcard::take_from_bytes(rest)
+            .map_err(|why| EnvelopeError::Damaged(why.to_string()))?;
+        if lessons.len() >= MOST_LESSONS || !lesson.is_sound() {
+            let why = "a lesson is one that no machine gives";
+            return Err(EnvelopeError::Damaged(why.to_owned()));
+        }
+        lessons.push(lesson);
+        rest = behind;
+    }
+    Ok(lessons)
+}
+
+#[cfg(test)]
+mod tests;
