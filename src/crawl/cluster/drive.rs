@@ -11,7 +11,7 @@ use super::record::SessionId;
 use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Revision};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 use crate::web::fetch::Term;
 
 /// What a node tells its session.
@@ -25,6 +25,8 @@ pub enum Order {
     Ask(Ask),
     /// [`Session::set_idle`].
     Idle(bool),
+    /// [`Session::set_best`].
+    Best(Option<Best>),
     /// [`Session::leave`].
     Leave,
 }
@@ -46,6 +48,8 @@ pub struct Standing {
     pub named: Option<BTreeSet<u64>>,
     /// [`Session::grant`].
     pub permits: Grant,
+    /// [`Session::beside`].
+    pub beside: Option<Best>,
     /// [`Session::first_begun`].
     pub first_begun: u64,
     /// Whether the broker has confirmed that its key is its own, in this process.
@@ -182,6 +186,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             Order::Commit(checkpoint, used) => self.session.commit(checkpoint, used, now),
             Order::Ask(ask) => self.session.ask(ask),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
+            Order::Best(best) => self.session.set_best(best),
             Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
             Order::Leave => self.session.leave(now),
         }
@@ -216,6 +221,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             committed: self.session.committed(),
             named: self.session.named(),
             permits: self.session.grant(),
+            beside: self.session.beside(now),
             first_begun: self.session.first_begun(),
             begun: self.session.has_begun(),
             over: self.session.over(),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 
 /// The key of the job.
 const JOB: &str = "job";
@@ -134,6 +134,10 @@ pub struct SessionRecord {
     /// is final.
     #[serde(default)]
     pub used: Amount,
+    /// The best page that it could ask for now or shortly, where machines compare them: one
+    /// with poor links leaves what may still be asked for to one with good links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<Best>,
 }
 
 /// Whether a job goes on.
@@ -274,6 +278,7 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Bucket;
 
     #[test]
     fn keys_are_read_as_they_are_written() {
@@ -326,6 +331,7 @@ mod tests {
                 fetches: 2,
                 bytes: u64::MAX,
             },
+            best: Some((Bucket::High, 2.5).into()),
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

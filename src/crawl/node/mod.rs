@@ -27,6 +27,7 @@
 //! | `learned` | what a machine that begins takes over of what others have learned |
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
+//! | `patience` | which machine has the best link, where a limit makes that matter |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
 //! | `error` | what ends a session |
 
@@ -37,6 +38,7 @@ mod join;
 mod keeping;
 mod learned;
 mod loading;
+mod patience;
 mod permits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +56,7 @@ pub use self::join::{Commits, Joined, insist, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
+use self::patience::Patience;
 use self::permits::Permits;
 use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
@@ -108,6 +111,7 @@ pub struct Node<E> {
     _answers: Running,
     giving: Giving,
     permits: Permits,
+    patience: Patience,
     /// The limit of which nothing is left for any machine, as the crawl was told last.
     reached: Option<&'static str>,
     /// Whether images are fetched all the same.
@@ -197,6 +201,7 @@ impl<E: Engine> Node<E> {
             addresses,
             giving: Giving::default(),
             permits: Permits::default(),
+            patience: Patience::default(),
             reached: None,
             finishes_images: false,
             beginning: parts.beginning,
@@ -267,6 +272,11 @@ impl<E: Engine> Node<E> {
         if let Some(ask) = self.permits.turn(cells, standing.permits, now) {
             self.tell(Order::Ask(ask));
         }
+        let compares = may_ask && !self.is_leaving && self.permits.are_limited();
+        if let Some(best) = self.patience.turn(cells, compares, now)? {
+            self.tell(Order::Best(best));
+        }
+        cells.set_beside(standing.beside.filter(|_| compares));
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
             _ if self.is_done || self.is_leaving => Course::End,

@@ -99,6 +99,11 @@ impl Permits {
         grant.hand.with(most, u64::min).minus(cells.used())
     }
 
+    /// Whether there is any limit.
+    pub fn are_limited(&self) -> bool {
+        !self.ceiling.is_none()
+    }
+
     /// Whether there is a permit in hand, or a question is not heard.
     pub fn are_open(&self, cells: &Cells, grant: Grant) -> bool {
         let left = self.ceiling.limited(self.left(cells, grant));

@@ -6,6 +6,7 @@ use super::super::record::Node;
 use super::super::told::{Fate, Told};
 use super::super::{Alone, SHORTEST_TERM};
 use super::*;
+use crate::page::Bucket;
 
 const CELLS: u16 = 8;
 
@@ -330,4 +331,32 @@ async fn permits_of_a_machine_that_is_gone_are_taken() {
     second.handle.orders.send(ask(2, 60, 100)).unwrap();
     let grant = granted(&mut second, 90).await;
     assert!(grant.full.documents, "{grant:?}");
+}
+
+/// A machine hears of the best link of those that were heard of lately.
+#[tokio::test(start_paused = true)]
+async fn the_best_link_of_others_is_known() {
+    let clock = clock();
+    let engine = Arc::new(Told::default());
+    let mut nodes = Vec::new();
+    for (name, secret) in [("n1", 1), ("n2", 2), ("n3", 3)] {
+        nodes.push(start(&engine, name, secret, &clock));
+    }
+    let link = |score: f64| Some(Best::from((Bucket::High, score)));
+    for (node, best) in nodes.iter().zip([link(5.0), link(3.0), None]) {
+        node.handle.orders.send(Order::Best(best)).unwrap();
+    }
+    for (number, beside) in [link(3.0), link(5.0), link(3.0)].into_iter().enumerate() {
+        let standing = &mut nodes[number].handle.standing;
+        let hears = |standing: &Standing| standing.beside == beside;
+        let heard = tokio::time::timeout(Duration::from_secs(20), standing.wait_for(hears)).await;
+        assert!(heard.is_ok(), "{number}");
+    }
+    // One that is gone has no links that anybody waits for, long before its cells are taken.
+    nodes.remove(1).run.abort();
+    let gone = clock();
+    let standing = &mut nodes[1].handle.standing;
+    let hears = |standing: &Standing| standing.beside == link(5.0);
+    standing.wait_for(hears).await.unwrap();
+    assert!(clock() - gone <= crate::clock::millis(SHORTEST_TERM) + 2_000);
 }

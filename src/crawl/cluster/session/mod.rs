@@ -67,7 +67,7 @@ pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
 use super::permits::{Account, Ask, Grant};
 use super::record::{Base, CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, Value};
 use super::{EngineError, Revision};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 
 /// What a session asks of the broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -266,6 +266,8 @@ pub struct Session {
     is_leaving: bool,
     /// Whether the node has nothing to do.
     is_idle: bool,
+    /// The best page that the node could ask for.
+    best: Option<Best>,
     /// Since when.
     idle_since: Option<u64>,
     /// The job's key, as the last look showed it.
@@ -314,6 +316,7 @@ impl Session {
             committed: 0,
             is_leaving: false,
             is_idle: false,
+            best: None,
             idle_since: None,
             job: None,
             permits: Account::default(),

@@ -1,4 +1,4 @@
-//! Whether anything is left to do: a job is done when nobody has had anything to do, or on its
+//! What is left to do, here and elsewhere: a job is done when nobody has had anything to do, or on its
 //! way to another, for some time.
 //!
 //! A node that says it is idle has sent all that it found for others, and reads the logs of its
@@ -7,6 +7,7 @@
 
 use super::super::record::{JobPhase, Key, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
+use crate::crawl::frontier::Best;
 
 impl Session {
     /// Says whether the node has nothing to do, and nothing on its way to others.
@@ -15,6 +16,23 @@ impl Session {
             self.is_idle = is_idle;
             self.idle_since = is_idle.then_some(now);
         }
+    }
+
+    /// Says what the best page is that the node could ask for; the next renewal tells others.
+    pub fn set_best(&mut self, best: Option<Best>) {
+        self.best = best;
+    }
+
+    /// The best page that others could ask for, of those that were heard of within a term.
+    pub fn beside(&self, now: u64) -> Option<Best> {
+        let term = self.setting.terms.term;
+        let lately = self
+            .others
+            .iter()
+            .filter(|(_, other)| now.saturating_sub(other.since) < term)
+            .map(|(_, other)| &other.record);
+        let live = lately.filter(|record| record.state.is_live());
+        live.filter_map(|record| record.best).min()
     }
 
     /// Takes note of the job's key: one that is done makes the session leave.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Cell, Cells, CellsError};
 use crate::crawl::frontier::cell::CellId;
 use crate::crawl::frontier::image_ledger::ImageLedger;
@@ -9,7 +11,7 @@ use crate::crawl::frontier::keys::Rank;
 use crate::crawl::frontier::parts::Frontier;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::turns::Standing;
-use crate::page::Task;
+use crate::page::{Bucket, Task};
 
 /// What the cells could lease.
 #[derive(Default)]
@@ -21,9 +23,22 @@ struct Offers {
     resting: Vec<(Rank, CellId)>,
 }
 
-/// The place of the best page of some cells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The place of the best page of some cells. Other machines are told the bucket and the score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(Bucket, f64)", into = "(Bucket, f64)")]
 pub struct Best(Rank);
+
+impl From<(Bucket, f64)> for Best {
+    fn from((bucket, score): (Bucket, f64)) -> Self {
+        Self(Rank::new(bucket, score, u64::MAX))
+    }
+}
+
+impl From<Best> for (Bucket, f64) {
+    fn from(Best(rank): Best) -> Self {
+        (rank.bucket, rank.score())
+    }
+}
 
 impl Cells {
     /// Leases the task that stands best in these cells, as [`Frontier::lease`] does in one.
@@ -243,6 +258,10 @@ impl Cells {
     }
 
     /// The cells that lease.
+    pub fn leasing_cells(&self) -> impl Iterator<Item = CellId> {
+        self.leasing().map(|(id, _)| *id)
+    }
+
     fn leasing(&self) -> impl Iterator<Item = (&CellId, &Cell)> {
         let held = &self.held;
         self.open.iter().filter(|(id, _)| !held.contains(id))
