@@ -121,6 +121,7 @@ impl<E: Engine> Lessons<E> {
             self.hear(cells, news, now)?;
         }
         self.read(cells, now)?;
+        self.cut();
         self.send(cells, now)
     }
 
@@ -128,9 +129,13 @@ impl<E: Engine> Lessons<E> {
     /// one before, so whoever has just looked at that finds what comes next.
     pub fn committed(&mut self, learned: u64) {
         self.committed.push_back(learned);
-        if self.committed.len() > 2
-            && let Some(up_to) = self.committed.pop_front().filter(|up_to| *up_to > 0)
-        {
+    }
+
+    fn cut(&mut self) {
+        while self.committed.len() > 2 {
+            let Some(up_to) = self.committed.pop_front().filter(|up_to| *up_to > 0) else {
+                continue;
+            };
             let engine = Arc::clone(&self.engine);
             self.calls.spawn(async move {
                 // The next checkpoint cuts it as well.

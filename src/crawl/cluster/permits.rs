@@ -62,6 +62,14 @@ impl Ceiling {
         }
     }
 
+    /// How many pages are left where so much is granted; `None` where they are not limited.
+    fn free(&self, granted: Amount) -> Option<u64> {
+        let left = |limit: Option<u64>, value| limit.map(|limit| limit.saturating_sub(value));
+        let documents = left(self.documents, granted.documents);
+        let fetches = left(self.fetches, granted.fetches);
+        documents.into_iter().chain(fetches).min()
+    }
+
     /// Of what nothing is left where so much is granted.
     fn full(&self, granted: Amount) -> Full {
         let is_full = |limit: Option<u64>, value| limit.is_some_and(|limit| value >= limit);
@@ -108,6 +116,8 @@ pub struct Grant {
     pub hand: Amount,
     /// Of what nothing is left for anybody.
     pub full: Full,
+    /// How many pages nobody has a permit for; `None` where they are not limited.
+    pub free: Option<u64>,
 }
 
 /// What to ask of the broker.
@@ -155,6 +165,7 @@ impl Account {
             number: self.ask.number,
             hand: self.hand,
             full: granted.map_or_else(Full::default, |granted| self.ask.ceiling.full(granted)),
+            free: granted.and_then(|granted| self.ask.ceiling.free(granted)),
         }
     }
 

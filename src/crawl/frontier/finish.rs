@@ -113,7 +113,7 @@ impl Frontier {
         self.release(task.lease, &lease, host, now)?;
         self.publish(effect, &task.host, now)?;
         if backs_off {
-            self.ledger.flush_promise()?;
+            self.promise(&task.host)?;
         }
         Ok(finished)
     }
@@ -173,7 +173,7 @@ impl Frontier {
             host.record = record;
         }
         self.refresh(slot, now)?;
-        self.ledger.flush_promise()
+        self.promise(&task.host)
     }
 
     /// Adds a part of what a leased sitemap lists (its links and sitemaps), as a

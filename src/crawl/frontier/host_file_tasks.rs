@@ -106,7 +106,7 @@ impl Frontier {
         effect.touched.insert(owner);
         self.refresh_hosts(effect.touched, now)?;
         if matches!(settled, Settled::Retrying { .. }) {
-            self.ledger.flush_promise()?;
+            self.promise(&task.host)?;
         }
         Ok(settled)
     }
@@ -150,7 +150,7 @@ impl Frontier {
         self.release(task.lease, lease, asked, now)?;
         self.refresh_hosts(effect.touched, now)?;
         if matches!(settled, Settled::Retrying { .. }) {
-            self.ledger.flush_promise()?;
+            self.promise(&task.host)?;
         }
         Ok(settled)
     }
@@ -202,7 +202,7 @@ impl Frontier {
         effect.touched.insert(owner.clone());
         self.refresh_hosts(effect.touched, now)?;
         if matches!(settled, Settled::Retrying { .. }) {
-            self.ledger.flush_promise()?;
+            self.promise(owner)?;
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Frontier {
         self.set_clocks(lease.slot, groups, false, now);
         self.release(task.lease, &lease, host, now)?;
         if backs_off {
-            self.ledger.flush_promise()?;
+            self.promise(&task.host)?;
         }
         Ok(settled)
     }

@@ -92,6 +92,7 @@ mod outcome;
 mod parts;
 mod policy;
 mod politeness;
+mod promise;
 mod ratings;
 mod record;
 mod recrawl;
@@ -120,7 +121,7 @@ pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
 #[cfg(test)]
 pub(in crate::crawl) use cells::tests as cells_tests;
-pub use cells::{Amend, Best, Cells, CellsError, LessonId, Load, Outside, is_learned};
+pub use cells::{Amend, Beside, Best, Cells, CellsError, LessonId, Load, Outside, is_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};

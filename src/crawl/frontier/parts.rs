@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::added::{NewTask, Origin};
 use super::cell::{CellCount, Home};
+use super::cells::Beside;
 use super::draws;
 use super::host_files::HostFiles;
 use super::intake::Intake;
@@ -11,6 +12,7 @@ use super::keys::{self, Rank, class};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::policy::Policy;
+use super::promise::Promise;
 use super::ratings::{InForce, Ratings};
 use super::record::{GroupKey, GroupRecord, HostRecord, Meta, RobotsState};
 use super::recrawl::Visits;
@@ -90,6 +92,8 @@ pub(super) struct Elsewhere {
     pub ready: Option<Rank>,
     /// The best page whose host is in a short delay.
     pub resting: Option<Rank>,
+    /// The best page of the cells of other machines.
+    pub beside: Option<Beside>,
     /// How many pages were asked for.
     pub asked: u64,
     /// Open requests for pages, and for images.
@@ -109,6 +113,8 @@ pub(super) struct Process {
     pub restored: Option<u64>,
     /// The last time that it was told.
     pub latest: u64,
+    /// Promises to hosts that other machines were not told.
+    pub promised: Vec<Promise>,
 }
 
 impl Frontier {
@@ -177,6 +183,7 @@ impl Frontier {
                 unclean_since,
                 restored,
                 latest: now,
+                promised: Vec::new(),
             },
         };
         frontier.follow_clock(now)?;

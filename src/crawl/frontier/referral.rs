@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::added::{NewTask, Origin};
+use super::promise::Promise;
 use super::record::RobotsErrand;
 use crate::address::PageUrl;
 use crate::page::{Bucket, Reason, TaskKind};
@@ -71,6 +72,8 @@ pub(super) enum Referred {
     },
     /// An image was asked for in place of another one, which is not there.
     StandIn { of: PageUrl, by: PageUrl },
+    /// When a host of this very cell may be asked again: for whoever has the cell next.
+    Promise(Promise),
 }
 
 /// The answer to a request for the robots.txt of a host of another cell.

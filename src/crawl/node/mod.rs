@@ -57,12 +57,13 @@ pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
 use self::patience::Patience;
+pub use self::patience::is_near_its_end;
 use self::permits::Permits;
 use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
+use crate::crawl::frontier::{Asked, Beside, CellId, Cells, Outside};
 use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
 use crate::crawl::saved::SaveError;
 
@@ -276,7 +277,9 @@ impl<E: Engine> Node<E> {
         if let Some(best) = self.patience.turn(cells, compares, now)? {
             self.tell(Order::Best(best));
         }
-        cells.set_beside(standing.beside.filter(|_| compares));
+        let few_left = standing.permits.free.is_some_and(is_near_its_end);
+        let beside = standing.beside.filter(|_| compares);
+        cells.set_beside(beside.map(|best| Beside { best, few_left }));
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
             _ if self.is_done || self.is_leaving => Course::End,

@@ -11,6 +11,15 @@ const EVERY: u64 = 1_000;
 /// web. Nobody waits for its links.
 const STUCK: u64 = 30_000;
 
+/// With so few pages left for all machines, only the best of all is asked for. With more of them,
+/// what is good is asked for sooner or later, and machines need not wait for each other.
+const FEW: u64 = 1_000;
+
+/// Whether only so few pages are left for all machines that their order matters.
+pub fn is_near_its_end(left: u64) -> bool {
+    left <= FEW
+}
+
 /// What a machine says of its best link.
 #[derive(Debug, Default)]
 pub(super) struct Patience {

@@ -14,7 +14,8 @@ use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use crate::crawl::cluster::links::{Publisher, Reading, Setting, read};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Best, CellCount, CellId, Cells, CellsError, OutputEdit};
+use crate::crawl::frontier::{Beside, Best, CellCount, CellId, Cells, CellsError, OutputEdit};
+use crate::crawl::node::is_near_its_end;
 use crate::crawl::pipeline::{Handler, replay_task};
 use crate::page::{Task, TaskKind};
 
@@ -91,7 +92,10 @@ pub(super) fn crawl(
                 let Some(machine) = all.get_mut(number) else {
                     break;
                 };
-                machine.cells.set_beside(beside);
+                let few_left = is_near_its_end(trial.fetches);
+                machine
+                    .cells
+                    .set_beside(beside.map(|best| Beside { best, few_left }));
                 while machine.cells.rejudge(round)? {}
                 let Some((_, task)) = machine.cells.lease(&machine.own, round)? else {
                     break;

@@ -16,8 +16,9 @@ use crate::config::StoreKind;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{
-    CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
+    Beside, CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
 };
+use crate::crawl::node::is_near_its_end;
 use crate::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay,
     replay_task,
@@ -160,7 +161,8 @@ impl Place {
                 if compare {
                     let others = cells.all().filter(|cell| !own.contains(cell));
                     let best = all.best_of(&Vec::from_iter(others), now)?;
-                    all.set_beside(best);
+                    let few_left = is_near_its_end(trial.fetches);
+                    all.set_beside(best.map(|best| Beside { best, few_left }));
                 }
                 let Some((_, task)) = all.lease(own, now)? else {
                     continue;

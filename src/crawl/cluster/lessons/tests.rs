@@ -142,6 +142,7 @@ async fn all_machines_learn_the_same_in_one_order() {
     for learned in [2, 4, last] {
         machines[0].lessons.committed(learned);
     }
+    machines[0].turn(0, BEGINNING);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let first = engine.with_log(LOG, |log| log.behind(0)[0].0);
     assert_eq!(first, 3);

@@ -13,6 +13,9 @@ use crate::crawl::frontier::{CellOffer, LogPlace};
 /// forgotten; were it heard again, its earlier messages would count as lost.
 const MOST_SESSIONS: usize = 1_024;
 
+/// The number of a message that may come any number of times, in any order.
+pub(super) const UNNUMBERED: u64 = 0;
+
 /// What to do with a message.
 #[derive(Debug)]
 pub enum Reading {
@@ -81,6 +84,15 @@ pub fn read(place: &LogPlace, sequence: u64, message: &[u8]) -> Result<Reading, 
         number,
         offers,
     } = envelope;
+    if number == UNNUMBERED {
+        let note = place.note.clone();
+        return Ok(Reading::Add {
+            offers,
+            place: LogPlace { sequence, note },
+            lost: 0,
+            is_repeated: false,
+        });
+    }
     let lost = heard.hear(session, number);
     let note = postcard::to_stdvec(&heard).map_err(damaged)?;
     Ok(Reading::Add {
@@ -137,6 +149,16 @@ mod tests {
         assert_eq!(read(6, 7, 4), Some((2, 2, false)));
         assert_eq!(read(7, 7, 3), Some((0, 0, true)));
         assert_eq!(read(8, 8, 2), Some((2, 0, false)));
+    }
+
+    #[test]
+    fn a_message_without_a_number_comes_as_often_as_it_is_sent() {
+        let mut place = LogPlace::default();
+        let mut read = |sequence, number| added(&mut place, sequence, &message(7, number));
+        assert_eq!(read(1, 1), Some((2, 0, false)));
+        assert_eq!(read(2, UNNUMBERED), Some((2, 0, false)));
+        assert_eq!(read(3, UNNUMBERED), Some((2, 0, false)));
+        assert_eq!(read(4, 2), Some((2, 0, false)));
     }
 
     #[test]

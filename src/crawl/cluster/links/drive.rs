@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::apply::{self, Reading};
 use super::cut::Cuts;
 use super::envelope::EnvelopeError;
+use super::promises::Promises;
 use super::publish::{Publisher, Sending, Setting};
 use super::{REJECTED, log_of};
 use crate::crawl::cluster::{Engine, EngineError};
@@ -69,6 +70,7 @@ pub struct Links<E> {
     linger: u64,
     reads: bool,
     publisher: Publisher,
+    promises: Promises,
     /// When batches may be made next.
     closes: u64,
     cuts: Cuts,
@@ -113,12 +115,13 @@ impl<E: Engine> Links<E> {
     ///
     /// # Errors
     /// [`LinksError`] where the store has one cell, fails, or is damaged.
-    pub fn new(engine: Arc<E>, setting: Setting, cells: &Cells) -> Result<Self, LinksError> {
+    pub fn new(engine: Arc<E>, setting: Setting, cells: &mut Cells) -> Result<Self, LinksError> {
         let (tells, news) = mpsc::unbounded_channel();
         Ok(Self {
             engine,
             linger: setting.linger,
             reads: true,
+            promises: Promises::new(setting.session, cells),
             publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
             cuts: Cuts::default(),
@@ -153,6 +156,7 @@ impl<E: Engine> Links<E> {
         if self.reads {
             self.read(cells, now, outside)?;
         }
+        self.promise(cells, now).map_err(LinksError::from)?;
         self.send(cells, now, outside)?;
         self.cut(now);
         Ok(())
@@ -335,6 +339,14 @@ impl<E: Engine> Links<E> {
                 cells.receive(cell, &place, &[], now, amend)?;
             }
         }
+        Ok(())
+    }
+
+    /// Tells whoever has the cells next when their hosts may be asked again.
+    fn promise(&mut self, cells: &mut Cells, now: u64) -> Result<(), EnvelopeError> {
+        let (engine, calls) = (&self.engine, &mut self.calls);
+        let trouble = self.promises.turn(cells, engine, calls, now)?;
+        self.tell(trouble.as_ref());
         Ok(())
     }
 

@@ -22,6 +22,7 @@
 //! | `sent` | what was sent before, and need not be sent again |
 //! | `publish` | which links go in which message, and when; pure |
 //! | `apply` | what becomes of a message; pure |
+//! | `promises` | when hosts may be asked again, for whoever has their cell next |
 //! | `cut` | up to where logs may be cut; pure |
 //! | `drive` | these, an engine and the cells put together |
 
@@ -30,6 +31,7 @@ mod cut;
 mod drive;
 mod envelope;
 mod merge;
+mod promises;
 mod publish;
 mod sent;
 #[cfg(test)]

@@ -26,7 +26,18 @@ struct Offers {
 /// The place of the best page of some cells. Other machines are told the bucket and the score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(Bucket, f64)", into = "(Bucket, f64)")]
-pub struct Best(Rank);
+pub struct Best(pub(in crate::crawl::frontier) Rank);
+
+/// What other machines could ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// Their best page.
+    pub best: Best,
+    /// Whether so few pages may still be asked for by all machines that only the best of all
+    /// should be. Otherwise a page may be less good, as by
+    /// [`Learning::patience`](crate::topic::strategy::Learning::patience).
+    pub few_left: bool,
+}
 
 impl From<(Bucket, f64)> for Best {
     fn from((bucket, score): (Bucket, f64)) -> Self {
@@ -68,11 +79,11 @@ impl Cells {
         Ok(both.into_iter().flatten().min().map(Best))
     }
 
-    /// The best page of the cells of other machines: less good ones wait for it as they do for
-    /// one whose host is in a short delay, so that a machine without good links does not spend
-    /// what all may ask for.
-    pub fn set_beside(&mut self, best: Option<Best>) {
-        self.beside = best.map(|Best(rank)| rank);
+    /// What other machines could ask for: less good pages wait for it as they do for one whose
+    /// host is in a short delay, so that a machine without good links does not spend what all may
+    /// ask for.
+    pub fn set_beside(&mut self, beside: Option<Beside>) {
+        self.beside = beside;
     }
 
     /// The same in all cells.
@@ -133,10 +144,11 @@ impl Cells {
             let ready = other(&offers.pages);
             let resting = offers.resting.iter().find(|(_, other)| *other != id);
             let resting = resting.map(|(rank, _)| *rank);
-            let resting = resting.into_iter().chain(self.beside).min();
+            let beside = self.beside;
             let (leased, gave_way) = self.act(id, |frontier| {
                 frontier.gate.elsewhere.ready = ready;
                 frontier.gate.elsewhere.resting = resting;
+                frontier.gate.elsewhere.beside = beside;
                 let leased = lease_from(frontier, patient, now)?;
                 Ok::<_, StoreError>((leased, frontier.gate.gave_way))
             })?;

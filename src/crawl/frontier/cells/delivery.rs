@@ -11,6 +11,7 @@ use crate::crawl::frontier::images;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::outcome::OutputEdit;
 use crate::crawl::frontier::parts::Frontier;
+use crate::crawl::frontier::promise::Promise;
 use crate::crawl::frontier::referral::{Referral, Referred};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::transaction::Transaction;
@@ -165,9 +166,13 @@ impl Frontier {
         for (owner, answer) in referrals.iter().copied().filter_map(rules_in) {
             self.receive_rules(owner, answer, None, now)?;
         }
+        for promise in referrals.iter().copied().filter_map(promise_in) {
+            self.receive_promise(promise, now)?;
+        }
         let mut tx = self.ledger.begin();
         let rest = referrals.iter().copied();
-        self.add_all(&mut tx, rest.filter(|r| rules_in(r).is_none()), keys::LOG)?;
+        let rest = rest.filter(|r| rules_in(r).is_none() && promise_in(r).is_none());
+        self.add_all(&mut tx, rest, keys::LOG)?;
         let edits = std::mem::take(&mut tx.edits);
         if !edits.is_empty() {
             tx.meta.stamp = amend(&edits)?;
@@ -206,6 +211,10 @@ impl Frontier {
                     let why = format!("the rules of {host} are not alone");
                     return Err(codec::corrupt(tx.store(), key, why));
                 }
+                Referred::Promise(promise) => {
+                    let why = format!("the promise to {} is not in a log", promise.host);
+                    return Err(codec::corrupt(tx.store(), key, why));
+                }
                 Referred::Image { keywords, .. } => {
                     let intake = self.intake(self.ratings.in_force(*keywords));
                     images::receive(tx, &intake, what)?;
@@ -217,6 +226,13 @@ impl Frontier {
             }
         }
         Ok(())
+    }
+}
+
+fn promise_in(referral: &Referral) -> Option<&Promise> {
+    match &referral.what {
+        Referred::Promise(promise) => Some(promise),
+        _ => None,
     }
 }
 

@@ -62,7 +62,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::choice::Best;
+pub use self::choice::{Beside, Best};
 #[cfg(test)]
 pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
@@ -79,6 +79,7 @@ use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
 use super::parts::{Asked, Frontier, Share};
 use super::policy::Policy;
+use super::promise::Promise;
 use super::ratings::Rating;
 use super::schedule::AddressClocks;
 use super::seen::Memory;
@@ -101,13 +102,15 @@ pub struct Cells {
     sums: Sums,
     /// Cells that may have found something for others that are open.
     finders: BTreeSet<CellId>,
-    /// The best page of the cells of other machines.
-    beside: Option<keys::Rank>,
+    /// What other machines could ask for.
+    beside: Option<Beside>,
     sweep: Sweep,
     /// Cells that are open and lease nothing.
     held: BTreeSet<CellId>,
     /// What pages taught, where machines learn together.
     lessons: Option<Lessons>,
+    /// Promises to hosts that are to be told, where there are other machines.
+    promised: Option<Vec<(CellId, Promise)>>,
 }
 
 /// What the cells lie in.
@@ -198,6 +201,7 @@ impl Cells {
             sweep,
             held: BTreeSet::new(),
             lessons: None,
+            promised: None,
         }
     }
 
@@ -355,6 +359,10 @@ impl Cells {
         let begins = frontier.ratings.begun() != begun;
         if !frontier.ledger.referring().is_empty() {
             self.finders.insert(id);
+        }
+        let promised = std::mem::take(&mut frontier.process.promised);
+        if let Some(all) = &mut self.promised {
+            all.extend(promised.into_iter().map(|promise| (id, promise)));
         }
         if let Some(lessons) = &mut self.lessons {
             lessons.told(id, frontier.ratings.take_told());

@@ -194,6 +194,7 @@ impl Offer {
             }
             Referred::Rules { url, .. } => check_urls([url]),
             Referred::StandIn { of, by } => check_urls([of, by]),
+            Referred::Promise(_) => Ok(()),
         }?;
         if *passed > MOST_PASSED {
             return Err(Unsound::Contents("it was passed on too often".to_owned()));
@@ -431,6 +432,21 @@ impl Cells {
         })?;
         self.deliver_but_edits(now)?;
         Ok(true)
+    }
+
+    /// Has promises to hosts told to other machines from now on.
+    pub fn tell_promises(&mut self) {
+        self.promised = Some(Vec::new());
+    }
+
+    /// Promises to hosts that were made since the last call, each for the log of its own cell.
+    pub fn promises(&mut self) -> Vec<(CellId, Offer)> {
+        let promised = self.promised.as_mut().map(std::mem::take);
+        let offer = |(cell, promise)| {
+            let what = Referred::Promise(promise);
+            (cell, Offer(Referral { what, passed: 0 }))
+        };
+        promised.into_iter().flatten().map(offer).collect()
     }
 
     /// How often learning in these cells has begun to rate all links again. Where machines

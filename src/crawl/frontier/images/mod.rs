@@ -89,7 +89,10 @@ pub fn receive(
     what: &Referred,
 ) -> Result<(), StoreError> {
     match what {
-        Referred::Address { .. } | Referred::Errand(_) | Referred::Rules { .. } => Ok(()),
+        Referred::Address { .. }
+        | Referred::Errand(_)
+        | Referred::Rules { .. }
+        | Referred::Promise(_) => Ok(()),
         Referred::Image {
             url,
             words,

@@ -42,9 +42,9 @@ impl Cluster {
             let is_own = |cell: &CellId| cell.number() % machines == number;
             let own = cells().all().filter(is_own).collect();
             let path = folder.path().join(number.to_string());
-            let machine = Machine::new(path, own, cells(), BEGINNING);
+            let mut machine = Machine::new(path, own, cells(), BEGINNING);
             let setting = setting(number.into());
-            let links = Links::new(Arc::clone(&engine), setting, &machine.cells).unwrap();
+            let links = Links::new(Arc::clone(&engine), setting, &mut machine.cells).unwrap();
             (machine, links)
         };
         let machines = (0..machines).map(machine).collect();
@@ -201,4 +201,30 @@ async fn what_cannot_be_read_is_put_aside() {
     assert_eq!((tally.rejected, tally.received, tally.repeated), (1, 3, 1));
     let aside = cluster.engine.with_log(REJECTED, |log| log.behind(0));
     assert_eq!(aside, [(1, b"\x01damaged"[..].into())]);
+}
+
+/// Whoever has the cell next reads it there, and its machine reads it as well.
+#[tokio::test(start_paused = true)]
+async fn a_promise_to_a_host_goes_to_the_log_of_its_own_cell() {
+    let mut cluster = Cluster::new(1, 4);
+    let fates = [Fate::Refused, Fate::Lost, Fate::Refused];
+    cluster.engine.next_sends(fates);
+    let now = cluster.now();
+    let (machine, _) = &mut cluster.machines[0];
+    let cell = machine.overload(now);
+    for _ in 0..60 {
+        let now = cluster.now();
+        let (machine, links) = &mut cluster.machines[0];
+        links
+            .turn::<LinksError>(&mut machine.cells, now, &mut NoOutputs)
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    let messages = cluster.engine.with_log(&log_of(cell), |log| log.behind(0));
+    let (last, message) = messages.last().unwrap();
+    let envelope = Envelope::of(message).unwrap();
+    assert_eq!((envelope.number, envelope.offers.len()), (0, 1));
+    let (machine, links) = &cluster.machines[0];
+    assert_eq!(machine.cells.log_place(cell).unwrap().sequence, *last);
+    assert_eq!((links.tally().lost, links.tally().rejected), (0, 0));
 }

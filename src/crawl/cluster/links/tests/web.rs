@@ -9,10 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::address::PageUrl;
 use crate::config::{Config, StoreKind};
 use crate::crawl::checkpoint;
+use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{
-    CellCount, CellId, Cells, Effects, NewTask, Policy, RobotsAnswer, Written,
+    CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
-use crate::page::{Bucket, Outcome, TaskKind};
+use crate::page::{Bucket, Outcome, Reason, TaskKind};
 use crate::web::scope::Scope;
 
 const JOB: &str = "[job]\nname = \"test\"\ncontact = \"mailto:nobody@localhost\"\n\
@@ -116,6 +117,37 @@ impl Machine {
         Self { done, ..again }
     }
 
+    /// Has the first page that is asked for answer that its host is overloaded. Returns the cell
+    /// of the host.
+    pub fn overload(&mut self, mut now: u64) -> CellId {
+        loop {
+            let Some((cell, task)) = self.cells.lease(&self.own, now).unwrap() else {
+                now = self.cells.next_event().unwrap().max(now + 1);
+                continue;
+            };
+            let elapsed = Duration::from_millis(10);
+            if task.kind == TaskKind::Robots {
+                let write = |_: &_| Ok::<_, StoreError>(Vec::new());
+                let missing = RobotsAnswer::Missing;
+                let finish =
+                    |f: &mut Frontier| f.finish_robots(&task, missing, elapsed, now, write);
+                self.cells.with(cell, now, finish).unwrap();
+                continue;
+            }
+            let outcome = Outcome::Retry {
+                reason: Reason::Overloaded,
+                retry_after: Some(Duration::from_secs(60)),
+                host_backs_off: true,
+            };
+            let written = |_: &_| Ok::<_, StoreError>(Written::default());
+            let finish = |f: &mut Frontier| {
+                f.finish(&task, outcome, Effects::default(), elapsed, now, written)
+            };
+            self.cells.with(cell, now, finish).unwrap();
+            return cell;
+        }
+    }
+
     /// Answers one task; false where there is none.
     pub fn crawl(&mut self, web: &Web, now: u64) -> bool {
         let Some((cell, task)) = self.cells.lease(&self.own, now).unwrap() else {
@@ -123,7 +155,7 @@ impl Machine {
         };
         let elapsed = Duration::from_millis(10);
         if task.kind == TaskKind::Robots {
-            let write = |_: &_| Ok::<_, crate::crawl::frontier::store::StoreError>(Vec::new());
+            let write = |_: &_| Ok::<_, StoreError>(Vec::new());
             let answer = RobotsAnswer::Missing;
             self.cells
                 .with(cell, now, |f| {
@@ -141,7 +173,7 @@ impl Machine {
         self.cells
             .with(cell, now, |f| {
                 f.finish(&task, Outcome::Done, effects, elapsed, now, |_| {
-                    Ok::<_, crate::crawl::frontier::store::StoreError>(Written::default())
+                    Ok::<_, StoreError>(Written::default())
                 })
             })
             .unwrap();

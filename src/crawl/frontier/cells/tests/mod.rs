@@ -9,6 +9,7 @@ mod loading;
 mod marks;
 mod moving;
 mod outbox;
+mod promises;
 mod refusals;
 mod rules;
 pub(in crate::crawl) mod web;
