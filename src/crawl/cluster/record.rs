@@ -134,6 +134,9 @@ pub struct SessionRecord {
     /// is final.
     #[serde(default)]
     pub used: Amount,
+    /// Up to where it has applied the log of orders, in its present process.
+    #[serde(default)]
+    pub orders: u64,
 }
 
 /// Whether a job goes on.
@@ -326,6 +329,7 @@ mod tests {
                 fetches: 2,
                 bytes: u64::MAX,
             },
+            orders: 9,
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

@@ -26,7 +26,9 @@
 //! | `loading` | the states of cells, read on a thread of their own |
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
+//! | `orders` | what an operator told one machine, for all of them |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
+//! | `settings` | whether it has the configuration and the model of the others |
 //! | `error` | what ends a session |
 
 mod addresses;
@@ -35,7 +37,9 @@ mod giving;
 mod join;
 mod keeping;
 mod loading;
+mod orders;
 mod permits;
+mod settings;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -52,6 +56,9 @@ pub use self::join::{Commits, Joined, insist, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
+use self::orders::Orders;
+pub use self::settings::of as settings_of;
+pub use self::orders::{AppendError, Errands, Obey, Reader as OrderReader, Scribe, append};
 use self::permits::Permits;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
@@ -104,6 +111,9 @@ pub struct Node<E> {
     _answers: Running,
     giving: Giving,
     permits: Permits,
+    orders: Orders,
+    /// What applies them, until it is taken.
+    reader: Option<OrderReader<E>>,
     /// The limit of which nothing is left for any machine, as the crawl was told last.
     reached: Option<&'static str>,
     /// Whether images are fetched all the same.
@@ -134,6 +144,8 @@ pub struct Parts<E> {
     pub handle: Handle,
     /// How links are sent.
     pub links: links::Setting,
+    /// The name of this machine.
+    pub node: String,
     /// How IP addresses are shared.
     pub addresses: AddressSetting,
     /// What outlives the process.
@@ -172,6 +184,11 @@ impl<E: Engine> Node<E> {
             parts.addresses,
             cells.address_clocks(),
         );
+        let (orders, reader) = orders::of(
+            Arc::clone(&parts.engine),
+            parts.node,
+            parts.handle.orders.clone(),
+        );
         Ok(Self {
             runtime: parts.runtime,
             handle: parts.handle,
@@ -183,6 +200,8 @@ impl<E: Engine> Node<E> {
             addresses,
             giving: Giving::default(),
             permits: Permits::default(),
+            orders,
+            reader: Some(reader),
             reached: None,
             finishes_images: false,
             beginning: parts.beginning,
@@ -209,6 +228,11 @@ impl<E: Engine> Node<E> {
         self.checkpoints.end(cells)
     }
 
+    /// What reads the log of orders, once. Nothing is asked before it runs.
+    pub fn order_reader(&mut self) -> Option<OrderReader<E>> {
+        self.reader.take()
+    }
+
     fn standing(&self) -> Standing {
         self.handle.standing.borrow().clone()
     }
@@ -224,6 +248,14 @@ impl<E: Engine> Node<E> {
         now: u64,
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError> {
+        let standing = self.standing();
+        let place = (self.keeping.folder(), &mut *cells);
+        let seeds = &mut self.beginning.seeds;
+        self.orders.turn(place, seeds, standing.resumed, now)?;
+        if !self.orders.has_begun() && standing.over.is_none() && !self.is_leaving {
+            // Cells are opened with the configuration and the takedowns that are in force.
+            return Ok(Course::Rest);
+        }
         while let Ok(news) = self.handle.news.try_recv() {
             self.hear(cells, news, now)?;
         }
@@ -374,7 +406,8 @@ impl<E: Engine> Node<E> {
             cells.reopen(Asked::Last(standing.resumed.max(now)), now)?;
             self.was_cut = false;
         }
-        Ok(true)
+        // What others were told while nothing was heard of them has to be known first.
+        Ok(self.orders.may_ask(standing.resumed))
     }
 
     /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
@@ -417,6 +450,7 @@ impl<E: Engine> Node<E> {
     fn say_whether_idle(&mut self, cells: &Cells, standing: &Standing, may_ask: bool) {
         let is_idle = may_ask
             && self.giving.is_empty()
+            && self.orders.is_quiet()
             && self.loading.is_empty()
             && standing
                 .cells

@@ -28,6 +28,7 @@ fn record() -> SessionRecord {
         idle: false,
         begun: 0,
         used: Amount::default(),
+        orders: 0,
     }
 }
 

@@ -193,6 +193,7 @@ impl Session {
             idle: self.is_idle,
             begun: self.begun,
             used: self.used,
+            orders: self.orders,
         })
     }
 }
