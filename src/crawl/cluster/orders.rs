@@ -261,9 +261,13 @@ mod tests {
         let told = Told::default();
         assert_eq!(all(&told).await.unwrap(), []);
         let (pause, resume) = (order(Act::Pause), order(Act::Resume));
-        told.send(LOG, "a", pause.to_bytes().unwrap()).await.unwrap();
+        told.send(LOG, "a", pause.to_bytes().unwrap())
+            .await
+            .unwrap();
         told.send(LOG, "b", "{}".into()).await.unwrap();
-        told.send(LOG, "c", resume.to_bytes().unwrap()).await.unwrap();
+        told.send(LOG, "c", resume.to_bytes().unwrap())
+            .await
+            .unwrap();
         assert_eq!(all(&told).await.unwrap(), [(1, pause), (3, resume)]);
     }
 }

@@ -42,9 +42,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`EngineError`] where the broker does not answer, or they cannot be read.
-    pub async fn read(
-        engine: &impl Engine,
-    ) -> Result<Option<(Self, Revision)>, EngineError> {
+    pub async fn read(engine: &impl Engine) -> Result<Option<(Self, Revision)>, EngineError> {
         let found = engine.get(KEY).await?;
         let read = |(bytes, revision): (Vec<u8>, Revision)| match serde_json::from_slice(&bytes) {
             Ok(settings) => Ok((settings, revision)),
@@ -84,7 +82,10 @@ impl Settings {
             {
                 return Ok(());
             }
-            match self.write(engine, found.map(|(_, revision)| revision)).await {
+            match self
+                .write(engine, found.map(|(_, revision)| revision))
+                .await
+            {
                 Err(EngineError::Stale) => {}
                 done => return done,
             }
@@ -163,7 +164,10 @@ mod tests {
             config: format!("{}\n[later]\nkey = 1\n", one.config),
             ..one.clone()
         };
-        assert!(matches!(one.difference(&later), Some(Difference::Config(_))));
+        assert!(matches!(
+            one.difference(&later),
+            Some(Difference::Config(_))
+        ));
     }
 
     #[tokio::test]

@@ -86,7 +86,11 @@ struct State {
 
 impl Told {
     /// The next swaps of keys that begin so have these fates.
-    pub(in crate::crawl) fn next_swaps(&self, prefix: &'static str, fates: impl IntoIterator<Item = Fate>) {
+    pub(in crate::crawl) fn next_swaps(
+        &self,
+        prefix: &'static str,
+        fates: impl IntoIterator<Item = Fate>,
+    ) {
         let fates = fates.into_iter().map(|fate| (prefix, fate));
         self.told().fates.extend(fates);
     }

@@ -232,7 +232,9 @@ impl<E: Engine> Reader<E> {
                 Err(error) => {
                     let why = error.to_string();
                     if why != failure {
-                        tracing::warn!("the orders of the cluster cannot be read: {why}; it is tried again");
+                        tracing::warn!(
+                            "the orders of the cluster cannot be read: {why}; it is tried again"
+                        );
                         failure = why;
                     }
                     self.messages = None;
@@ -367,11 +369,7 @@ impl Orders {
 }
 
 /// Adds to the list of what is never asked, first on the disk.
-fn forbid(
-    folder: &Path,
-    cells: &mut Cells,
-    orders: Vec<scope::Order>,
-) -> Result<(), NodeError> {
+fn forbid(folder: &Path, cells: &mut Cells, orders: Vec<scope::Order>) -> Result<(), NodeError> {
     let known = cells.scope().takedowns();
     let mut all: Takedowns = known.clone();
     orders.into_iter().for_each(|order| all.add(order));
