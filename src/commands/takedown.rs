@@ -143,7 +143,7 @@ impl Takedown {
         } else {
             println!("order {number}: {count} targets are taken down on all machines");
             println!(
-                "{} machines have confirmed that they ask for none of them",
+                "confirmed by {} live machines: they ask for none of them",
                 applied.len()
             );
             println!("`spoor cluster gather` leaves out what was fetched before");

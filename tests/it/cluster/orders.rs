@@ -86,6 +86,71 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     );
 }
 
+/// A limit that is set while machines crawl, and just above what they have done, is kept to the
+/// document, although none was there before.
+#[test]
+fn a_limit_that_is_set_while_machines_crawl_is_exact() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let (wire, whole) = web();
+    let cluster = Cluster::new(brokers, wire, 2);
+    let running = [cluster.start(0), cluster.start(1)];
+    cluster.after(60);
+    let requests = cluster.wire.requests();
+    let is_page = |seen: &&Seen| {
+        let url = format!("http://{}", seen.address());
+        seen.status == Some(200) && whole.pages.contains(&url)
+    };
+    // More are done meanwhile, and each machine may have some open.
+    let limit = requests.iter().filter(is_page).count() + 20;
+    let set = format!("limits.documents={limit}");
+    let said = cluster.say(1, &["ctl", "set", &set]).good();
+    assert!(said.contains("applied by all 2 machines"), "{said}");
+    for live in running {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+        assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
+    }
+    assert_eq!(cluster.gathered().documents().len(), limit);
+}
+
+/// A limit below what was done stops all machines; one that is raised before they have ended
+/// lets them go on to it.
+#[test]
+fn a_limit_is_lowered_and_raised() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let (wire, _) = web();
+    let cluster = Cluster::new(brokers, wire, 2);
+    let running = [cluster.start(0), cluster.start(1)];
+    cluster.after(60);
+    cluster.say(0, &["ctl", "set", "limits.documents=5"]).good();
+    let begun = Instant::now();
+    let is_idle = || {
+        let file = cluster.machines[0].file();
+        let asked = ["cluster", "status", "--json", file.to_str().unwrap()];
+        let status = Ran::of(&mut spoor(&asked)).good();
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let sessions = status["sessions"].as_array().unwrap().clone();
+        sessions.iter().any(|session| session["idle"] == true)
+    };
+    while !is_idle() {
+        assert!(begun.elapsed().as_secs() < 60, "the limit stops nobody");
+    }
+    let said = cluster
+        .say(1, &["ctl", "set", "limits.documents=90"])
+        .good();
+    assert!(said.contains("limits.documents = 90 (was 5)"), "{said}");
+    for live in running {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+        assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
+    }
+    assert_eq!(cluster.gathered().documents().len(), 90);
+}
+
 /// While one machine is frozen, a host is taken down: it asks for nothing of it on waking, and
 /// what was fetched before is in no gathered folder.
 #[test]
@@ -110,7 +175,7 @@ fn a_takedown_holds_for_a_machine_that_is_frozen() {
     let said = cluster
         .say(1, &["takedown", "--host", gone, "--reason", "asked"])
         .good();
-    assert!(said.contains("1 machines have confirmed"), "{said}");
+    assert!(said.contains("confirmed by 1 live machines"), "{said}");
     let asked = |cluster: &Cluster| {
         let requests = cluster.wire.requests();
         requests.iter().filter(|seen| seen.host == gone).count()
