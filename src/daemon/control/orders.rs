@@ -411,3 +411,60 @@ fn id() -> Option<String> {
     getrandom::fill(&mut bytes).ok()?;
     Some(base16ct::lower::encode_string(&bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::*;
+    use serde_json::json;
+
+    fn config(more: &str) -> Config {
+        let text = format!(
+            "[job]\nname = \"x\"\nfolder = \"own\"\n[frontier]\nstore = \"fjall\"\n[cluster]\n\
+             brokers = [\"nats://n1:4222\"]\nnode = \"m1\"\nstore = \"file:///s\"\n{more}"
+        );
+        Config::parse(&text, "x").unwrap()
+    }
+
+    #[test]
+    fn an_order_that_this_version_does_not_know_names_the_key() {
+        let own = config("");
+        let values = |key: &str| BTreeMap::from([(key.to_owned(), json!(7))]);
+        let changed = set(&own, &values("limits.documents")).unwrap();
+        assert_eq!(changed.limits.documents, Some(7));
+        for key in ["limits.unheard_of", "cluster.cells", "cluster.weight"] {
+            let said = set(&own, &values(key)).unwrap_err().to_string();
+            assert!(said.contains(key), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_job_file_of_another_machine_changes_nothing_that_is_its_own() {
+        let own = config("[rules]\nfiles = [\"own.toml\"]\n[control]\nlisten = false\n");
+        let other = config("[rules]\nfiles = [\"other.toml\"]\n[limits]\nfetches = 9\n");
+        let new = reloaded(&own, &other.shared(), None).unwrap();
+        assert_eq!(new.limits.fetches, Some(9));
+        assert_eq!(new.rules.files, [PathBuf::from("own.toml")]);
+        let expected = Config {
+            limits: other.limits.clone(),
+            ..own.clone()
+        };
+        assert_eq!(new, expected);
+        // The machine that was told reads what its own file names.
+        let told = reloaded(&own, &other.shared(), Some(&other)).unwrap();
+        assert_eq!(told.rules.files, [PathBuf::from("other.toml")]);
+        assert!(reloaded(&own, "[later]\nkey = 1\n", None).is_err());
+    }
+
+    #[test]
+    fn machines_are_counted_in_a_header() {
+        let machines = Machines {
+            applied: 2,
+            live: 3,
+        };
+        assert_eq!(machines.to_string().parse(), Ok(machines));
+        assert!("many".parse::<Machines>().is_err());
+    }
+}
