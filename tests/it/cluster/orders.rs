@@ -172,6 +172,13 @@ fn a_takedown_holds_for_a_machine_that_is_frozen() {
         || false,
     );
     first.signal(Signal::SIGSTOP);
+    let requests = cluster.wire.requests();
+    let asked: BTreeSet<&str> = requests
+        .iter()
+        .filter(|seen| seen.host == gone && seen.path.starts_with("/p"))
+        .map(|seen| seen.path.as_str())
+        .collect();
+    assert!(asked.len() < 6, "nothing is left to ask: {asked:?}");
     let said = cluster
         .say(1, &["takedown", "--host", gone, "--reason", "asked"])
         .good();

@@ -3,6 +3,9 @@ use std::sync::Mutex;
 use super::*;
 use crate::crawl::cluster::orders::Act;
 use crate::crawl::cluster::told::{Fate, Told as Broker};
+use crate::crawl::frontier::store::MemoryStore;
+use crate::crawl::frontier::{CellCount, State};
+use crate::page::{Reason, TaskKind};
 
 /// What was applied, in its order.
 type Seen = Arc<Mutex<Vec<(u64, Act)>>>;
@@ -146,4 +149,97 @@ async fn after_a_lapse_nothing_is_asked_before_the_log_is_read_again() {
     machine.is_current(7).await;
     assert!(machine.orders.may_ask(7));
     assert_eq!(machine.seen(), [(1, seeds("http://a.test/"))]);
+}
+
+/// A frontier with a page of each of two hosts.
+fn cells(folder: &Path) -> Cells {
+    let config = crate::config::Config::default();
+    let store = Box::new(MemoryStore::new(folder));
+    let scope = Scope::new(config.scope.clone());
+    let policy = crate::crawl::checkpoint::policy(&config);
+    let mut cells = Cells::over(store, CellCount::new(4).unwrap(), policy, scope).unwrap();
+    cells.open_all(NOW).unwrap();
+    cells
+        .add_seeds(&[url("http://a.test/"), url("http://b.test/")], NOW)
+        .unwrap();
+    cells
+}
+
+const NOW: u64 = 1_000_000;
+
+fn url(text: &str) -> PageUrl {
+    PageUrl::parse(text).unwrap()
+}
+
+/// It is on the disk and nothing of it is leased at once; it is confirmed when no task is open.
+#[tokio::test(start_paused = true)]
+async fn a_takedown_is_confirmed_when_nothing_of_it_can_be_asked_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Arc::new(Broker::default());
+    let (sends, _session) = mpsc::unbounded_channel();
+    let (mut orders, reader) = of(broker, "n1".to_owned(), sends);
+    let mut cells = cells(folder.path());
+    let mut known = Vec::new();
+    let open = cells.lease_any(NOW).unwrap().unwrap();
+    let order = |host: &str| scope::Order {
+        time: "2026-01-02T03:04:05.000Z".to_owned(),
+        target: scope::Target::Host(host.parse().unwrap()),
+        reason: None,
+    };
+    let errands = reader.errands();
+    let given = vec![order("a.test")];
+    let mut done = tokio::spawn(async move { errands.take_down(given).await });
+    tokio::task::yield_now().await;
+    let mut turn = |orders: &mut Orders, cells: &mut Cells| {
+        let place = (folder.path(), cells);
+        orders.turn(place, &mut known, 0, NOW).unwrap();
+    };
+    turn(&mut orders, &mut cells);
+    let list = crate::crawl::checkpoint::takedowns(folder.path()).unwrap();
+    assert_eq!(list.orders(), [order("a.test")]);
+    assert!(cells.scope().page(&url("http://a.test/x"), 0).is_err());
+    let waits = timeout(Duration::from_secs(60), &mut done).await;
+    assert!(waits.is_err() && !orders.is_quiet(), "a task is open");
+
+    cells.abandon(&open, NOW).unwrap();
+    turn(&mut orders, &mut cells);
+    done.await.unwrap();
+    assert!(orders.is_quiet());
+    let state = |cells: &Cells, text: &str| {
+        let record = cells.look_up(&url(text), TaskKind::Page).unwrap();
+        record.map(|record| record.state)
+    };
+    let reason = Reason::Takedown;
+    assert_eq!(
+        state(&cells, "http://a.test/"),
+        Some(State::Dropped { reason })
+    );
+    assert_eq!(state(&cells, "http://b.test/"), Some(State::Queued));
+    let mut leased = Vec::new();
+    while let Some(task) = cells.lease_any(NOW).unwrap() {
+        leased.push(task.host.to_string());
+    }
+    assert_eq!(leased, ["b.test"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn seeds_are_kept_for_cells_that_are_opened_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sends, _session) = mpsc::unbounded_channel();
+    let (mut orders, reader) = of(Arc::new(Broker::default()), "n1".to_owned(), sends);
+    let mut cells = cells(folder.path());
+    let mut known = vec![url("http://a.test/")];
+    let errands = reader.errands();
+    let more = vec![url("http://a.test/"), url("http://c.test/")];
+    let done = tokio::spawn(async move {
+        errands.seeds(more).await;
+        errands.pause(true).await;
+    });
+    while !done.is_finished() {
+        let place = (folder.path(), &mut cells);
+        orders.turn(place, &mut known, 0, NOW).unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(known, [url("http://a.test/"), url("http://c.test/")]);
+    assert!(!orders.is_quiet(), "a crawl that pauses is never done");
 }
