@@ -1,7 +1,8 @@
 //! How a machine joins: before its job's folder is opened it finds out which session it is, and
 //! so whether the folder's frontier is still its own.
 //!
-//! 1. It agrees with the others on what is fixed: the number of cells.
+//! 1. It agrees with the others on what is fixed, the number of cells, and on the configuration
+//!    and the model.
 //! 2. What an earlier process kept is resumed, if the others have not ended that session.
 //! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
 //!    old session counts, and the rest is done again. The folder is moved aside.
@@ -74,12 +75,13 @@ pub fn join<E: Engine>(
     let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
     let name = name_of(config)?;
     insist(say, || runtime.block_on(agree(&*engine, cells)))?;
+    let folder = config.job_folder();
+    let mut lock = locked(config)?;
+    // Where this machine crawls already, the lock has told so.
     let settings = settings::of(config)?;
     insist(say, || {
         runtime.block_on(settings::agree(&*engine, config, &settings, &name))
     })?;
-    let folder = config.job_folder();
-    let mut lock = locked(config)?;
     let term = Term::default();
     let mut kept = Kept::read(&folder, &name, cells)?.filter(|kept| kept.session.number > 0);
     loop {
