@@ -102,6 +102,14 @@ impl Takedown {
         }
         let runtime = daemon::runtime()?;
         let broker = daemon::connect(config, runtime.handle())?;
+        let known = runtime.block_on(Survey::of(&broker))?;
+        if known.job.is_none() {
+            bail!(
+                "{}: the brokers know nothing of this job: no machine has begun yet, or it was \
+                 ended; name the job file of a gathered folder",
+                self.job.display()
+            );
+        }
         let count = targets.len();
         let order = Order::new(
             format!("takedown-{}-{}", now(), std::process::id()),

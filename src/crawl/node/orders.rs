@@ -34,6 +34,8 @@ use crate::web::scope::{self, Scope, Takedowns};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How soon the log is tried again after a failure.
 const AGAIN: Duration = Duration::from_millis(500);
+/// After how many failures in a row an operator is told.
+const TOLD: u32 = 6;
 /// How often an order is sent again whose answer was lost. It is stored once.
 const ATTEMPTS: usize = 3;
 
@@ -225,22 +227,21 @@ impl<E: Engine> Reader<E> {
 
     /// Has all orders applied until the node is dropped.
     pub async fn run(mut self, mut obey: impl Obey) {
-        let mut failure = String::new();
+        let mut failures = 0;
         while !self.current.is_closed() {
-            match self.step(&mut obey).await {
-                Ok(()) => failure.clear(),
-                Err(error) => {
-                    let why = error.to_string();
-                    if why != failure {
-                        tracing::warn!(
-                            "the orders of the cluster cannot be read: {why}; it is tried again"
-                        );
-                        failure = why;
-                    }
-                    self.messages = None;
-                    tokio::time::sleep(AGAIN).await;
-                }
+            let Err(error) = self.step(&mut obey).await else {
+                failures = 0;
+                continue;
+            };
+            // Reading ends whenever a broker does, and usually begins again at once.
+            failures += 1;
+            if failures == TOLD {
+                tracing::warn!(
+                    "the orders of the cluster cannot be read: {error}; it is tried again"
+                );
             }
+            self.messages = None;
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
