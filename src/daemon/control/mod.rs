@@ -478,14 +478,7 @@ impl ControlHandle {
     ) -> Result<Told<Vec<Seeded>>, ControlError> {
         self.has_begun()?;
         if let Some(shared) = self.shared()? {
-            let act = Act::Seeds { urls: seeds.urls };
-            let told = self.give(shared, act, None, who).await?;
-            let value = match told.value {
-                Outcome::Seeded(seeded) => seeded,
-                Outcome::Changed(..) | Outcome::Done(_) => Vec::new(),
-            };
-            let machines = told.machines;
-            return Ok(Told { value, machines });
+            return self.give_seeds(shared, seeds, who).await;
         }
         let mut all = Vec::with_capacity(seeds.urls.len());
         for part in seeds.urls.chunks(SEEDS_AT_ONCE) {

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reload::{keys, merged, with};
-use super::{Change, ControlError, ControlHandle, Entry, SeedResult, Seeded, Who, seed};
+use super::{Change, ControlError, ControlHandle, Entry, NewSeeds, SeedResult, Seeded, Who, seed};
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
 use crate::config::Config;
@@ -320,6 +320,36 @@ impl ControlHandle {
         }
         self.record_seeds(&all, who).await;
         Ok(all)
+    }
+
+    /// Gives seeds to all machines; those that are no addresses are refused here.
+    pub(super) async fn give_seeds(
+        &self,
+        shared: &Shared,
+        seeds: NewSeeds,
+        who: &Who,
+    ) -> Result<Told<Vec<Seeded>>, ControlError> {
+        let mut value = Vec::with_capacity(seeds.urls.len());
+        let mut urls = Vec::new();
+        for url in seeds.urls {
+            match PageUrl::parse(&url) {
+                Ok(_) => urls.push(url),
+                Err(error) => value.push(Seeded {
+                    url,
+                    result: SeedResult::Refused,
+                    reason: Some(error.to_string()),
+                }),
+            }
+        }
+        if urls.is_empty() {
+            return Ok(Told::alone(value));
+        }
+        let told = self.give(shared, Act::Seeds { urls }, None, who).await?;
+        if let Outcome::Seeded(seeded) = told.value {
+            value.extend(seeded);
+        }
+        let machines = told.machines;
+        Ok(Told { value, machines })
     }
 
     /// The order that applies a job file.

@@ -69,6 +69,11 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     assert!(said.contains("applied by all 3 machines"), "{said}");
     let known = cluster.say(1, &["ctl", "config"]).good();
     assert!(known.contains("documents = 90"), "{known}");
+    let seed = "http://extra.test/told";
+    let said = cluster.say(2, &["ctl", "seeds", seed]).good();
+    assert!(said.contains("added"), "{said}");
+    let wrong = cluster.say(2, &["ctl", "seeds", "nonsense"]);
+    assert!(wrong.err.contains("1 of 1 seeds are refused"), "{wrong:#?}");
     assert_eq!(cluster.wire.requests().len(), before, "asked in a pause");
     let said = cluster.say(1, &["ctl", "resume"]).good();
     assert!(said.contains("applied by all 3 machines"), "{said}");
@@ -77,6 +82,10 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
         assert!(ran.status.success(), "{ran:#?}");
         assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
     }
+    let is_seed = |seen: &&Seen| seen.address() == "extra.test/told";
+    let requests = cluster.wire.requests();
+    // Whoever has the host asked for it.
+    assert_eq!(requests.iter().filter(is_seed).count(), 1);
     let documents = cluster.gathered().documents();
     assert_eq!(documents.len(), 90, "as many as the limit says");
     assert!(
