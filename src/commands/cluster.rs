@@ -9,10 +9,12 @@ use serde_json::json;
 use spoor::clock::now;
 use spoor::config::Config;
 use spoor::corpus;
+use spoor::crawl::cluster::orders;
 use spoor::crawl::cluster::{JobPhase, Node, SessionId, State, Survey};
 use spoor::crawl::{checkpoint, saved};
 use spoor::daemon::{self, Broker};
 use spoor::outputs::merge::Part;
+use spoor::web::scope::Order;
 
 use super::print_json;
 
@@ -204,6 +206,9 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
             folder,
         });
     }
+    let orders = asked.runtime.block_on(orders::all(&asked.broker))?;
+    let orders = orders.iter().flat_map(|(_, order)| order.takedowns());
+    take_down(orders, &parts)?;
     let gathered = corpus::gather::gather(&parts, &into, now())?;
     if json {
         let parts = parts.iter().map(|part| part.name.as_str());
@@ -223,6 +228,19 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
         into.join(checkpoint::RECORD).display()
     );
     Ok(())
+}
+
+/// Adds takedowns to the list of one of the sessions: they hold for all of them, and none may
+/// have lived to hear of them.
+fn take_down(orders: impl Iterator<Item = Order>, parts: &[Part]) -> Result<()> {
+    let orders = Vec::from_iter(orders);
+    let Some(part) = parts.first().filter(|_| !orders.is_empty()) else {
+        return Ok(());
+    };
+    let mut all = checkpoint::takedowns(&part.folder)?;
+    orders.into_iter().for_each(|order| all.add(order));
+    let list = part.folder.join(checkpoint::TAKEDOWNS);
+    std::fs::write(&list, all.to_lines()).with_context(|| list.display().to_string())
 }
 
 /// The outputs of a session as of a checkpoint, in a folder of their own. What was fetched before

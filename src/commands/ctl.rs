@@ -10,13 +10,19 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use spoor::config::Config;
 use spoor::daemon;
-use spoor::daemon::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token, Toward};
+use spoor::daemon::control::{
+    Change, Client, Done, Machines, NewSeeds, SeedResult, Status, Token, Toward,
+};
 use spoor::sanitize;
 use url::Url;
 
 use super::progress::spoken;
 
 /// Query and control a running crawl.
+///
+/// In a cluster it asks and tells the machine on which it is called. What `pause`, `resume`,
+/// `seeds` and `set` change holds for all machines of the cluster, and for those that join later;
+/// `stop` and `checkpoint` are the machine's own.
 ///
 /// The exit code is 0 on success, 1 if the command failed, 2 if the command line is wrong,
 /// 3 if no crawl runs, and 5 if the job file is wrong.
@@ -97,15 +103,21 @@ impl Ctl {
         let json = self.json;
         match self.what {
             What::Status => show(json, &client.status().await?, print_status),
-            What::Pause => show(json, &client.tell("pause").await?, print_done),
-            What::Resume => show(json, &client.tell("resume").await?, print_done),
+            What::Pause => {
+                let done = client.tell("pause").await?;
+                show_told(json, &client, &done, print_done)
+            }
+            What::Resume => {
+                let done = client.tell("resume").await?;
+                show_told(json, &client, &done, print_done)
+            }
             What::Stop => show(json, &client.tell("stop").await?, print_done),
             What::Checkpoint => show(json, &client.tell("checkpoint").await?, print_done),
             What::Seeds { urls } => {
                 let seeds = client.add_seeds(&NewSeeds { urls }).await?;
                 let refused = seeds.iter().filter(|s| s.result == SeedResult::Refused);
                 let refused = refused.count();
-                show(json, &seeds, |seeds| {
+                show_told(json, &client, &seeds, |seeds| {
                     for seed in seeds {
                         let what = match seed.result {
                             SeedResult::Added => "added",
@@ -131,7 +143,7 @@ impl Ctl {
             }
             What::Set { values } => {
                 let changes = client.set(&parse(&values)?).await?;
-                show(json, &changes, |changes| print_changes(changes))
+                show_told(json, &client, &changes, |changes| print_changes(changes))
             }
             What::Log { last, follow } => {
                 for row in client.log(last).await? {
@@ -169,6 +181,34 @@ fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<(
         print(value)
     }
     Ok(())
+}
+
+/// The same for what holds for all machines of a cluster.
+fn show_told<T: Serialize>(
+    json: bool,
+    client: &Client,
+    value: &T,
+    print: impl FnOnce(&T),
+) -> Result<()> {
+    show(json, value, print)?;
+    if !json {
+        print_machines(client);
+    }
+    Ok(())
+}
+
+/// Says how many machines of a cluster have applied what was told.
+pub fn print_machines(client: &Client) {
+    let Some(Machines { applied, live }) = client.machines() else {
+        return;
+    };
+    match applied {
+        _ if applied >= live => println!("applied by all {live} machines"),
+        _ => println!(
+            "applied by {applied} of {live} machines; the others apply it before they ask hosts \
+             again, or as soon as they hear of it"
+        ),
+    }
 }
 
 fn print_done(done: &Done) {

@@ -142,7 +142,8 @@ pub enum Command {
     Report(report::Report),
     /// Show all jobs of a folder on one local page, with their reports.
     Ui(ui::Ui),
-    /// Remove samples from a job that is not running, and never fetch them again.
+    /// Remove samples from a job that is not running, and never fetch them again; in a cluster
+    /// also while it runs.
     Takedown(takedown::Takedown),
     /// Check WARC and ARC files, or count what is stored in them.
     Archive(archive::Archive),

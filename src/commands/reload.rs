@@ -8,7 +8,7 @@ use spoor::daemon;
 use spoor::daemon::control::Client;
 use spoor::sanitize;
 
-use super::ctl::print_changes;
+use super::ctl::{print_changes, print_machines};
 
 /// Applies the changes of the job file that can take effect in the running crawl.
 pub fn run(job: &Path, json: bool) -> Result<()> {
@@ -40,6 +40,7 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
             came.seen, came.rescored, came.moved, came.razored, came.revived
         );
     }
+    print_machines(&client);
     if !changes.later.is_empty() {
         println!(
             "takes effect at the next start: {}",

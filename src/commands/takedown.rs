@@ -1,17 +1,30 @@
 //! `spoor takedown JOB.toml --url URL | --host HOST | --sha256 HEX`
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use spoor::address::PageUrl;
-use spoor::clock::now;
+use spoor::clock::{now, timestamp};
 use spoor::config::Config;
 use spoor::corpus::takedown::{Request, take_down};
-use spoor::sanitize;
+use spoor::crawl::checkpoint;
+use spoor::crawl::cluster::orders::{Act, LOG, Order};
+use spoor::crawl::cluster::{Engine, Survey};
+use spoor::crawl::node;
 use spoor::web::scope::{HostRange, Sha256Hex, Target};
+use spoor::{daemon, sanitize};
+
+/// How many terms machines of a cluster have to confirm a takedown.
+const TERMS: u32 = 6;
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// Remove samples from a job, and never fetch them again.
+///
+/// The machines of a cluster stop asking for them at once, while they crawl; what they have of
+/// them is left out by `spoor cluster gather`.
 #[derive(Debug, Args)]
 pub struct Takedown {
     /// The job's TOML file.
@@ -40,6 +53,10 @@ pub struct Takedown {
 impl Takedown {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
+        let is_gathered = checkpoint::of_gathered(&config).is_some();
+        if config.cluster.is_there() && !is_gathered {
+            return self.order(&config);
+        }
         let urls = self.url.into_iter().map(Target::Url);
         let hosts = self.host.into_iter().map(Target::Host);
         let bytes = self.sha256.into_iter().map(Target::Sha256);
@@ -59,6 +76,93 @@ impl Takedown {
         print!("{receipt}");
         if let Some(path) = path {
             println!("receipt: {}", path.display());
+        }
+        Ok(())
+    }
+
+    /// Orders all machines of a cluster to take samples down, and waits until none of them asks
+    /// for one any more.
+    fn order(self, config: &Config) -> Result<()> {
+        let Self {
+            url, host, sha256, ..
+        } = self;
+        let urls = url.into_iter().map(Target::Url);
+        let hosts = host.into_iter().map(Target::Host);
+        let bytes = sha256.into_iter().map(Target::Sha256);
+        let targets: Vec<Target> = urls.chain(hosts).chain(bytes).collect();
+        if targets.is_empty() {
+            bail!("nothing to take down; give --url, --host or --sha256");
+        }
+        if self.dry_run {
+            bail!(
+                "{}: several machines crawl this job, so nobody can show here what would be \
+                 removed; gather it with `spoor cluster gather`, and name the job file there",
+                self.job.display()
+            );
+        }
+        let runtime = daemon::runtime()?;
+        let broker = daemon::connect(config, runtime.handle())?;
+        let known = runtime.block_on(Survey::of(&broker))?;
+        if known.job.is_none() {
+            bail!(
+                "{}: the brokers know nothing of this job: no machine has begun yet, or it was \
+                 ended; name the job file of a gathered folder",
+                self.job.display()
+            );
+        }
+        let count = targets.len();
+        let order = Order::new(
+            format!("takedown-{}-{}", now(), std::process::id()),
+            "spoor takedown".to_owned(),
+            String::new(),
+            timestamp(now()),
+            Act::Takedown {
+                targets,
+                reason: self.reason,
+            },
+        );
+        let deadline = Instant::now() + config.cluster.term * TERMS;
+        let (number, applied, waiting) = runtime.block_on(async {
+            node::append(&broker, &order).await?;
+            // At least that of this order.
+            let number = broker.last(LOG).await?;
+            loop {
+                let survey = Survey::of(&broker).await?;
+                let (applied, waiting) = survey.applied(number);
+                if waiting.is_empty() || Instant::now() > deadline {
+                    let names =
+                        |ids: Vec<_>| Vec::from_iter(ids.into_iter().map(|id| format!("{id}")));
+                    return anyhow::Ok((number, names(applied), names(waiting)));
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        })?;
+        if self.json {
+            let receipt = serde_json::json!({
+                "order": number,
+                "targets": count,
+                "confirmed": applied,
+                "not_confirmed": waiting,
+            });
+            println!(
+                "{}",
+                sanitize::json(&serde_json::to_string_pretty(&receipt)?)
+            );
+        } else {
+            println!("order {number}: {count} targets are taken down on all machines");
+            println!(
+                "confirmed by {} live machines: they ask for none of them",
+                applied.len()
+            );
+            println!("`spoor cluster gather` leaves out what was fetched before");
+        }
+        if !waiting.is_empty() {
+            bail!(
+                "{} have not confirmed yet: they may be off, or wait for the end of a request. \
+                 They apply the order before their next request after a restart, or as soon as \
+                 they hear of it; `spoor cluster forget` ends the session of one that is off",
+                waiting.join(", ")
+            );
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ mod rules;
 mod section;
 mod sections;
 mod seeds;
+mod shared;
 mod texts;
 mod units;
 mod values;

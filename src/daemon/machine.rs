@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::control::ControlHandle;
 use super::error::DaemonError;
 use super::observer::Observer;
 use crate::address::PageUrl;
@@ -102,6 +103,15 @@ pub(super) fn member(
     let keeper = keeper.ok_or(NodeError::NoStore)?;
     let checkpoints = (Box::new(keeper) as Box<_>, commits);
     Ok(machine.node(config, beginning, checkpoints, frontier)?)
+}
+
+/// Has the orders of the cluster applied to this machine, and gives it those that it is told to
+/// all. `since` is up to where its configuration has what they changed.
+pub(super) fn obey(member: &mut Member, desk: &ControlHandle, runtime: &Handle, since: u64) {
+    if let Some(reader) = member.order_reader() {
+        let obedient = desk.share(reader.scribe(), reader.errands(), since);
+        runtime.spawn(reader.run(obedient));
+    }
 }
 
 /// Gives the hosts of this machine to the others, when its crawl is over.

@@ -112,6 +112,7 @@ pub fn crawl(
         runtime,
         desk: &desk,
     };
+    let since = machine.as_ref().map_or(0, Machine::since);
     let (keeper, mut member) = match machine {
         Some(machine) => {
             let (session, commits) = machine.checkpoints(config)?;
@@ -138,6 +139,9 @@ pub fn crawl(
         tracing::info!("a frontier with several cells is not exported to checkpoints/");
     }
     let_in(config, runtime, observer, &mut control, &mut served);
+    if let Some(member) = &mut member {
+        machine::obey(member, &desk, runtime, since);
+    }
     let mut service = Service::ready();
     let watch = control.watch();
     let mut troubles = Troubles::default();

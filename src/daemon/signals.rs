@@ -112,7 +112,7 @@ pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => handle.reload(&config, &who).await,
+                    Ok(config) => handle.reload(&config, &who).await.map(|told| told.value),
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {

@@ -1,11 +1,13 @@
 //! The model folder: `lm.arpa`, `lm.binary`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`,
 //! `model.toml`.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
 use super::lm::{Discount, KenLm, LanguageModel, ModelError, binary};
@@ -187,6 +189,35 @@ impl Model {
     /// Whether there is a model in `folder`.
     pub fn exists(folder: &Path) -> bool {
         folder.join(FACTS).is_file()
+    }
+
+    /// The SHA-256 of the files of the model in `folder`: the same on two machines if they have
+    /// the same model.
+    ///
+    /// # Errors
+    /// [`IoError`] where a file cannot be read.
+    pub fn sha256(folder: &Path) -> Result<String, IoError> {
+        let mut digest = Sha256::new();
+        // The binary file is made from the other one.
+        for name in [ARPA, KEYWORDS, STOPWORDS, WORDS, FACTS] {
+            let path = folder.join(name);
+            let mut file = match File::open(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                file => file.map_err(IoError::at(&path, "opening"))?,
+            };
+            let mut own = Sha256::new();
+            let mut part = vec![0; 1 << 16];
+            loop {
+                let read = file.read(&mut part);
+                match read.map_err(IoError::at(&path, "reading"))? {
+                    0 => break,
+                    read => own.update(part.get(..read).unwrap_or_default()),
+                }
+            }
+            digest.update(name);
+            digest.update(own.finalize());
+        }
+        Ok(base16ct::lower::encode_string(&digest.finalize()))
     }
 
     /// Loads the model in `folder`.

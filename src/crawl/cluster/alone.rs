@@ -22,7 +22,7 @@ pub struct Alone(Mutex<Keys>);
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
-pub(super) struct Keys {
+pub(in crate::crawl) struct Keys {
     values: Versioned<String, Vec<u8>>,
     watches: Vec<(String, mpsc::Sender<Change>)>,
     /// Who answers for which subjects.
@@ -99,6 +99,10 @@ impl Engine for Alone {
 
     async fn read(&self, _: &str, _: u64) -> Result<mpsc::Receiver<(u64, Bytes)>, EngineError> {
         nobody("reading messages")
+    }
+
+    async fn last(&self, _: &str) -> Result<u64, EngineError> {
+        Ok(0)
     }
 
     async fn cut(&self, _: &str, _: u64) -> Result<(), EngineError> {

@@ -23,6 +23,8 @@ pub enum Order {
     Give(CellId, u64),
     /// [`Session::ask`].
     Ask(Ask),
+    /// [`Session::has_applied`].
+    Applied(u64),
     /// [`Session::set_idle`].
     Idle(bool),
     /// [`Session::set_best`].
@@ -187,6 +189,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             Order::Ask(ask) => self.session.ask(ask),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
             Order::Best(best) => self.session.set_best(best),
+            Order::Applied(orders) => self.session.has_applied(orders, now),
             Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
             Order::Leave => self.session.leave(now),
         }

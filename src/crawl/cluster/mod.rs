@@ -16,6 +16,8 @@
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
 //! | `permits` | limits of all machines together |
+//! | `orders` | what an operator told one machine, for all of them |
+//! | `settings` | the configuration and the model that all machines have |
 //! | `links` | links to the cells of other machines: sent, read and cut |
 //! | `lessons` | what pages taught, learned by all machines in one order |
 //! | `packed` | the bytes of messages, within bounds |
@@ -35,14 +37,16 @@ pub mod lessons;
 pub mod links;
 #[cfg(feature = "nats")]
 mod nats;
+pub mod orders;
 mod packed;
 mod permits;
 mod record;
 mod session;
+pub mod settings;
 mod shares;
 mod survey;
 #[cfg(test)]
-mod told;
+pub(in crate::crawl) mod told;
 mod versioned;
 
 use bytes::Bytes;
@@ -159,6 +163,9 @@ pub trait Engine: Send + Sync + 'static {
         log: &str,
         after: u64,
     ) -> impl Future<Output = Result<mpsc::Receiver<(u64, Bytes)>, EngineError>> + Send;
+
+    /// The number of the last message that is stored in a log; 0 where there was none.
+    fn last(&self, log: &str) -> impl Future<Output = Result<u64, EngineError>> + Send;
 
     /// Removes the messages of a log up to this number.
     fn cut(&self, log: &str, up_to: u64) -> impl Future<Output = Result<(), EngineError>> + Send;

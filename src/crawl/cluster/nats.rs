@@ -412,6 +412,14 @@ impl Engine for Nats {
         Ok(receiver)
     }
 
+    async fn last(&self, log: &str) -> Result<u64, EngineError> {
+        const WHAT: &str = "asking for the last message";
+        let mut stream = self.log(log, WHAT).await?;
+        // What was known when the stream was opened may be older.
+        let info = self.within(WHAT, stream.info()).await?;
+        Ok(info.state.last_sequence)
+    }
+
     async fn cut(&self, log: &str, up_to: u64) -> Result<(), EngineError> {
         const WHAT: &str = "removing messages";
         let stream = self.log(log, WHAT).await?;

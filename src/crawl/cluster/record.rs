@@ -138,6 +138,9 @@ pub struct SessionRecord {
     /// with poor links leaves what may still be asked for to one with good links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
+    /// Up to where it has applied the log of orders, in its present process.
+    #[serde(default)]
+    pub orders: u64,
 }
 
 /// Whether a job goes on.
@@ -332,6 +335,7 @@ mod tests {
                 bytes: u64::MAX,
             },
             best: Some((Bucket::High, 2.5).into()),
+            orders: 9,
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

@@ -50,6 +50,18 @@ impl Survey {
         all.filter(|(_, record)| record.state.is_live())
     }
 
+    /// Of the sessions that live: those that have applied the order with this number, and those
+    /// that have not said so.
+    pub fn applied(&self, order: u64) -> (Vec<&SessionId>, Vec<&SessionId>) {
+        let (applied, not): (Vec<_>, Vec<_>) =
+            self.live().partition(|(_, record)| record.orders >= order);
+        let id = |(id, _): (_, _)| id;
+        (
+            applied.into_iter().map(id).collect(),
+            not.into_iter().map(id).collect(),
+        )
+    }
+
     /// How many cells a session has.
     pub fn cells_of(&self, session: &SessionId) -> usize {
         let owned = self.cells.values();

@@ -14,7 +14,7 @@ use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
 /// What becomes of a swap, or of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(in crate::crawl) enum Fate {
     /// It is done, but the answer is lost.
     Lost,
     /// It is done when the test says so, without an answer.
@@ -27,8 +27,8 @@ pub(super) enum Fate {
 
 /// The messages of a cell, or of anything else.
 #[derive(Debug, Default)]
-pub(super) struct Log {
-    pub(super) messages: BTreeMap<u64, Bytes>,
+pub(in crate::crawl) struct Log {
+    pub(in crate::crawl) messages: BTreeMap<u64, Bytes>,
     last: u64,
     /// Those of the last minutes.
     ids: BTreeSet<String>,
@@ -37,7 +37,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Stores a message that is none of the last minutes.
-    pub(super) fn store(&mut self, id: &str, message: &Bytes) {
+    pub(in crate::crawl) fn store(&mut self, id: &str, message: &Bytes) {
         if !self.ids.insert(id.to_owned()) {
             return;
         }
@@ -50,24 +50,24 @@ impl Log {
     }
 
     /// The messages behind a number.
-    pub(super) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
+    pub(in crate::crawl) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
         let behind = self.messages.range(after + 1..);
         behind.map(|(n, message)| (*n, message.clone())).collect()
     }
 
     /// Removes the messages up to a number.
-    pub(super) fn cut(&mut self, up_to: u64) {
+    pub(in crate::crawl) fn cut(&mut self, up_to: u64) {
         self.messages = self.messages.split_off(&(up_to + 1));
     }
 
     /// Lets more time pass than repeated messages are known for.
-    pub(super) fn forget_ids(&mut self) {
+    pub(in crate::crawl) fn forget_ids(&mut self) {
         self.ids.clear();
     }
 }
 
 #[derive(Default)]
-pub(super) struct Told {
+pub(in crate::crawl) struct Told {
     keys: Alone,
     state: Mutex<State>,
 }
@@ -86,13 +86,17 @@ struct State {
 
 impl Told {
     /// The next swaps of keys that begin so have these fates.
-    pub(super) fn next_swaps(&self, prefix: &'static str, fates: impl IntoIterator<Item = Fate>) {
+    pub(in crate::crawl) fn next_swaps(
+        &self,
+        prefix: &'static str,
+        fates: impl IntoIterator<Item = Fate>,
+    ) {
         let fates = fates.into_iter().map(|fate| (prefix, fate));
         self.told().fates.extend(fates);
     }
 
     /// Does what came too late, where it still can be done.
-    pub(super) fn deliver(&self) {
+    pub(in crate::crawl) fn deliver(&self) {
         let late = std::mem::take(&mut self.told().late);
         for (key, value, was) in late {
             drop(self.keys.swap_now(&key, value, was));
@@ -104,33 +108,33 @@ impl Told {
     }
 
     /// The next messages have these fates.
-    pub(super) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
+    pub(in crate::crawl) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
         self.told().sends.extend(fates);
     }
 
     /// Does something to a log.
-    pub(super) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
+    pub(in crate::crawl) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
         act(self.told().logs.entry(log.to_owned()).or_default())
     }
 
     /// Ends the reading of all logs.
-    pub(super) fn end_readers(&self) {
+    pub(in crate::crawl) fn end_readers(&self) {
         let mut told = self.told();
         told.logs.values_mut().for_each(|log| log.readers.clear());
     }
 
     /// Goes away or comes back.
-    pub(super) fn set_away(&self, is_away: bool) {
+    pub(in crate::crawl) fn set_away(&self, is_away: bool) {
         self.told().is_away = is_away;
     }
 
     /// The keys as they are.
-    pub(super) fn state(&self) -> Keys {
+    pub(in crate::crawl) fn state(&self) -> Keys {
         self.keys.keys().clone()
     }
 
     /// Forgets what has changed since.
-    pub(super) fn set_back(&self, state: Keys) {
+    pub(in crate::crawl) fn set_back(&self, state: Keys) {
         *self.keys.keys() = state;
     }
 
@@ -226,6 +230,11 @@ impl Engine for Told {
         }
         log.readers.push(sender);
         Ok(receiver)
+    }
+
+    async fn last(&self, log: &str) -> Result<u64, EngineError> {
+        self.is_here()?;
+        Ok(self.with_log(log, |log| log.last))
     }
 
     async fn cut(&self, log: &str, up_to: u64) -> Result<(), EngineError> {

@@ -62,6 +62,20 @@ pub enum NodeError {
         /// That of this job.
         here: u16,
     },
+    /// The cluster crawls with another configuration.
+    #[error(
+        "the machines of the cluster have another configuration: {0}. Copy the job file of one of them to this machine; or run `spoor reload JOB.toml` with this file on a machine that crawls, which changes it for all"
+    )]
+    OtherConfig(String),
+    /// The cluster crawls with another model.
+    #[error(
+        "{}: the machines of the cluster have another model; copy its folder from one of them to this machine, or run `spoor reload JOB.toml` on a machine with this model, which changes it for all at their next start",
+        .0.display()
+    )]
+    OtherModel(std::path::PathBuf),
+    /// The model cannot be read.
+    #[error("the model cannot be compared with that of other machines: {0}")]
+    Model(IoError),
     /// Its keys cannot be read.
     #[error(
         "the keys of the cluster cannot be read; all its machines have to run the same version of spoor"

@@ -1,7 +1,8 @@
 //! How a machine joins: before its job's folder is opened it finds out which session it is, and
 //! so whether the folder's frontier is still its own.
 //!
-//! 1. It agrees with the others on what is fixed: the number of cells.
+//! 1. It agrees with the others on what is fixed, the number of cells, and on the configuration
+//!    and the model.
 //! 2. What an earlier process kept is resumed, if the others have not ended that session.
 //! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
 //!    old session counts, and the rest is done again. The folder is moved aside.
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::NodeError;
 use super::loading::{Source, SourceError};
+use super::settings;
 use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
 use crate::clock::{millis, now};
 use crate::config::Config;
@@ -23,7 +25,7 @@ use crate::crawl::checkpoint;
 use crate::crawl::cluster::links::Setting as LinksSetting;
 use crate::crawl::cluster::{
     Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Node as Name, Order,
-    Over, SessionId, Setting, Standing, Terms, Value,
+    Over, SessionId, Setting, Standing, Terms, Value, WrongNode,
 };
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
@@ -48,6 +50,8 @@ pub struct Joined<E> {
     keeping: Keeping,
     session: SessionId,
     secret: u64,
+    /// Up to where the configuration has what orders changed.
+    since: u64,
     cells: CellCount,
     store: String,
     runtime: Runtime,
@@ -69,13 +73,15 @@ pub fn join<E: Engine>(
     let cells = checkpoint::cells_of(config);
     let section = &config.cluster;
     let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
+    let name = name_of(config)?;
     insist(say, || runtime.block_on(agree(&*engine, cells)))?;
-    let name = match &section.node {
-        Some(name) => Name::new(name.as_str()),
-        None => Name::new(&saved::host()),
-    }?;
     let folder = config.job_folder();
     let mut lock = locked(config)?;
+    // Where this machine crawls already, the lock has told so.
+    let settings = settings::of(config)?;
+    insist(say, || {
+        runtime.block_on(settings::agree(&*engine, config, &settings, &name))
+    })?;
     let term = Term::default();
     let mut kept = Kept::read(&folder, &name, cells)?.filter(|kept| kept.session.number > 0);
     loop {
@@ -118,6 +124,10 @@ pub fn join<E: Engine>(
         match wait(&mut handle, runtime, say) {
             Ok(session) => {
                 keeping.change(|kept| kept.session = session.clone())?;
+                // Two machines may have begun at the same moment.
+                let since = insist(say, || {
+                    runtime.block_on(settings::confirm(&*engine, config, &settings))
+                })?;
                 let joined = Joined {
                     engine,
                     term,
@@ -125,6 +135,7 @@ pub fn join<E: Engine>(
                     keeping,
                     session,
                     secret,
+                    since,
                     cells,
                     store: store.as_str().to_owned(),
                     runtime: runtime.clone(),
@@ -140,6 +151,14 @@ pub fn join<E: Engine>(
                 say(&NodeError::Over(over).to_string());
             }
         }
+    }
+}
+
+/// The name of this machine.
+fn name_of(config: &Config) -> Result<Name, WrongNode> {
+    match &config.cluster.node {
+        Some(name) => Name::new(name.as_str()),
+        None => Name::new(&saved::host()),
     }
 }
 
@@ -271,6 +290,11 @@ impl<E: Engine> Joined<E> {
         self.term.clone()
     }
 
+    /// Orders up to this one have nothing to change in the configuration of this machine.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
     /// The checkpoints of the session.
     ///
     /// # Errors
@@ -326,6 +350,7 @@ impl<E: Engine> Joined<E> {
             runtime: self.runtime,
             handle: self.handle,
             links,
+            node: self.session.node.to_string(),
             addresses: AddressSetting {
                 machine: self.secret,
                 cells: self.cells,

@@ -26,6 +26,11 @@ impl Keeping {
         })
     }
 
+    /// The job's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What is kept; `None` where the session is over.
     pub fn kept(&self) -> Option<Kept> {
         self.lock().clone()

@@ -28,7 +28,9 @@
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
 //! | `patience` | which machine has the best link, where a limit makes that matter |
+//! | `orders` | what an operator told one machine, for all of them |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
+//! | `settings` | whether it has the configuration and the model of the others |
 //! | `error` | what ends a session |
 
 mod addresses;
@@ -38,8 +40,10 @@ mod join;
 mod keeping;
 mod learned;
 mod loading;
+mod orders;
 mod patience;
 mod permits;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,9 +60,12 @@ pub use self::join::{Commits, Joined, insist, join};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
+use self::orders::Orders;
+pub use self::orders::{AppendError, Errands, Obey, Reader as OrderReader, Scribe, append};
 use self::patience::Patience;
 pub use self::patience::is_near_its_end;
 use self::permits::Permits;
+pub use self::settings::of as settings_of;
 use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
@@ -113,6 +120,9 @@ pub struct Node<E> {
     giving: Giving,
     permits: Permits,
     patience: Patience,
+    orders: Orders,
+    /// What applies them, until it is taken.
+    reader: Option<OrderReader<E>>,
     /// The limit of which nothing is left for any machine, as the crawl was told last.
     reached: Option<&'static str>,
     /// Whether images are fetched all the same.
@@ -151,6 +161,8 @@ pub struct Parts<E> {
     pub handle: Handle,
     /// How links are sent.
     pub links: links::Setting,
+    /// The name of this machine.
+    pub node: String,
     /// How IP addresses are shared.
     pub addresses: AddressSetting,
     /// What outlives the process.
@@ -190,6 +202,11 @@ impl<E: Engine> Node<E> {
             parts.addresses,
             cells.address_clocks(),
         );
+        let (orders, reader) = orders::of(
+            Arc::clone(&parts.engine),
+            parts.node,
+            parts.handle.orders.clone(),
+        );
         Ok(Self {
             runtime: parts.runtime,
             handle: parts.handle,
@@ -203,6 +220,8 @@ impl<E: Engine> Node<E> {
             giving: Giving::default(),
             permits: Permits::default(),
             patience: Patience::default(),
+            orders,
+            reader: Some(reader),
             reached: None,
             finishes_images: false,
             beginning: parts.beginning,
@@ -229,6 +248,11 @@ impl<E: Engine> Node<E> {
         self.checkpoints.end(cells)
     }
 
+    /// What reads the log of orders, once. Nothing is asked before it runs.
+    pub fn order_reader(&mut self) -> Option<OrderReader<E>> {
+        self.reader.take()
+    }
+
     fn standing(&self) -> Standing {
         self.handle.standing.borrow().clone()
     }
@@ -244,6 +268,14 @@ impl<E: Engine> Node<E> {
         now: u64,
         outside: &mut dyn Outside<CrawlError>,
     ) -> Result<Course, CrawlError> {
+        let standing = self.standing();
+        let place = (self.keeping.folder(), &mut *cells);
+        let seeds = &mut self.beginning.seeds;
+        self.orders.turn(place, seeds, standing.resumed, now)?;
+        if !self.orders.has_begun() && standing.over.is_none() && !self.is_leaving {
+            // Cells are opened with the configuration and the takedowns that are in force.
+            return Ok(Course::Rest);
+        }
         while let Ok(news) = self.handle.news.try_recv() {
             self.hear(cells, news, now)?;
         }
@@ -273,6 +305,23 @@ impl<E: Engine> Node<E> {
         if let Some(ask) = self.permits.turn(cells, standing.permits, now) {
             self.tell(Order::Ask(ask));
         }
+        self.compare(cells, &standing, may_ask, now)?;
+        self.say_whether_idle(cells, &standing, may_ask);
+        Ok(match may_ask {
+            _ if self.is_done || self.is_leaving => Course::End,
+            true => Course::Crawl,
+            false => Course::Rest,
+        })
+    }
+
+    /// Compares the best link with those of other machines, where a limit makes that matter.
+    fn compare(
+        &mut self,
+        cells: &mut Cells,
+        standing: &Standing,
+        may_ask: bool,
+        now: u64,
+    ) -> Result<(), NodeError> {
         let compares = may_ask && !self.is_leaving && self.permits.are_limited();
         if let Some(best) = self.patience.turn(cells, compares, now)? {
             self.tell(Order::Best(best));
@@ -280,12 +329,7 @@ impl<E: Engine> Node<E> {
         let few_left = standing.permits.free.is_some_and(is_near_its_end);
         let beside = standing.beside.filter(|_| compares);
         cells.set_beside(beside.map(|best| Beside { best, few_left }));
-        self.say_whether_idle(cells, &standing, may_ask);
-        Ok(match may_ask {
-            _ if self.is_done || self.is_leaving => Course::End,
-            true => Course::Crawl,
-            false => Course::Rest,
-        })
+        Ok(())
     }
 
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), NodeError> {
@@ -403,7 +447,8 @@ impl<E: Engine> Node<E> {
             cells.reopen(Asked::Last(standing.resumed.max(now)), now)?;
             self.was_cut = false;
         }
-        Ok(true)
+        // What others were told while nothing was heard of them has to be known first.
+        Ok(self.orders.may_ask(standing.resumed))
     }
 
     /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
@@ -446,6 +491,7 @@ impl<E: Engine> Node<E> {
     fn say_whether_idle(&mut self, cells: &Cells, standing: &Standing, may_ask: bool) {
         let is_idle = may_ask
             && self.giving.is_empty()
+            && self.orders.is_quiet()
             && self.loading.is_empty()
             && standing
                 .cells

@@ -4,6 +4,9 @@
 //! minute, and gives back what it has no use for: when nothing is left to fetch, and when it has
 //! asked for no page for some time, because its hosts rest or only images are left. A question
 //! is sent when the one before was heard; until then no more is used than either allows.
+//!
+//! Where an operator changes a limit, each machine first says what it has used, and takes
+//! permits under the new limit a moment later.
 
 use std::collections::VecDeque;
 
@@ -24,6 +27,9 @@ const NOTE: u64 = 5_000;
 /// What can be fetched later than this needs no permit yet, and one that is not used for so long
 /// is given back.
 const SOON: u64 = 10_000;
+/// How long nothing is taken ahead after the limits were changed. Meanwhile all machines hear of
+/// it and say what they have used so far: of what was not limited before, nobody else knows.
+const SETTLE: u64 = 3_000;
 
 /// The permits of a machine.
 #[derive(Debug, Default)]
@@ -40,16 +46,22 @@ pub(super) struct Permits {
     had_some: bool,
     /// Nothing is asked for before.
     from: u64,
+    /// Whether cells were open, so that something may have been used under other limits.
+    has_crawled: bool,
+    /// Whether the limits were changed since the last turn.
+    is_changed: bool,
 }
 
 impl Permits {
     /// What may be asked for, by the limits in force and what was granted.
     pub fn allowance(&mut self, limits: &Limits, cells: &Cells, grant: Grant) -> Allowance {
-        self.ceiling = Ceiling {
+        let ceiling = Ceiling {
             documents: limits.documents,
             fetches: limits.fetches,
             bytes: limits.bytes,
         };
+        self.is_changed |= self.has_crawled && ceiling != self.ceiling;
+        self.ceiling = ceiling;
         let left = self.left(cells, grant);
         let of = |limit: Option<u64>, left| limit.map_or(u64::MAX, |_| left);
         let spent = self.spent(left, grant);
@@ -112,6 +124,10 @@ impl Permits {
 
     /// The next question, if there is one.
     pub fn turn(&mut self, cells: &Cells, grant: Grant, now: u64) -> Option<Ask> {
+        self.has_crawled |= cells.opened().next().is_some();
+        if std::mem::take(&mut self.is_changed) {
+            self.from = now.saturating_add(SETTLE);
+        }
         if grant.number != self.ask.number {
             return None;
         }

@@ -231,7 +231,10 @@ impl<H: Handler> Drive<'_, H> {
     /// from hosts that are down.
     fn release_held(&mut self, admission: Admission, now: u64) -> Result<(), H::Error> {
         let only_held = self.frontier.leased() == self.outage.held();
-        if admission == Admission::End || (admission == Admission::Rest && only_held) {
+        // Other machines may wait until no task of this one is open, also in a pause.
+        let is_shared_pause = self.is_paused() && self.handler.may_grow();
+        let rests = admission == Admission::Rest || is_shared_pause;
+        if admission == Admission::End || (rests && only_held) {
             let held = self.outage.stop();
             return Ok(self.give_back(held, now)?);
         }

@@ -1,6 +1,7 @@
 //! The client of the control API.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::AUTHORIZATION;
@@ -11,7 +12,10 @@ use serde_json::Value;
 use url::Url;
 
 use super::Token;
-use super::{Change, Changes, ControlError, Done, InForce, NewSeeds, Problem, Seeded, Status};
+use super::routes::MACHINES;
+use super::{
+    Change, Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status,
+};
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::daemon::explain::{Explanation, HostReport};
@@ -26,6 +30,8 @@ const MAX_EVENT: usize = 4 << 20;
 #[derive(Debug, Clone)]
 pub struct Client {
     place: Where,
+    /// [`Client::machines`].
+    machines: Arc<Mutex<Option<Machines>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -47,14 +53,23 @@ pub struct Followed {
 impl Client {
     /// For the job in `folder`, by its socket.
     pub fn new(folder: &Path) -> Self {
-        let place = Where::Folder(folder.to_owned());
-        Self { place }
+        Self::of(Where::Folder(folder.to_owned()))
     }
 
     /// For the crawl whose API is at `url`, such as `http://127.0.0.1:8470`.
     pub fn at(url: Url, token: Option<Token>) -> Self {
-        let place = Where::Url(url, token);
-        Self { place }
+        Self::of(Where::Url(url, token))
+    }
+
+    fn of(place: Where) -> Self {
+        let machines = Arc::default();
+        Self { place, machines }
+    }
+
+    /// How many machines of the cluster have applied what was told last; `None` where the job
+    /// is crawled by one alone.
+    pub fn machines(&self) -> Option<Machines> {
+        *self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As [`ControlHandle::status`](super::ControlHandle::status).
@@ -207,6 +222,9 @@ impl Client {
         request: reqwest::RequestBuilder,
     ) -> Result<T, ControlError> {
         let answer = self.answered(request).await?;
+        let machines = answer.headers().get(MACHINES);
+        let machines = machines.and_then(|machines| machines.to_str().ok()?.parse().ok());
+        *self.machines.lock().unwrap_or_else(PoisonError::into_inner) = machines;
         let bytes = answer.bytes().await;
         let bytes = bytes.map_err(|e| self.silent(root_cause(&e)))?;
         serde_json::from_slice(&bytes).map_err(|e| ControlError::Garbled(e.to_string()))

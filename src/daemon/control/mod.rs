@@ -22,7 +22,7 @@
 //! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
 //! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
 //! as it is written), `audit` (the record of changes), `history` (the results so far),
-//! `dashboard`, `life` (before the crawl and at its end), `routes`, `auth` (access
+//! `dashboard`, `orders` (what holds for all machines of a cluster), `life` (before the crawl and at its end), `routes`, `auth` (access
 //! control), `entrance` (the address), `server`, `socket`, `client`.
 //!
 //! Every operation is a closure that runs on the thread that owns the frontier, between
@@ -37,6 +37,7 @@ mod dashboard;
 mod entrance;
 mod history;
 mod life;
+mod orders;
 mod problem;
 mod reload;
 mod reload_ratings;
@@ -59,6 +60,7 @@ use utoipa::ToSchema;
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
+use crate::crawl::cluster::orders::Act;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
@@ -72,6 +74,7 @@ use crate::rules::RuleSet;
 
 use history::History;
 use life::Life;
+use orders::{Outcome, Shared};
 use rules::RulesWatch;
 
 pub use crate::local_server::Who;
@@ -83,6 +86,7 @@ pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
 pub use history::{Packet, RecentPage, Yield};
 pub use life::{Ending, Farewell, NextStep, ending};
+pub use orders::{Machines, Obedient, Told};
 pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
@@ -154,6 +158,9 @@ pub enum ControlError {
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The other machines of the cluster cannot be told.
+    #[error("{0}")]
+    Order(String),
     /// The record of changes cannot be written.
     #[error("the change cannot be recorded: {0}")]
     Audit(String),
@@ -243,6 +250,10 @@ struct Inner {
     file: OnceLock<String>,
     /// The link for a browser.
     link: OnceLock<String>,
+    /// Whether several machines crawl the job.
+    is_shared: bool,
+    /// Set once this one has joined the others.
+    shared: OnceLock<Shared>,
 }
 
 impl ControlHandle {
@@ -267,6 +278,8 @@ impl ControlHandle {
             life: Life::new(),
             file: OnceLock::new(),
             link: OnceLock::new(),
+            is_shared: config.cluster.is_there(),
+            shared: OnceLock::new(),
             folder,
         }))
     }
@@ -363,18 +376,30 @@ impl ControlHandle {
     /// # Errors
     ///
     /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded;
-    /// then nothing is paused.
-    pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
+    /// then nothing is paused. In a cluster all machines pause, and
+    /// [`ControlError::Order`] says that they cannot be told.
+    pub async fn pause(&self, who: &Who) -> Result<Told<Done>, ControlError> {
         self.has_begun()?;
-        let text = format!("since {} by {}\n", timestamp(now()), who.0);
+        let text = "paused: no further requests until it is resumed".to_owned();
+        let changed = match self.shared()? {
+            Some(shared) => self.give(shared, Act::Pause, None, who).await?,
+            None => Told::alone(Outcome::Done(
+                self.pause_here(who, &timestamp(now())).await?,
+            )),
+        };
+        Ok(done(changed, text))
+    }
+
+    /// The same for this machine alone. Returns whether there was something to change.
+    async fn pause_here(&self, who: &Who, time: &str) -> Result<bool, ControlError> {
+        let text = format!("since {time} by {}\n", who.0);
         write(&self.0.folder, PAUSED, text).await?;
         let paused = self.0.asker.steer(|run| run.phase.pause(now()));
         let changed = paused.await.ok_or(ControlError::Ended)?;
         if changed {
             self.record(Entry::of(who, "pause")).await;
         }
-        let text = "paused: no further requests until it is resumed".to_owned();
-        Ok(Done { changed, text })
+        Ok(changed)
     }
 
     /// Continues after a pause.
@@ -382,8 +407,17 @@ impl ControlHandle {
     /// # Errors
     ///
     /// As [`ControlHandle::pause`].
-    pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
+    pub async fn resume(&self, who: &Who) -> Result<Told<Done>, ControlError> {
         self.has_begun()?;
+        let changed = match self.shared()? {
+            Some(shared) => self.give(shared, Act::Resume, None, who).await?,
+            None => Told::alone(Outcome::Done(self.resume_here(who).await?)),
+        };
+        Ok(done(changed, "running".to_owned()))
+    }
+
+    /// The same for this machine alone. Returns whether there was something to change.
+    async fn resume_here(&self, who: &Who) -> Result<bool, ControlError> {
         let path = self.0.folder.join(PAUSED);
         match tokio::fs::remove_file(&path).await {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -396,8 +430,7 @@ impl ControlHandle {
         if changed {
             self.record(Entry::of(who, "resume")).await;
         }
-        let text = "running".to_owned();
-        Ok(Done { changed, text })
+        Ok(changed)
     }
 
     /// Ends the crawl in good order: nothing more is leased, and tasks in flight finish.
@@ -438,20 +471,23 @@ impl ControlHandle {
     /// # Errors
     ///
     /// As [`ControlHandle::explain`]; the seeds before the failure are added.
-    pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
+    pub async fn add_seeds(
+        &self,
+        seeds: NewSeeds,
+        who: &Who,
+    ) -> Result<Told<Vec<Seeded>>, ControlError> {
         self.has_begun()?;
+        if let Some(shared) = self.shared()? {
+            return self.give_seeds(shared, seeds, who).await;
+        }
         let mut all = Vec::with_capacity(seeds.urls.len());
         for part in seeds.urls.chunks(SEEDS_AT_ONCE) {
             let part = part.to_vec();
             let answer = self.0.asker.ask(move |frontier| seed(frontier, part));
             all.extend(answer.await.ok_or(ControlError::Ended)??);
         }
-        for seeded in all.iter().filter(|s| s.result != SeedResult::Refused) {
-            let mut entry = Entry::of(who, "seed");
-            entry.to = Some(seeded.url.clone());
-            self.record(entry).await;
-        }
-        Ok(all)
+        self.record_seeds(&all, who).await;
+        Ok(Told::alone(all))
     }
 
     /// The last `n` rows of the crawl log, oldest first, as JSON.
@@ -507,6 +543,13 @@ impl ControlHandle {
         let pulse = self.0.pulse.lock();
         pulse.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+fn done(told: Told<Outcome>, text: String) -> Told<Done> {
+    let Told { value, machines } = told;
+    let changed = matches!(value, Outcome::Done(true));
+    let value = Done { changed, text };
+    Told { value, machines }
 }
 
 /// Since when the job in `folder` is paused, in words, if it is.

@@ -51,6 +51,10 @@ impl From<ControlError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "try again when it has; Ctrl-C where it was started ends it",
             ),
+            E::Order(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "see whether the brokers of the cluster answer, with `spoor cluster status`",
+            ),
             E::Ended => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start the crawl and try again",

@@ -14,15 +14,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::orders::{self, Outcome, Told};
 use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
+use crate::crawl::cluster::orders::Act;
 use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::web::scope::Scope;
 
 /// What may change, for error messages.
-const LIVE: &str = "while it runs [limits], [scope], [strategy], [buckets] and [rules] may change, [politeness] but for \
+pub(super) const LIVE: &str = "while it runs [limits], [scope], [strategy], [buckets] and [rules] may change, [politeness] but for \
     address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
     file and restart the crawl for the rest";
 
@@ -103,24 +105,39 @@ impl ControlHandle {
     ///
     /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; then
     /// nothing is changed.
-    pub async fn reload(&self, config: &Config, who: &Who) -> Result<Changes, ControlError> {
+    pub async fn reload(&self, config: &Config, who: &Who) -> Result<Told<Changes>, ControlError> {
+        let shared = self.shared()?;
         let mut held = self.0.in_force.lock().await;
         let wanted = merged(&held, config);
         let mut later: Vec<String> = keys(&wanted, config);
         later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
-        let (changed, rates) = self.put(&mut held, wanted, who).await?;
-        drop(held);
+        let (changed, rates, machines) = match shared {
+            None => {
+                let (changed, rates) = self.put(&mut held, wanted, who).await?;
+                drop(held);
+                (changed, rates, None)
+            }
+            Some(shared) => {
+                self.check_ratings(&wanted)?;
+                drop(held);
+                let act = Self::reload_order(config).await?;
+                let told = self.give(shared, act, Some(config.clone()), who).await?;
+                let (changed, rates) = changes(told.value);
+                (changed, rates, told.machines)
+            }
+        };
         let (rescored, rated) = if rates {
             self.rescored().await
         } else {
             (None, true)
         };
-        Ok(Changes {
+        let value = Changes {
             changed,
             later,
             rescored,
             rated,
-        })
+        };
+        Ok(Told { value, machines })
     }
 
     /// Sets single keys such as `limits.documents`; null removes a value.
@@ -134,16 +151,25 @@ impl ControlHandle {
         &self,
         values: BTreeMap<String, Value>,
         who: &Who,
-    ) -> Result<Vec<Change>, ControlError> {
+    ) -> Result<Told<Vec<Change>>, ControlError> {
+        let shared = self.shared()?;
         let mut held = self.0.in_force.lock().await;
-        let wanted = with(&held, values)?;
-        let new = merged(&held, &wanted);
-        let fixed = keys(&new, &wanted);
-        if !fixed.is_empty() {
-            let fixed = fixed.join(", ");
-            return Err(ControlError::Change(format!("{fixed} is fixed: {LIVE}")));
-        }
-        Ok(self.put(&mut held, new, who).await?.0)
+        let new = orders::set(&held, &values)?;
+        let Some(shared) = shared else {
+            return Ok(Told::alone(self.put(&mut held, new, who).await?.0));
+        };
+        self.check_ratings(&new)?;
+        drop(held);
+        let told = self.give(shared, Act::Set { values }, None, who).await?;
+        let (value, _) = changes(told.value);
+        let machines = told.machines;
+        Ok(Told { value, machines })
+    }
+
+    /// Checks that the ratings of a configuration can be made.
+    fn check_ratings(&self, new: &Config) -> Result<(), ControlError> {
+        let ratings = self.0.ratings.get();
+        ratings.map_or(Ok(()), |ratings| ratings.by(new).map(drop))
     }
 
     pub(super) async fn in_force(&self) -> Arc<Config> {
@@ -166,7 +192,7 @@ impl ControlHandle {
     }
 
     /// The changed keys, and whether all links are re-rated.
-    async fn put(
+    pub(super) async fn put(
         &self,
         held: &mut Arc<Config>,
         new: Config,
@@ -216,6 +242,13 @@ impl ControlHandle {
     }
 }
 
+fn changes(outcome: Outcome) -> (Vec<Change>, bool) {
+    match outcome {
+        Outcome::Changed(changed, rates) => (changed, rates),
+        Outcome::Done(_) | Outcome::Seeded(_) => (Vec::new(), false),
+    }
+}
+
 /// Runs on the thread that owns the frontier.
 fn apply(
     run: &mut Steering<'_>,
@@ -252,7 +285,7 @@ fn apply(
 }
 
 /// `old` with those parts of `new` that may change while a crawl runs.
-fn merged(old: &Config, new: &Config) -> Config {
+pub(super) fn merged(old: &Config, new: &Config) -> Config {
     Config {
         limits: new.limits.clone(),
         scope: new.scope.clone(),
@@ -281,7 +314,10 @@ fn merged(old: &Config, new: &Config) -> Config {
 }
 
 /// `config` with other values of single keys, checked.
-fn with(config: &Config, values: BTreeMap<String, Value>) -> Result<Config, ControlError> {
+pub(super) fn with(
+    config: &Config,
+    values: BTreeMap<String, Value>,
+) -> Result<Config, ControlError> {
     let refused = ControlError::Change;
     let mut table: toml::Table = toml::from_str(&config.to_toml())
         .map_err(|error| refused(format!("the configuration in force: {error}")))?;
@@ -323,7 +359,7 @@ pub(super) fn values(config: &Config) -> Value {
 }
 
 /// The keys that differ.
-fn keys(a: &Config, b: &Config) -> Vec<String> {
+pub(super) fn keys(a: &Config, b: &Config) -> Vec<String> {
     a.changes(b).into_iter().map(|change| change.key).collect()
 }
 

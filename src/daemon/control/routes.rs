@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -28,7 +28,7 @@ use super::auth::Auth;
 use super::problem::Problem;
 use super::tail::Line;
 use super::{
-    Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Who,
+    Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told, Who,
 };
 use super::{Entry, Farewell, Status};
 use crate::address::PageUrl;
@@ -108,6 +108,22 @@ struct Document;
 
 type Reply<T> = Result<Json<T>, Problem>;
 
+/// The header that says how many machines of a cluster have applied a request, and how many
+/// there are, as `2/3`.
+pub(super) const MACHINES: &str = "spoor-machines";
+
+/// The answer to a request that holds for all machines of a cluster.
+type ToldReply<T> = Result<(HeaderMap, Json<T>), Problem>;
+
+fn told<T>(told: Told<T>) -> (HeaderMap, Json<T>) {
+    let mut headers = HeaderMap::new();
+    let said = told.machines.map(|machines| machines.to_string());
+    if let Some(value) = said.and_then(|said| said.parse().ok()) {
+        headers.insert(MACHINES, value);
+    }
+    (headers, Json(told.value))
+}
+
 /// The routes with their documentation.
 pub(super) fn api() -> OpenApiRouter<ControlHandle> {
     OpenApiRouter::with_openapi(Document::openapi())
@@ -154,8 +170,11 @@ async fn status(
 /// outlives the process.
 #[utoipa::path(post, path = "/api/pause",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn pause(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
-    Ok(Json(handle.pause(&who).await?))
+async fn pause(
+    State(handle): State<ControlHandle>,
+    Extension(who): Extension<Who>,
+) -> ToldReply<Done> {
+    Ok(told(handle.pause(&who).await?))
 }
 
 /// Continues after a pause.
@@ -164,8 +183,8 @@ async fn pause(State(handle): State<ControlHandle>, Extension(who): Extension<Wh
 async fn resume(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
-) -> Reply<Done> {
-    Ok(Json(handle.resume(&who).await?))
+) -> ToldReply<Done> {
+    Ok(told(handle.resume(&who).await?))
 }
 
 /// Ends the crawl in good order; tasks in flight are finished after the response.
@@ -192,14 +211,14 @@ async fn seeds(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Reply<Vec<Seeded>> {
+) -> ToldReply<Vec<Seeded>> {
     let seeds: NewSeeds = read(&body, "send {\"urls\": [\"https://example.org/\"]}")?;
     if seeds.urls.len() > MOST_SEEDS {
         let error = format!("{} seeds at once", seeds.urls.len());
         let advice = format!("send at most {MOST_SEEDS} at once");
         return Err(Problem::wrong(error, &advice));
     }
-    Ok(Json(handle.add_seeds(seeds, &who).await?))
+    Ok(told(handle.add_seeds(seeds, &who).await?))
 }
 
 /// The current configuration of the crawl.
@@ -216,7 +235,7 @@ async fn set(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Reply<Vec<Change>> {
+) -> ToldReply<Vec<Change>> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
     if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
@@ -227,7 +246,7 @@ async fn set(
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(Json(handle.set(values, &who).await?))
+    Ok(told(handle.set(values, &who).await?))
 }
 
 /// Applies those parts of a job file that may change while the crawl runs.
@@ -238,7 +257,7 @@ async fn rules(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Reply<Changes> {
+) -> ToldReply<Changes> {
     if body.len() > MAX_RULES {
         return Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -259,7 +278,7 @@ async fn rules(
     drop(reading);
     // The crawl may run in another folder than that of the file.
     let config = config.within(handle.in_force().await.origin.folder());
-    Ok(Json(handle.reload(&config, &who).await?))
+    Ok(told(handle.reload(&config, &who).await?))
 }
 
 /// Everything known about an address: its state, why, and when it is due.

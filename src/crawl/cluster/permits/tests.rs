@@ -29,6 +29,7 @@ fn record() -> SessionRecord {
         begun: 0,
         used: Amount::default(),
         best: None,
+        orders: 0,
     }
 }
 

@@ -261,6 +261,8 @@ pub struct Session {
     /// The last checkpoint that was made, and what was used as of it.
     made: u64,
     used: Amount,
+    /// Up to where the node has applied the log of orders.
+    orders: u64,
     /// The last one that is in its key.
     committed: u64,
     is_leaving: bool,
@@ -313,6 +315,7 @@ impl Session {
             tenure: 0,
             made: 0,
             used: Amount::default(),
+            orders: 0,
             committed: 0,
             is_leaving: false,
             is_idle: false,
@@ -417,6 +420,12 @@ impl Session {
         if checkpoint > self.made {
             (self.made, self.used) = (checkpoint, used);
         }
+        self.due = self.due.min(now);
+    }
+
+    /// Says up to where the node has applied the log of orders, with the next renewal.
+    pub fn has_applied(&mut self, orders: u64, now: u64) {
+        self.orders = orders;
         self.due = self.due.min(now);
     }
 

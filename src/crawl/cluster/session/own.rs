@@ -194,6 +194,7 @@ impl Session {
             begun: self.begun,
             used: self.used,
             best: self.best,
+            orders: self.orders,
         })
     }
 }

@@ -339,6 +339,21 @@ impl Cells {
         Ok(())
     }
 
+    /// As [`Frontier::take_down`] with the scope of all cells, for those that are open. There
+    /// must be no open leases.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take_down(&mut self, now: u64) -> Result<(), StoreError> {
+        let scope = self.scope.clone();
+        for cell in Vec::from_iter(self.opened()) {
+            self.act(cell, |frontier| {
+                frontier.take_down(&scope, &[], &[], now, false)
+            })?;
+        }
+        Ok(())
+    }
+
     pub(super) fn frontiers(&self) -> impl Iterator<Item = &Frontier> {
         self.open.values().map(|cell| &cell.frontier)
     }

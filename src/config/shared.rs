@@ -1,0 +1,84 @@
+//! The part of a configuration that all machines of a cluster have in common.
+
+use super::Config;
+
+/// Sections that say nothing of a crawl, or only of the machine.
+const OWN_SECTIONS: [&str; 5] = ["annotate", "control", "logs", "rank", "train"];
+
+/// Keys that belong to a machine: its name, its share, and the places of files on it.
+const OWN_KEYS: [(&str, &[&str]); 7] = [
+    ("archive", &["dictionary"]),
+    ("cluster", &["brokers", "credentials", "node", "weight"]),
+    ("job", &["folder"]),
+    ("model", &["folder"]),
+    ("network", &["extra_ca"]),
+    ("rules", &["files"]),
+    ("seeds", &["files"]),
+];
+
+impl Config {
+    /// What all machines of a cluster have in common, as a job file with every key that has a
+    /// value: without the keys that belong to one machine, and without the places of files.
+    pub fn shared(&self) -> String {
+        // It was written a moment ago.
+        let mut table: toml::Table = toml::from_str(&self.to_toml()).unwrap_or_default();
+        for section in OWN_SECTIONS {
+            table.remove(section);
+        }
+        for (section, keys) in OWN_KEYS {
+            if let Some(section) = table.get_mut(section).and_then(toml::Value::as_table_mut) {
+                for key in keys {
+                    section.remove(*key);
+                }
+            }
+        }
+        toml::to_string(&table).unwrap_or_default()
+    }
+
+    /// Another machine's [shared](Self::shared) configuration with what belongs to this machine.
+    #[must_use]
+    pub fn with_shared(&self, mut shared: Self) -> Self {
+        shared.rules.files = self.rules.files.clone();
+        shared.cluster = super::Cluster {
+            brokers: self.cluster.brokers.clone(),
+            credentials: self.cluster.credentials.clone(),
+            node: self.cluster.node.clone(),
+            weight: self.cluster.weight,
+            ..shared.cluster
+        };
+        shared.job.folder = self.job.folder.clone();
+        shared.model.folder = self.model.folder.clone();
+        shared.archive.dictionary = self.archive.dictionary.clone();
+        shared.network.extra_ca = self.network.extra_ca.clone();
+        shared.seeds.files = self.seeds.files.clone();
+        shared.annotate = self.annotate.clone();
+        shared.control = self.control.clone();
+        shared.logs = self.logs.clone();
+        shared.rank = self.rank.clone();
+        shared.train = self.train.clone();
+        shared.origin = self.origin.clone();
+        shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_machine_is_left_out_and_put_back() {
+        let own = "[job]\nname = \"x\"\nfolder = \"a\"\n[frontier]\nstore = \"fjall\"\n\
+                   [cluster]\nbrokers = [\"nats://n1:4222\"]\nnode = \"m1\"\nweight = 2\n\
+                   store = \"file:///s\"\n[control]\nlisten = false\n[limits]\nfetches = 3\n\
+                   [model]\nfolder = \"models\"\n[seeds]\nfiles = [\"s.txt\"]\n";
+        let own = Config::parse(own, "own.toml").unwrap();
+        let text = own.shared();
+        let shared = Config::parse(&text, "shared").unwrap();
+        assert_eq!(shared.limits.fetches, Some(3));
+        assert_eq!(shared.cluster.store, own.cluster.store);
+        for left_out in ["node", "nats://", "weight", "listen", "s.txt", "\"a\""] {
+            assert!(!text.contains(left_out), "{left_out} in {text}");
+        }
+        assert_eq!(own.with_shared(shared), own);
+    }
+}
