@@ -130,16 +130,19 @@ impl Nats {
     /// [`EngineError::Failed`]; what is left is removed by the next call.
     pub async fn remove_all(&self) -> Result<usize, EngineError> {
         const WHAT: &str = "removing the streams of the job";
-        let logs = self.log_name("");
+        // By their subjects: the logs of a job `a-b` have names that begin like those of `a`.
+        let logs = self.log_subject("");
         let keys = format!("KV_spoor-{}", self.place.job);
-        let mut names = self.streams.stream_names();
+        let mut streams = self.streams.streams();
         let mut own = Vec::new();
-        while let Some(name) = self
-            .within(WHAT, async { names.next().await.transpose() })
+        while let Some(stream) = self
+            .within(WHAT, async { streams.next().await.transpose() })
             .await?
         {
-            if name == keys || name.starts_with(&logs) {
-                own.push(name);
+            let config = stream.config;
+            let is_log = |subject: &String| subject.starts_with(&logs);
+            if config.name == keys || config.subjects.iter().any(is_log) {
+                own.push(config.name);
             }
         }
         // The keys last: without them nobody finds the rest.
