@@ -12,7 +12,7 @@
 //! | `nothing` | why no seed yielded a page | explain, crawl::frontier |
 //! | `service` | notifications for a service manager | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
-//! | `machine` | the machine's place in a cluster, if the job has one | error, observer, crawl |
+//! | `machine` | the machine's place in a cluster, if the job has one | control, error, observer, crawl |
 //! | `run` | opens a job, crawls, and returns a summary | control, error, machine, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
 //! | `replay` | runs a job on an archive instead of the web | control, error, wiring, archive, crawl, topic, web::fetch |
 //! | `look` | how a crawl would treat one page | error, wiring, crawl, pdf, topic, web |

@@ -12,6 +12,7 @@
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
 //! | `GET /api/board` | [`Dashboard`]: the results of the crawl |
+//! | `GET /api/cluster` | [`ClusterNow`]: all machines of the job's cluster |
 //! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
 //! | `GET /api/openapi.json` | a description of this API, for programs |
@@ -23,7 +24,8 @@
 //! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
 //! as it is written), `audit` (the record of changes), `history` (the results so far),
 //! `dashboard`, `life` (before the crawl and at its end), `routes`, `auth` (access
-//! control), `entrance` (the address), `server`, `socket`, `client`.
+//! control), `entrance` (the address), `server`, `socket`, `client`; `remote` (questions of
+//! other machines), `cluster` (all machines at a moment).
 //!
 //! Every operation is a closure that runs on the thread that owns the frontier, between
 //! two rounds of its loop. So this module never accesses the store itself, makes no
@@ -33,6 +35,7 @@
 mod audit;
 mod auth;
 mod client;
+mod cluster;
 mod dashboard;
 mod entrance;
 mod history;
@@ -40,6 +43,7 @@ mod life;
 mod problem;
 mod reload;
 mod reload_ratings;
+mod remote;
 mod routes;
 mod rules;
 mod server;
@@ -59,6 +63,7 @@ use utoipa::ToSchema;
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
+use crate::crawl::cluster::EngineError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
@@ -79,6 +84,7 @@ pub use audit::Entry;
 pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
+pub use cluster::{ClusterNow, LimitNow, MachineNow, RunningNow, Sums, see};
 pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
 pub use history::{Packet, RecentPage, Yield};
@@ -86,11 +92,12 @@ pub use life::{Ending, Farewell, NextStep, ending};
 pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
+pub use remote::{Answering, Peers, answer_others};
 pub use routes::openapi;
 pub use rules::{RuleEvent, RuledHost, RuledWeek};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
-pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
+pub use status::{Disk, HostsNow, MachineFigures, Memory, Queued, Rates, Stage, Status, Toward};
 pub use tail::Lost;
 
 /// The most seeds that are added between two rounds of a crawl's loop.
@@ -127,6 +134,20 @@ pub enum ControlError {
         /// The system's error.
         why: String,
     },
+    /// Another machine of the cluster does not answer.
+    #[error(
+        "the machine `{machine}` does not answer: {why}; where you know that it is off, \
+         `spoor cluster forget JOB.toml {machine}` gives its hosts to the others at once"
+    )]
+    Away {
+        /// The machine.
+        machine: String,
+        /// The problem.
+        why: String,
+    },
+    /// The brokers of the cluster do not answer.
+    #[error(transparent)]
+    Brokers(#[from] EngineError),
     /// The crawl refused the request.
     #[error("the running crawl refused: {0}")]
     Refused(String),
@@ -243,6 +264,8 @@ struct Inner {
     file: OnceLock<String>,
     /// The link for a browser.
     link: OnceLock<String>,
+    /// Set once the machine has joined a cluster, if the job has one.
+    cluster: OnceLock<cluster::Place>,
 }
 
 impl ControlHandle {
@@ -267,6 +290,7 @@ impl ControlHandle {
             life: Life::new(),
             file: OnceLock::new(),
             link: OnceLock::new(),
+            cluster: OnceLock::new(),
             folder,
         }))
     }
@@ -280,7 +304,7 @@ impl ControlHandle {
                 self.rules_watch().row(row, &rules, self.0.metrics.get());
             }
         }
-        self.pulse().observe(frontier.counts(), row, now());
+        self.pulse().observe(status::figures(frontier), row, now());
     }
 
     /// To be called when the crawl begins: makes its `metrics` available, and starts

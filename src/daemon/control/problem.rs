@@ -58,6 +58,7 @@ impl From<ControlError> for Problem {
             E::Store(_) | E::Io { .. } | E::Audit(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "see the crawl's own log")
             }
+            E::Away { .. } | E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
             E::NotRunning(_)
             | E::NobodyThere { .. }
             | E::Silent { .. }
