@@ -26,6 +26,7 @@ use crate::clock::{now, timestamp};
 use crate::config::Limits;
 use crate::crawl::cluster::{Engine, JobPhase, SessionId, SessionRecord, Standing, State as Life, Survey};
 use crate::crawl::frontier::Amount;
+use crate::metrics::ClusterLevels;
 
 /// How long an answer is given again.
 const KEPT: Duration = Duration::from_secs(2);
@@ -144,7 +145,7 @@ pub struct LimitNow {
 pub(super) struct Place {
     peers: Arc<dyn Peers>,
     pub session: SessionId,
-    pub standing: watch::Receiver<Standing>,
+    standing: watch::Receiver<Standing>,
     seen: Mutex<Option<(Instant, ClusterNow)>>,
 }
 
@@ -349,6 +350,19 @@ impl ControlHandle {
         };
         // There is one crawl per handle, which joins once.
         self.0.cluster.set(place).ok();
+    }
+
+    /// The machine's place in its cluster, for Prometheus.
+    pub(super) fn cluster_levels(&self, unsent: u64) -> Option<ClusterLevels> {
+        let place = self.0.cluster.get()?;
+        let standing = place.standing.borrow();
+        Some(ClusterLevels {
+            node: place.session.node.to_string(),
+            session: place.session.number,
+            cells: standing.cells.len() as u64,
+            unsent,
+            checkpoint: standing.committed,
+        })
     }
 
     /// The machines of the job's cluster; `None` where the job has none.

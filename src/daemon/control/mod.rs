@@ -60,7 +60,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
-use crate::address::PageUrl;
+use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
 use crate::crawl::cluster::EngineError;
@@ -145,6 +145,12 @@ pub enum ControlError {
         /// The problem.
         why: String,
     },
+    /// The host is not here.
+    #[error(
+        "this machine does not have {0} at present: another one of the cluster has it, or its \
+         state is still being read here"
+    )]
+    NotHere(HostKey),
     /// The brokers of the cluster do not answer.
     #[error(transparent)]
     Brokers(#[from] EngineError),
@@ -352,6 +358,7 @@ impl ControlHandle {
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
         self.has_begun()?;
         let terms = self.0.terms.clone();
+        let host = url.host_key();
         let answer = self.0.asker.ask(move |frontier| {
             let terms = match frontier.rating() {
                 Some(rating) => ExplainContext {
@@ -363,7 +370,8 @@ impl ControlHandle {
             let view = frontier.view_of(&url.host_key())?;
             explain::url(&view, frontier.scope(), &terms, &url)
         });
-        Ok(answer.await.ok_or(ControlError::Ended)??)
+        let answer = answer.await.ok_or(ControlError::Ended)?;
+        answer.map_err(|error| is_elsewhere(error, host))
     }
 
     /// Reports what is known about the host of an address.
@@ -373,11 +381,12 @@ impl ControlHandle {
     /// As [`ControlHandle::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
+        let (host, asked) = (url.host_key(), url.host_key());
         let answer = self.0.asker.ask(move |frontier| {
-            let host = url.host_key();
             explain::host(&frontier.view_of(&host)?, &host)
         });
-        Ok(answer.await.ok_or(ControlError::Ended)??)
+        let answer = answer.await.ok_or(ControlError::Ended)?;
+        answer.map_err(|error| is_elsewhere(error, asked))
     }
 
     /// Stops leasing until [`ControlHandle::resume`]; tasks in flight finish. The clocks
@@ -537,6 +546,15 @@ impl ControlHandle {
 pub fn paused(folder: &Path) -> Option<String> {
     let text = beneath::read_to_string(folder, PAUSED).ok()?;
     Some(text.trim().to_owned())
+}
+
+/// That the part of the frontier is not open in which a host is, is no defect where the host was
+/// named from outside.
+fn is_elsewhere(error: StoreError, host: HostKey) -> ControlError {
+    match error {
+        StoreError::Closed { .. } => ControlError::NotHere(host),
+        error => error.into(),
+    }
 }
 
 /// Adds seeds to a frontier and reports the result for each.
