@@ -2,6 +2,8 @@
 //! notes every request: what all of them bring together is what one brings, each page once, and
 //! no host is asked too soon, whatever dies.
 
+mod views;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{
+    GetStreamError, GetStreamErrorKind, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream,
@@ -150,6 +152,25 @@ impl Nats {
         Ok(own.len())
     }
 
+    /// The numbers of the first and of the last message of a log; `None` where there is no such
+    /// log. Of one that is empty the first is behind the last.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`].
+    pub async fn log_ends(&self, log: &str) -> Result<Option<(u64, u64)>, EngineError> {
+        const WHAT: &str = "looking at a log";
+        let found = async {
+            match self.streams.get_stream(self.log_name(log)).await {
+                Ok(stream) => Ok(Some(stream)),
+                Err(error) if is_not_found(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let stream = self.within(WHAT, found).await?;
+        let state = stream.map(|stream| stream.cached_info().state.clone());
+        Ok(state.map(|state| (state.first_sequence, state.last_sequence)))
+    }
+
     fn subject(&self, key: &str) -> String {
         format!("{}{key}", prefix(&self.place.job))
     }
@@ -258,6 +279,14 @@ fn is_stale(error: &PublishError) -> bool {
         || code.is_some_and(|error| {
             error.error_code() == ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT
         })
+}
+
+/// Whether there is no such stream.
+fn is_not_found(error: &GetStreamError) -> bool {
+    matches!(
+        error.kind(),
+        GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND
+    )
 }
 
 /// Whether a server has this version or a newer one.

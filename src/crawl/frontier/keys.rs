@@ -223,6 +223,13 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     key
 }
 
+/// The host in a `U` key.
+pub(super) fn host_of_url_key(key: &[u8]) -> Option<&str> {
+    let rest = key.strip_prefix(URLS)?;
+    let nul = rest.iter().position(|b| *b == 0)?;
+    std::str::from_utf8(rest.get(..nul)?).ok()
+}
+
 /// The common prefix of all `U` keys of a host.
 pub(super) fn urls_of(host: &HostKey) -> Vec<u8> {
     let mut key = join(b'U', host.as_str().as_bytes());

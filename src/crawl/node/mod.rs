@@ -28,8 +28,10 @@
 //! | `addresses` | the clocks of IP addresses over all machines |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
 //! | `error` | what ends a session |
+//! | `check` | whether all keys and checkpoints of a cluster are as they should be |
 
 mod addresses;
+pub mod check;
 mod error;
 mod giving;
 mod join;
