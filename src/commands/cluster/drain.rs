@@ -90,7 +90,9 @@ fn wait(asked: &Asked, job: &Path, session: &SessionId, had: usize) -> Result<()
         }
         if begun.elapsed() > patience {
             let waits = if left > 0 {
-                format!("it still has {left} of {had} parts of its hosts, which wait for their checkpoint in cluster.store")
+                format!(
+                    "it still has {left} of {had} parts of its hosts, which wait for their checkpoint in cluster.store"
+                )
             } else {
                 "it has given all its hosts back, and its process has not ended".to_owned()
             };

@@ -25,7 +25,10 @@ impl Owner {
     pub fn of(job: &Path, config: Config, host: &HostKey) -> Result<Self> {
         let asked = Asked::with(job, config)?;
         let survey = &asked.survey;
-        let cells = survey.job.as_ref().and_then(|job| CellCount::new(job.cells));
+        let cells = survey
+            .job
+            .as_ref()
+            .and_then(|job| CellCount::new(job.cells));
         let Some(cells) = cells else {
             bail!(
                 "no machine has begun; `spoor crawl {}` on any of them does",

@@ -42,7 +42,10 @@ fn table(found: &ClusterNow) -> String {
     );
     text.push_str(&row(
         "machine",
-        ["cells", "fetched", "pages", "per min", "queued", "hosts", "saved"].map(str::to_owned),
+        [
+            "cells", "fetched", "pages", "per min", "queued", "hosts", "saved",
+        ]
+        .map(str::to_owned),
         "state",
     ));
     for machine in &found.sessions {

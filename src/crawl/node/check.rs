@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::crawl::cluster::{Base, CellRecord, SessionId, Survey};
 use crate::crawl::frontier::{CellCount, CellId};
 use crate::crawl::saved::{Flaw, SaveError, SavedSession, Verified};
+use crate::progress::Step;
 
 /// How often a session is looked at that goes on.
 const ATTEMPTS: usize = 5;
@@ -157,7 +158,10 @@ pub trait Keys {
 pub fn check<K: Keys>(keys: &mut K, store: &str, quick: bool) -> Result<Report, K::Error> {
     let mut report = Report::default();
     let before = keys.survey()?;
-    let cells = before.job.as_ref().and_then(|job| CellCount::new(job.cells));
+    let cells = before
+        .job
+        .as_ref()
+        .and_then(|job| CellCount::new(job.cells));
     if let Some(cells) = cells {
         report.cells = cells.number();
         // Before the checkpoints: a log is only cut up to what one holds.
@@ -191,7 +195,10 @@ pub fn check<K: Keys>(keys: &mut K, store: &str, quick: bool) -> Result<Report, 
 
 /// The checkpoints of a session that count: the last one, and those that cells' keys name.
 fn wanted(survey: &Survey, session: &SessionId) -> BTreeSet<u64> {
-    let last = survey.sessions.get(session).map(|(record, _)| record.checkpoint);
+    let last = survey
+        .sessions
+        .get(session)
+        .map(|(record, _)| record.checkpoint);
     let bases = survey.cells.values().flat_map(|cell| &cell.bases);
     let named = bases.filter(|base| base.session == *session);
     let all = last.into_iter().chain(named.map(|base| base.checkpoint));
@@ -210,6 +217,7 @@ fn sessions<K: Keys>(
     let named = bases.map(|base| base.session.clone());
     let all: BTreeSet<SessionId> = survey.sessions.keys().cloned().chain(named).collect();
     let mut verified = BTreeMap::new();
+    let mut step = Step::begin("objects checked", None);
     for session in all {
         let saved = SavedSession::open(store, &session.to_string())?;
         for attempt in 1.. {
@@ -222,7 +230,7 @@ fn sessions<K: Keys>(
             let see = &mut |number: u64, key: &[u8], value: Option<&[u8]>| {
                 misplaced.see(number, key, value.is_some());
             };
-            let found = saved.verify(&numbers, quick, see)?;
+            let found = saved.verify(&numbers, quick, &mut step, see)?;
             let is_fine = found.flaws.is_empty();
             if !is_fine && attempt < ATTEMPTS && wanted(&keys.survey()?, &session) != numbers {
                 continue;
@@ -231,7 +239,9 @@ fn sessions<K: Keys>(
             report.checkpoints += numbers.len();
             report.objects += found.objects;
             report.bytes += found.bytes;
-            report.wrong.extend(found.flaws.iter().cloned().map(Wrong::Object));
+            report
+                .wrong
+                .extend(found.flaws.iter().cloned().map(Wrong::Object));
             misplaced.tell(&found, &mut report.wrong);
             verified.insert(session.clone(), found);
             break;
@@ -388,7 +398,11 @@ impl States<'_> {
         });
         let own = own.and_then(|owner| of(owner, None));
         let bases = record.bases.iter();
-        own.or_else(|| bases.map(|base| of(&base.session, Some(base.checkpoint))).find_map(|h| h))
+        own.or_else(|| {
+            bases
+                .map(|base| of(&base.session, Some(base.checkpoint)))
+                .find_map(|h| h)
+        })
     }
 
     /// Whether the owner has made no checkpoint since its own were looked at.
@@ -396,8 +410,15 @@ impl States<'_> {
         let Some(owner) = &record.owner else {
             return true;
         };
-        let last = self.after.sessions.get(owner).map_or(0, |(r, _)| r.checkpoint);
-        let seen = self.verified.get(owner).and_then(|v| v.held.last_key_value());
+        let last = self
+            .after
+            .sessions
+            .get(owner)
+            .map_or(0, |(r, _)| r.checkpoint);
+        let seen = self
+            .verified
+            .get(owner)
+            .and_then(|v| v.held.last_key_value());
         seen.map_or(0, |(number, _)| *number) == last
     }
 }

@@ -88,6 +88,7 @@ impl SavedSession {
 
     /// Looks at all objects that these checkpoints name. `quick` is whether only their lengths
     /// are compared; otherwise all of them are read, and `see` gets every pair of the frontier.
+    /// `step` counts the objects.
     ///
     /// # Errors
     /// [`SaveError::Objects`] where the store fails. Damage is no error.
@@ -95,6 +96,7 @@ impl SavedSession {
         &self,
         numbers: &BTreeSet<u64>,
         quick: bool,
+        step: &mut Step,
         see: &mut SeePair<'_>,
     ) -> Result<Verified, SaveError> {
         let mut work = Work {
@@ -103,7 +105,7 @@ impl SavedSession {
             found: Verified::default(),
             seen: HashSet::new(),
             images: HashSet::new(),
-            step: Step::begin("bytes checked", None),
+            step,
         };
         for number in numbers {
             match manifest_of(&*self.objects, *number) {
@@ -127,7 +129,7 @@ struct Work<'w> {
     seen: HashSet<String>,
     /// The images that were looked at, by their SHA-256.
     images: HashSet<String>,
-    step: Step,
+    step: &'w mut Step,
 }
 
 impl Work<'_> {
@@ -200,7 +202,7 @@ impl Work<'_> {
         if self.seen.insert(piece.name.clone()) {
             self.found.objects += 1;
             self.found.bytes += piece.bytes;
-            self.step.reach(self.found.bytes);
+            self.step.advance(1);
         }
         match self.objects.length(&piece.name)? {
             Some(length) if length == piece.bytes => return Ok(true),
@@ -240,7 +242,7 @@ impl Work<'_> {
         };
         self.found.objects += 1;
         self.found.bytes += bytes.len() as u64;
-        self.step.reach(self.found.bytes);
+        self.step.advance(1);
         if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
             self.flaw(&name, "its bytes are not those that were written");
         }

@@ -24,7 +24,9 @@ use super::status::{Stage, Status};
 use super::{Client, ControlError, ControlHandle};
 use crate::clock::{now, timestamp};
 use crate::config::Limits;
-use crate::crawl::cluster::{Engine, JobPhase, SessionId, SessionRecord, Standing, State as Life, Survey};
+use crate::crawl::cluster::{
+    Engine, JobPhase, SessionId, SessionRecord, Standing, State as Life, Survey,
+};
 use crate::crawl::frontier::Amount;
 use crate::metrics::ClusterLevels;
 
@@ -179,7 +181,13 @@ impl MachineNow {
     /// Adds what the machine says.
     fn say(&mut self, status: &Status) {
         let queued = &status.queued;
-        let pages = [queued.seed, queued.high, queued.medium, queued.normal, queued.low];
+        let pages = [
+            queued.seed,
+            queued.high,
+            queued.medium,
+            queued.normal,
+            queued.low,
+        ];
         let own = status.machine.as_ref();
         if let Some(own) = own {
             // A machine that goes on after its process died has done what its key says as well.
@@ -282,7 +290,14 @@ async fn look(
         bytes,
     };
     Ok(ClusterNow {
-        phase: Some(if job.phase == JobPhase::Done { "done" } else { "run" }.to_owned()),
+        phase: Some(
+            if job.phase == JobPhase::Done {
+                "done"
+            } else {
+                "run"
+            }
+            .to_owned(),
+        ),
         cells: job.cells,
         waiting_cells: usize::from(job.cells).saturating_sub(owned),
         limits: limits_now(&limits, used, &survey),
@@ -324,7 +339,12 @@ fn limits_now(limits: &Limits, used: Amount, survey: &Survey) -> Vec<LimitNow> {
     });
     let size = limits.bytes.map(|size| size.bytes());
     [
-        at("documents", limits.documents, used.documents, granted.documents),
+        at(
+            "documents",
+            limits.documents,
+            used.documents,
+            granted.documents,
+        ),
         at("fetches", limits.fetches, used.fetches, granted.fetches),
         at("bytes", size, used.bytes, granted.bytes),
         time,

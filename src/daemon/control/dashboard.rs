@@ -224,13 +224,21 @@ pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/d
 
 /// The style of the page, with that of the machines where there are several.
 async fn style(State(handle): State<ControlHandle>) -> Response {
-    let more = handle.of_cluster(include_str!("dashboard/cluster.css")).await;
-    part("text/css", include_str!("dashboard/page.css").to_owned() + more).await
+    let more = handle
+        .of_cluster(include_str!("dashboard/cluster.css"))
+        .await;
+    part(
+        "text/css",
+        include_str!("dashboard/page.css").to_owned() + more,
+    )
+    .await
 }
 
 /// The script of the page, with that of the machines where there are several.
 async fn script(State(handle): State<ControlHandle>) -> Response {
-    let more = handle.of_cluster(include_str!("dashboard/cluster.js")).await;
+    let more = handle
+        .of_cluster(include_str!("dashboard/cluster.js"))
+        .await;
     let text = include_str!("dashboard/page.js").to_owned() + more;
     part("text/javascript", text).await
 }

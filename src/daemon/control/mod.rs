@@ -382,9 +382,10 @@ impl ControlHandle {
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
         let (host, asked) = (url.host_key(), url.host_key());
-        let answer = self.0.asker.ask(move |frontier| {
-            explain::host(&frontier.view_of(&host)?, &host)
-        });
+        let answer = self
+            .0
+            .asker
+            .ask(move |frontier| explain::host(&frontier.view_of(&host)?, &host));
         let answer = answer.await.ok_or(ControlError::Ended)?;
         answer.map_err(|error| is_elsewhere(error, asked))
     }

@@ -183,9 +183,13 @@ impl Desk {
             }
         };
         // Whoever asks hears nothing, as of a machine that is off.
-        if asked.session == self.session {
-            let answer = self.reply(asked).await;
-            question.answer(packed(answer).await);
+        if asked.session != self.session {
+            return;
+        }
+        let reply = async { packed(self.reply(asked).await).await };
+        // Nobody waits for longer.
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, reply).await {
+            question.answer(answer);
         }
     }
 
@@ -199,7 +203,8 @@ impl Desk {
             ..
         } = asked;
         if version != VERSION {
-            let error = format!("the question has version {version}, and this spoor reads {VERSION}");
+            let error =
+                format!("the question has version {version}, and this spoor reads {VERSION}");
             let advice = "run the same version of spoor on all machines";
             return Problem::wrong(error, advice).into_response();
         }

@@ -74,8 +74,14 @@ fn one_machine_shows_asks_and_drains_another() {
         assert!(now["checkpoint_age_seconds"].is_number(), "{seen}");
     }
     let table = run(&elsewhere, &["cluster", "status"], &[]).good();
-    assert!(table.contains("m0.1") && table.contains("2 live"), "{table}");
-    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(
+        table.contains("m0.1") && table.contains("2 live"),
+        "{table}"
+    );
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
 
     // Any machine's page shows both, and says which one it is.
     let shown = socket(&cluster.machines[1], "GET /api/cluster", "");
@@ -88,7 +94,10 @@ fn one_machine_shows_asks_and_drains_another() {
     let info = "spoor_cluster_info{node=\"m1\",session=\"1\"} 1";
     assert!(metrics.contains(info), "{metrics}");
     assert!(metrics.contains("\nspoor_cluster_cells "), "{metrics}");
-    for (path, has) in [("/dashboard.js", "/api/cluster"), ("/dashboard.css", "#cluster")] {
+    for (path, has) in [
+        ("/dashboard.js", "/api/cluster"),
+        ("/dashboard.css", "#cluster"),
+    ] {
         let part = socket(&cluster.machines[1], &format!("GET {path}"), "");
         assert!(part.body.contains(has), "{path} has no {has}");
     }
@@ -96,13 +105,18 @@ fn one_machine_shows_asks_and_drains_another() {
     assert_eq!(own["machine"]["node"], "m1", "{own}");
 
     let many = whole.pages.len() / 4;
-    cluster.wire.wait(|notes| notes.requests.len() >= many, || false);
+    cluster
+        .wire
+        .wait(|notes| notes.requests.len() >= many, || false);
     // Every host is known to the machine that has it, wherever it is asked for.
     let hosts = (0..20).map(|n| format!("h{n:02}.test"));
     let mut contacted = 0;
     for host in hosts.chain(["hub.test".to_owned()]) {
         let report = json(&elsewhere, &["host", "--json"], &[&host]);
-        assert_eq!((&report["host"], &report["running"]), (&host.into(), &true.into()));
+        assert_eq!(
+            (&report["host"], &report["running"]),
+            (&host.into(), &true.into())
+        );
         contacted += usize::from(report["record"].is_object());
     }
     assert!(contacted > 5, "only {contacted} hosts were contacted");
@@ -112,7 +126,10 @@ fn one_machine_shows_asks_and_drains_another() {
     assert!(text.contains("via        a seed"), "{text}");
 
     let wrong = run(&elsewhere, &["cluster", "drain"], &["m7"]).refused();
-    assert!(wrong.contains("`m7` is no machine; there are m0, m1"), "{wrong}");
+    assert!(
+        wrong.contains("`m7` is no machine; there are m0, m1"),
+        "{wrong}"
+    );
     let drained = run(&elsewhere, &["cluster", "drain"], &["m0"]);
     assert!(drained.err.contains("m0 ends: "), "{drained:#?}");
     assert!(drained.good().contains("m0 has ended in good order"));
@@ -120,7 +137,10 @@ fn one_machine_shows_asks_and_drains_another() {
     assert_eq!(ran.status.code(), Some(130), "{ran:#?}");
     let audit = std::fs::read_to_string(cluster.machines[0].folder().join("logs/audit.jsonl"));
     let audit = audit.unwrap();
-    assert!(audit.contains("over the brokers") && audit.contains("stop"), "{audit}");
+    assert!(
+        audit.contains("over the brokers") && audit.contains("stop"),
+        "{audit}"
+    );
     let seen = status(&elsewhere);
     assert_eq!(machine(&seen, "m0")["state"], "ended", "{seen}");
     assert_eq!(machine(&seen, "m0")["cells"], 0, "{seen}");
@@ -194,7 +214,8 @@ fn sound_and_damaged(cluster: &Cluster, job: &Job) {
         bytes[middle] ^= 1;
         std::fs::write(path, bytes).unwrap();
     };
-    let cut = |path: &Path, bytes: Vec<u8>| std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+    let cut =
+        |path: &Path, bytes: Vec<u8>| std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
     // A later one may have been written that does not count.
     let last = machine(&status(job), "m1")["checkpoint"].as_u64().unwrap();
     let manifest = store.join(format!("sessions/m1.1/manifests/{last:010}"));
@@ -209,8 +230,18 @@ fn sound_and_damaged(cluster: &Cluster, job: &Job) {
         one.unwrap_or_else(|| panic!("no {with} is named")).clone()
     };
     damage(&named("/base/"), "missing", true, &remove);
-    damage(&named("/grown/"), "not those that were written", false, &change);
-    damage(&named("/base/"), "not those that were written", false, &change);
+    damage(
+        &named("/grown/"),
+        "not those that were written",
+        false,
+        &change,
+    );
+    damage(
+        &named("/base/"),
+        "not those that were written",
+        false,
+        &change,
+    );
     damage(&named("/base/"), "were written", true, &cut);
     damage(&manifest, "EOF", true, &cut);
     let image = files(store, "/images/").pop().unwrap();
@@ -250,14 +281,20 @@ fn a_machine_that_does_not_answer_is_shown_and_the_last_one_can_go() {
     let problem = silent["problem"].as_str().unwrap();
     assert!(problem.contains("`m0` does not answer"), "{problem}");
     let table = run(job, &["cluster", "status"], &[]).good();
-    assert!(table.contains("live ?") && table.contains("? the machine"), "{table}");
+    assert!(
+        table.contains("live ?") && table.contains("? the machine"),
+        "{table}"
+    );
     let refused = run(job, &["cluster", "drain"], &["m0"]).refused();
     assert!(refused.contains("m0 does not answer"), "{refused}");
     assert!(refused.contains("spoor cluster forget"), "{refused}");
     live.signal(Signal::SIGCONT);
     wait("an answer", crawls);
     let drained = run(job, &["cluster", "drain"], &["m0"]);
-    assert!(drained.err.contains("m0 is the last machine"), "{drained:#?}");
+    assert!(
+        drained.err.contains("m0 is the last machine"),
+        "{drained:#?}"
+    );
     assert!(drained.good().contains("wait for a machine"));
     let ran = live.ended();
     assert_eq!(ran.status.code(), Some(130), "{ran:#?}");

@@ -49,7 +49,10 @@ fn survey(cells: &[(u16, CellRecord)]) -> Survey {
             (session("a", 1), key(record(State::Live, 5))),
             (session("b", 1), key(record(State::Ended, 3))),
         ]),
-        cells: cells.iter().map(|(n, record)| (cell(*n), record.clone())).collect(),
+        cells: cells
+            .iter()
+            .map(|(n, record)| (cell(*n), record.clone()))
+            .collect(),
         ..Survey::default()
     }
 }
@@ -101,7 +104,14 @@ fn a_sound_cluster_has_nothing_wrong() {
         (1, owned(5, vec![base("b", 3)])),
         // It is new.
         (2, owned(5, Vec::new())),
-        (3, CellRecord { owner: None, after: 0, bases: vec![base("b", 3)] }),
+        (
+            3,
+            CellRecord {
+                owner: None,
+                after: 0,
+                bases: vec![base("b", 3)],
+            },
+        ),
     ]);
     let verified = held(&[("a", 5, &[(0, 10)]), ("b", 3, &[(0, 7), (1, 8), (3, 0)])]);
     let ends = [(0, (11, 10)), (1, (9, 20)), (2, (1, 4))];
@@ -115,8 +125,14 @@ fn links_that_nobody_holds_are_told() {
     // The first has lost two, and the brokers of the other were set back.
     let told = wrong(&survey, &verified, &[(0, (13, 20)), (1, (2, 5))]);
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("the links 11 to 12 for cell 0 are gone"), "{told:?}");
-    assert!(told[1].contains("cell 1 has read its links up to number 8"), "{told:?}");
+    assert!(
+        told[0].starts_with("the links 11 to 12 for cell 0 are gone"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].contains("cell 1 has read its links up to number 8"),
+        "{told:?}"
+    );
     assert!(told[1].contains("up to 5"), "{told:?}");
 }
 
@@ -130,9 +146,18 @@ fn cells_without_a_state_or_an_owner_are_told() {
     let survey = survey(&[(1, lost), (7, owned(5, Vec::new()))]);
     let verified = held(&[("b", 3, &[(1, 0)])]);
     let told = wrong(&survey, &verified, &[]).join("\n");
-    assert!(told.contains("cell 1 is c.9's, which the brokers do not know"), "{told}");
-    assert!(told.contains("cell 1 has no state") && told.contains("2 of b.1"), "{told}");
-    assert!(told.contains("a key of cell 7, and the job has 4 cells"), "{told}");
+    assert!(
+        told.contains("cell 1 is c.9's, which the brokers do not know"),
+        "{told}"
+    );
+    assert!(
+        told.contains("cell 1 has no state") && told.contains("2 of b.1"),
+        "{told}"
+    );
+    assert!(
+        told.contains("a key of cell 7, and the job has 4 cells"),
+        "{told}"
+    );
 }
 
 #[test]

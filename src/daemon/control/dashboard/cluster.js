@@ -5,7 +5,7 @@
 
 const MACHINES = [
   ["machine", ""], ["state", ""], ["parts of the hosts", "num less"], ["requests", "num less"],
-  ["pages", "num"], ["a minute", "num"], ["queued", "num less"], ["last checkpoint", "num"],
+  ["pages", "num"], ["a minute", "num"], ["queued", "num less"], ["checkpoint", "num"],
 ];
 const isLive = (m) => m.state === "live" || m.state === "leaving";
 

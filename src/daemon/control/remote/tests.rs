@@ -23,7 +23,10 @@ fn desk(session: SessionId) -> (Desk, Arc<Mutex<Vec<String>>>) {
         .route("/api/status", get(|| async { Json("fine") }))
         .route("/api/board", get(|| async { "x".repeat(LONGEST + 1) }))
         // Each of these takes two bytes in JSON.
-        .route("/api/config", get(|| async { "\"".repeat(LONGEST / 2 + 1) }))
+        .route(
+            "/api/config",
+            get(|| async { "\"".repeat(LONGEST / 2 + 1) }),
+        )
         .route(
             "/api/explain",
             get(|uri: axum::http::Uri| async move { uri.query().unwrap_or_default().to_owned() }),
@@ -44,7 +47,10 @@ struct Two {
 async fn two(node: &str) -> Two {
     let engine = Arc::new(Alone::default());
     let (desk, told) = desk(session(node, 3));
-    let mut questions = engine.answer(&subject_of(&desk.session.node)).await.unwrap();
+    let mut questions = engine
+        .answer(&subject_of(&desk.session.node))
+        .await
+        .unwrap();
     let answers = tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
             desk.clone().answer(question).await;
@@ -63,7 +69,11 @@ async fn two(node: &str) -> Two {
 
 impl Two {
     async fn get(&self, path: &str) -> (u16, String) {
-        let (status, body) = self.other.ask(&Method::GET, path, Vec::new()).await.unwrap();
+        let (status, body) = self
+            .other
+            .ask(&Method::GET, path, Vec::new())
+            .await
+            .unwrap();
         (status.as_u16(), body)
     }
 }
@@ -79,7 +89,10 @@ async fn another_machine_answers_what_may_be_asked() {
     let stop = two.other.ask(&Method::POST, "/api/stop", Vec::new());
     assert_eq!(stop.await.unwrap().0, StatusCode::OK);
     let told = two.told.lock().unwrap().join("");
-    assert!(told.contains("machine m1") && told.ends_with(", over the brokers"), "{told}");
+    assert!(
+        told.contains("machine m1") && told.ends_with(", over the brokers"),
+        "{told}"
+    );
     assert!(!told.contains('\u{1b}'), "{told:?}");
 }
 
@@ -99,7 +112,10 @@ async fn nothing_else_may_be_asked() {
     ] {
         let (status, body) = two.other.ask(&method, path, Vec::new()).await.unwrap();
         assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
-        assert!(body.contains("cannot be asked from another machine"), "{body}");
+        assert!(
+            body.contains("cannot be asked from another machine"),
+            "{body}"
+        );
     }
 }
 
@@ -109,7 +125,10 @@ async fn answers_that_no_broker_passes_on_are_an_error_that_says_so() {
     for path in ["/api/board", "/api/config"] {
         let (status, body) = two.get(path).await;
         assert_eq!(status, 413, "{path}");
-        assert!(body.contains("bytes") && body.contains("spoor ctl"), "{body}");
+        assert!(
+            body.contains("bytes") && body.contains("spoor ctl"),
+            "{body}"
+        );
     }
 }
 
@@ -119,7 +138,10 @@ async fn only_the_session_that_is_meant_answers() {
     two.other.session = session("m0", 4);
     let away = two.other.ask(&Method::GET, "/api/status", Vec::new());
     let away = away.await.unwrap_err().to_string();
-    assert!(away.contains("`m0` does not answer") && away.contains("forget"), "{away}");
+    assert!(
+        away.contains("`m0` does not answer") && away.contains("forget"),
+        "{away}"
+    );
     two.other.session = session("m1", 3);
     let away = two.other.ask(&Method::GET, "/api/status", Vec::new());
     assert!(matches!(away.await, Err(ControlError::Away { .. })));
