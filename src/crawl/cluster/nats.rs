@@ -20,7 +20,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{
     GetStreamError, GetStreamErrorKind, PublishError, PublishErrorKind,
 };
@@ -35,7 +35,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Change, Engine, EngineError, Entry, Question, Revision};
+use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision};
 
 /// The oldest version of a server that is used.
 const OLDEST: (u32, u32) = (2, 10);
@@ -169,6 +169,44 @@ impl Nats {
         let stream = self.within(WHAT, found).await?;
         let state = stream.map(|stream| stream.cached_info().state.clone());
         Ok(state.map(|state| (state.first_sequence, state.last_sequence)))
+    }
+
+    /// The keys that a consumer of so many messages has.
+    async fn read_keys(
+        &self,
+        consumer: &PullConsumer,
+        waiting: u64,
+    ) -> Result<Vec<Keyed>, async_nats::Error> {
+        let mut all = Vec::new();
+        if waiting == 0 {
+            return Ok(all);
+        }
+        let most = usize::try_from(waiting)?;
+        let mut messages = consumer
+            .fetch()
+            .max_messages(most)
+            .expires(PATIENCE)
+            .messages()
+            .await?;
+        let before = self.subject("");
+        while let Some(message) = messages.next().await.transpose()? {
+            let info = message.info()?;
+            let (revision, pending) = (Revision(info.stream_sequence), info.pending);
+            let is_gone = message.headers.is_some() && message.payload.is_empty();
+            if let Some(key) = message.subject.strip_prefix(before.as_str())
+                && !is_gone
+            {
+                all.push((key.to_owned(), message.payload.to_vec(), revision));
+            }
+            if pending == 0 {
+                return Ok(all);
+            }
+        }
+        // A key that was changed meanwhile comes once more, so those that were there have come.
+        if all.len() < most {
+            return Err("they did not come in time".into());
+        }
+        Ok(all)
     }
 
     fn subject(&self, key: &str) -> String {
@@ -342,6 +380,28 @@ impl Engine for Nats {
                 "there is no answer".to_owned(),
             )),
         }
+    }
+
+    /// By a consumer that is removed at once: one that is left there goes after half a minute, and
+    /// a server allows few of them.
+    async fn all(&self) -> Result<Vec<Keyed>, EngineError> {
+        const WHAT: &str = "reading the keys";
+        let config = pull::Config {
+            filter_subject: self.subject(">"),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ack_policy: AckPolicy::None,
+            memory_storage: true,
+            num_replicas: 1,
+            inactive_threshold: SILENCE,
+            ..pull::Config::default()
+        };
+        let consumer = self.within(WHAT, self.keys.create_consumer(config)).await?;
+        let info = consumer.cached_info();
+        let (name, waiting) = (info.name.clone(), info.num_pending);
+        let read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
+        // What is left goes by itself.
+        drop(self.within(WHAT, self.keys.delete_consumer(&name)).await);
+        read
     }
 
     async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {

@@ -28,8 +28,7 @@ impl Survey {
     /// # Errors
     /// [`EngineError`] where the broker does not answer, or a value cannot be read.
     pub async fn of(engine: &impl Engine) -> Result<Self, EngineError> {
-        let mut view = View::default();
-        view.refresh(engine).await?;
+        let view = View::once(engine).await?;
         // Which numbers are cells is known when the job's key is.
         let most = CellCount::new(crate::crawl::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
         let mut survey = Self::default();

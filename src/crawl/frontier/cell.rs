@@ -17,7 +17,6 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::keys;
 use crate::address::HostKey;
 
 /// The most cells of a store.
@@ -163,20 +162,6 @@ impl CellCount {
         })
     }
 
-    /// Where a key of a divided store is that of an address whose host belongs into another cell:
-    /// the address, and that cell.
-    pub fn misplaced(self, key: &[u8]) -> Option<(String, CellId)> {
-        let here = CellId::of_key(key)?;
-        let own = key.get(2..)?;
-        let host = HostKey::from_stored(keys::host_of_url_key(own)?);
-        let home = self.cell_of(&host);
-        if home == here {
-            return None;
-        }
-        let address = keys::url_of_key(own).map(|(url, _)| url.to_string());
-        Some((address.unwrap_or_else(|| host.to_string()), home))
-    }
-
     fn of_hash(self, hash: u64) -> CellId {
         // The remainder is less than the number of cells.
         CellId((hash % u64::from(self.0)) as u16)
@@ -237,23 +222,6 @@ mod tests {
 
     /// As another implementation of xxh3 computes them.
     const KNOWN: [u16; 3] = [5, 18, 16];
-
-    #[test]
-    fn an_address_in_the_cell_of_another_host_is_told() {
-        use crate::page::TaskKind;
-        let cells = CellCount::new(64).unwrap();
-        let url = PageUrl::parse("http://example.org/x").unwrap();
-        let key = |cell: u16| {
-            let space = cells.cell(cell).unwrap().space();
-            [space.as_slice(), &keys::url(&url, TaskKind::Page)].concat()
-        };
-        assert_eq!(cells.misplaced(&key(5)), None);
-        let told = cells.misplaced(&key(6)).unwrap();
-        assert_eq!(told, (url.to_string(), cells.cell(5).unwrap()));
-        for other in [&b"M"[..], b"", b"\x80\x06M", b"\x80\x06Uhalf"] {
-            assert_eq!(cells.misplaced(other), None);
-        }
-    }
 
     #[test]
     fn hosts_are_spread_evenly() {

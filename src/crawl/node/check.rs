@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::crawl::cluster::{Base, CellRecord, SessionId, Survey};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{CellCount, CellId, misplaced};
 use crate::crawl::saved::{Flaw, SaveError, SavedSession, Verified};
 use crate::progress::Step;
 
@@ -265,7 +265,7 @@ impl Misplaced {
     }
 
     fn see(&mut self, number: u64, key: &[u8], is_there: bool) {
-        if let Some(misplaced) = self.cells.misplaced(key) {
+        if let Some(misplaced) = misplaced(self.cells, key) {
             let place = (number, key.to_vec());
             if is_there {
                 self.found.insert(place, misplaced);
