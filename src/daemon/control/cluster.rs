@@ -426,3 +426,6 @@ pub(super) async fn cluster(
         )
     })
 }
+
+#[cfg(test)]
+mod tests;
