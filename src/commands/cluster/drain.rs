@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use spoor::crawl::cluster::{Node, SessionId, State, Survey};
+use spoor::crawl::cluster::{Node, SessionId, SessionRecord, State, Survey};
 use spoor::daemon::control::ControlError;
 
 use super::Asked;
@@ -24,7 +24,10 @@ pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
         let what = if known { "has ended" } else { "is no machine" };
         bail!("`{node}` {what}; {}", asked.live_names());
     };
-    let is_last = asked.survey.live().all(|(id, _)| *id == session);
+    let stays = |(id, record): (&SessionId, &SessionRecord)| {
+        *id != session && record.state != State::Leaving
+    };
+    let is_last = !asked.survey.live().any(stays);
     if is_last {
         eprintln!("{node} is the last machine: nobody crawls until one is started again");
     }

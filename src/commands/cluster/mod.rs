@@ -154,10 +154,10 @@ impl Asked {
     /// The names of the machines that live, in words.
     fn live_names(&self) -> String {
         let names: Vec<&str> = self.survey.live().map(|(id, _)| id.node.as_str()).collect();
-        match names.is_empty() {
-            true => "no machine lives".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+        if names.is_empty() {
+            return "no machine lives".to_owned();
         }
+        format!("there are {}", names.join(", "))
     }
 }
 

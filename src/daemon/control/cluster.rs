@@ -392,10 +392,10 @@ impl ControlHandle {
     pub async fn cluster(&self) -> Result<Option<ClusterNow>, ControlError> {
         let config = self.in_force().await;
         let Some(place) = self.0.cluster.get() else {
-            return match config.cluster.is_there() {
-                true => self.has_begun().map(|()| None),
-                false => Ok(None),
-            };
+            if config.cluster.is_there() {
+                self.has_begun()?;
+            }
+            return Ok(None);
         };
         let mut seen = place.seen.lock().await;
         if let Some((at, known)) = seen.as_ref().filter(|(at, _)| at.elapsed() < KEPT) {

@@ -291,10 +291,8 @@ async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<Strin
 impl ControlHandle {
     /// A part of the page that is only there where several machines crawl the job.
     async fn of_cluster(&self, part: &'static str) -> &'static str {
-        match self.in_force().await.cluster.is_there() {
-            true => part,
-            false => "",
-        }
+        let is_there = self.in_force().await.cluster.is_there();
+        if is_there { part } else { "" }
     }
 
     /// The results of the crawl.

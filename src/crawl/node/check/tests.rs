@@ -57,8 +57,11 @@ fn survey(cells: &[(u16, CellRecord)]) -> Survey {
     }
 }
 
-/// What the checkpoints hold: by session and number the cells, with how far their logs are read.
-fn held(all: &[(&str, u64, &[(u16, u64)])]) -> BTreeMap<SessionId, Verified> {
+/// A checkpoint by its session and number, and the cells that it holds, with how far their logs
+/// are read.
+type Held<'h> = (&'h str, u64, &'h [(u16, u64)]);
+
+fn held(all: &[Held<'_>]) -> BTreeMap<SessionId, Verified> {
     let mut verified: BTreeMap<SessionId, Verified> = BTreeMap::new();
     for (node, number, cells) in all {
         let of = verified.entry(session(node, 1)).or_default();
