@@ -40,6 +40,20 @@ fn wait(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
+/// Two machines whose crawl lasts longer than what is asked of it, also where much else runs.
+fn slow(brokers: Brokers, wire: Wire, delay: &str) -> Cluster {
+    let seeds = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
+    let politeness = super::super::kill::job_text();
+    let longer = |line: &str| {
+        if line.starts_with("min_delay") {
+            return format!("min_delay = {delay:?}\n");
+        }
+        format!("{line}\n")
+    };
+    let politeness = politeness.lines().map(longer).collect();
+    Cluster::of(brokers, wire, 2, "", (seeds, politeness))
+}
+
 /// Two machines crawl; both are seen from one that only has the job file, and from each other.
 /// Then one is drained under load: nothing is lost or done twice.
 #[test]
@@ -48,7 +62,7 @@ fn one_machine_shows_asks_and_drains_another() {
         return;
     };
     let (wire, whole) = web();
-    let cluster = Cluster::new(brokers, wire, 2);
+    let cluster = slow(brokers, wire, "200ms");
     // It never crawls, and has no folder.
     let elsewhere = cluster.job(9);
     let empty = run(&elsewhere, &["cluster", "status"], &[]).good();
@@ -265,7 +279,7 @@ fn a_machine_that_does_not_answer_is_shown_and_the_last_one_can_go() {
         return;
     };
     let (wire, _) = web();
-    let cluster = Cluster::with(brokers, wire, 2, "");
+    let cluster = slow(brokers, wire, "3s");
     let live = cluster.start(0);
     let job = &cluster.machines[1];
     let crawls = || {
