@@ -56,6 +56,10 @@ pub struct Metrics {
     on_topic: GaugeVec,
     checkpoint_age: GaugeVec,
     checkpoint_sent: GaugeVec,
+    cluster_info: IntGaugeVec,
+    cluster_cells: IntGaugeVec,
+    cluster_unsent: IntGaugeVec,
+    cluster_checkpoint: IntGaugeVec,
 }
 
 /// A task that is finished for now.
@@ -95,6 +99,23 @@ pub struct Levels {
     /// The age of the checkpoint outside of the job's folder, and the bytes that this run has
     /// sent; `None` if there is none.
     pub checkpoint: Option<(Duration, u64)>,
+    /// The place of the machine in its cluster; `None` without one.
+    pub cluster: Option<ClusterLevels>,
+}
+
+/// The place of a machine in its cluster at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterLevels {
+    /// Its name.
+    pub node: String,
+    /// Which of its sessions.
+    pub session: u64,
+    /// How many parts of the hosts it has.
+    pub cells: u64,
+    /// Pages whose links to hosts of other machines are still to be sent.
+    pub unsent: u64,
+    /// The number of its last checkpoint that counts.
+    pub checkpoint: u64,
 }
 
 impl Metrics {
@@ -214,6 +235,28 @@ impl Metrics {
                 ),
                 &[],
             )?,
+            // The same for a job that one machine crawls. The name is a label of one family, to
+            // be joined with the others: all of them have the target's `instance` already.
+            cluster_info: levels_of(
+                "spoor_cluster_info",
+                "1, with the name of the machine and the number of its session as labels.",
+                &["node", "session"],
+            )?,
+            cluster_cells: levels_of(
+                "spoor_cluster_cells",
+                "Parts of the hosts that this machine has.",
+                &[],
+            )?,
+            cluster_unsent: levels_of(
+                "spoor_cluster_unsent_pages",
+                "Pages whose links to hosts of other machines are still to be sent.",
+                &[],
+            )?,
+            cluster_checkpoint: levels_of(
+                "spoor_cluster_checkpoint",
+                "Number of the last checkpoint that is committed.",
+                &[],
+            )?,
             registry,
         };
         metrics.register()?;
@@ -225,7 +268,7 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 24] = [
+        let all: [Box<dyn Collector>; 28] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
@@ -250,6 +293,10 @@ impl Metrics {
             Box::new(self.on_topic.clone()),
             Box::new(self.checkpoint_age.clone()),
             Box::new(self.checkpoint_sent.clone()),
+            Box::new(self.cluster_info.clone()),
+            Box::new(self.cluster_cells.clone()),
+            Box::new(self.cluster_unsent.clone()),
+            Box::new(self.cluster_checkpoint.clone()),
         ];
         for collector in all {
             self.registry.register(collector)?;
@@ -346,6 +393,19 @@ impl Metrics {
                 .with_label_values(none)
                 .set(sent as f64);
         }
+        if let Some(cluster) = &levels.cluster {
+            let none: &[&str] = &[];
+            let session = cluster.session.to_string();
+            let name = [cluster.node.as_str(), session.as_str()];
+            self.cluster_info.with_label_values(&name).set(1);
+            for (family, value) in [
+                (&self.cluster_cells, cluster.cells),
+                (&self.cluster_unsent, cluster.unsent),
+                (&self.cluster_checkpoint, cluster.checkpoint),
+            ] {
+                family.with_label_values(none).set(integer(value));
+            }
+        }
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -361,7 +421,11 @@ fn work(stage: &str, help: &str) -> Result<Histogram, prometheus::Error> {
 }
 
 fn levels(name: &str, help: &str, label: &str) -> Result<IntGaugeVec, prometheus::Error> {
-    IntGaugeVec::new(Opts::new(name, help), &[label])
+    levels_of(name, help, &[label])
+}
+
+fn levels_of(name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(Opts::new(name, help), labels)
 }
 
 fn set(family: &IntGaugeVec, values: &[(&'static str, u64)]) {
@@ -423,5 +487,26 @@ mod tests {
         }
         let empty = metrics.render(&Levels::default()).unwrap();
         assert!(empty.contains("spoor_paused 0"));
+        assert!(!empty.contains("spoor_cluster"), "{empty}");
+        let cluster = ClusterLevels {
+            node: "m0".to_owned(),
+            session: 2,
+            cells: 16,
+            unsent: 3,
+            checkpoint: 7,
+        };
+        let levels = Levels {
+            cluster: Some(cluster),
+            ..Levels::default()
+        };
+        let text = metrics.render(&levels).unwrap();
+        for line in [
+            "spoor_cluster_info{node=\"m0\",session=\"2\"} 1",
+            "spoor_cluster_cells 16",
+            "spoor_cluster_unsent_pages 3",
+            "spoor_cluster_checkpoint 7",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+        }
     }
 }

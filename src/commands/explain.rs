@@ -18,18 +18,25 @@ use spoor::page::{Judged, Likelihood, TaskKind};
 use spoor::sanitize;
 use spoor::web::scope::Scope;
 
+use super::cluster::Owner;
+
 /// Prints what is known about an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(url)?;
-    let takedowns = checkpoint::takedowns(&config.job_folder())?;
-    let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns);
     let terms = daemon::terms(&config);
-    let explanation = match stopped(&config, |view| explain::url(view, &scope, &terms, &url))? {
-        Some(explanation) => explanation,
-        None => {
-            let client = Client::new(&config.job_folder());
-            daemon::runtime()?.block_on(client.explain(&url))?
+    let explanation = if config.cluster.is_there() {
+        let owner = owner(job, &config, &url.host_key())?;
+        owner.ask(|client| async move { client.explain(&url).await })?
+    } else {
+        let takedowns = checkpoint::takedowns(&config.job_folder())?;
+        let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns);
+        match stopped(&config, |view| explain::url(view, &scope, &terms, &url))? {
+            Some(explanation) => explanation,
+            None => {
+                let client = Client::new(&config.job_folder());
+                daemon::runtime()?.block_on(client.explain(&url))?
+            }
         }
     };
     if json {
@@ -49,11 +56,16 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
     let url = PageUrl::parse(&format!("http://{name}/"))
         .with_context(|| format!("`{name}` is not a host; write it as www.example.org"))?;
     let key = url.host_key();
-    let report = match stopped(&config, |view| explain::host(view, &key))? {
-        Some(report) => report,
-        None => {
-            let client = Client::new(&config.job_folder());
-            daemon::runtime()?.block_on(client.host(&key))?
+    let report = if config.cluster.is_there() {
+        let owner = owner(job, &config, &key)?;
+        owner.ask(|client| async move { client.host(&key).await })?
+    } else {
+        match stopped(&config, |view| explain::host(view, &key))? {
+            Some(report) => report,
+            None => {
+                let client = Client::new(&config.job_folder());
+                daemon::runtime()?.block_on(client.host(&key))?
+            }
         }
     };
     if json {
@@ -65,6 +77,12 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
         print_report(&report)
     }
     Ok(())
+}
+
+/// The machine of a cluster that has a host. The folder of a gathered job knows no hosts.
+fn owner(job: &Path, config: &Config, host: &HostKey) -> Result<Owner> {
+    checkpoint::refuse_gathered(&config.job_folder())?;
+    Owner::of(job, config.clone(), host)
 }
 
 /// Opens the frontier of a job that is not running, and keeps crawls from using it

@@ -171,7 +171,7 @@ pub enum Command {
     Frontier(frontier::Upkeep),
     /// Show, check, make or restore the checkpoint that a job keeps on another machine.
     Checkpoint(checkpoint::Checkpoint),
-    /// Show, gather or end what several machines crawl together.
+    /// Show, check, gather, drain or end what several machines crawl together.
     Cluster(cluster::Cluster),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]

@@ -19,6 +19,7 @@ use crate::crawl::frontier::Cells;
 use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
+use crate::daemon::control::{self, Answering};
 
 /// Between two turns of a machine that leaves.
 const LOOK: Duration = Duration::from_millis(20);
@@ -77,6 +78,14 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
 #[cfg(not(feature = "nats"))]
 pub fn connect(_: &Config, _: &Handle) -> Result<Broker, NodeError> {
     Err(NodeError::NoBroker)
+}
+
+/// Shows the cluster of a machine, and answers what other machines ask about its crawl until the
+/// result is dropped.
+pub(super) fn show(machine: &Machine, runtime: &Handle, desk: &ControlHandle) -> Answering {
+    let (engine, session) = (machine.engine(), machine.session().clone());
+    desk.join_cluster(Arc::clone(&engine), session.clone(), machine.standing());
+    control::answer_others(runtime, engine, session, desk.clone())
 }
 
 /// What each part of the frontier begins with.

@@ -94,6 +94,9 @@ pub fn crawl(
     let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
     // As late as may be, since it takes hosts.
     let (machine, lock) = machine::join(config, runtime, observer)?.unzip();
+    let answers = machine
+        .as_ref()
+        .map(|machine| machine::show(machine, runtime, &desk));
     let fetcher = fetcher(config, runtime, machine.as_ref())?;
     // Dropped in reverse order: the lock goes last, also where an error ends the run.
     let OpenJob {
@@ -191,6 +194,7 @@ pub fn crawl(
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
     let kept = kept.and_then(|()| member.map_or(Ok(()), |member| member.end(&frontier)));
     frontier.close()?;
+    drop(answers);
     served.close(runtime);
     drop(lock);
     kept?;

@@ -125,12 +125,12 @@ impl Objects for Bucket {
         })
     }
 
-    fn has(&self, name: &str) -> Done<bool> {
+    fn length(&self, name: &str) -> Done<Option<u64>> {
         let key = self.at(name);
         self.wait(name, "looking", async {
             match self.store.head(&key).await {
-                Err(Error::NotFound { .. }) => Ok(false),
-                found => found.map(|_| true),
+                Err(Error::NotFound { .. }) => Ok(None),
+                found => found.map(|found| Some(found.size)),
             }
         })
     }

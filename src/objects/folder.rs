@@ -143,9 +143,13 @@ impl Objects for Folder {
         }))
     }
 
-    fn has(&self, name: &str) -> Done<bool> {
-        let there = self.root.join(name).try_exists();
-        there.map_err(self.failed(name, "looking"))
+    fn length(&self, name: &str) -> Done<Option<u64>> {
+        match fs::metadata(self.root.join(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found
+                .map(|found| Some(found.len()))
+                .map_err(self.failed(name, "looking")),
+        }
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()> {

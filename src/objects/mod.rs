@@ -48,11 +48,19 @@ pub trait Objects: Send + Sync {
     /// [`ObjectsError::Failed`].
     fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>>;
 
+    /// How many bytes an object has; `None` where there is no such object.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Failed`].
+    fn length(&self, name: &str) -> Done<Option<u64>>;
+
     /// Whether there is an object.
     ///
     /// # Errors
     /// [`ObjectsError::Failed`].
-    fn has(&self, name: &str) -> Done<bool>;
+    fn has(&self, name: &str) -> Done<bool> {
+        Ok(self.length(name)?.is_some())
+    }
 
     /// Writes an object, in place of another one with its name.
     ///
@@ -125,9 +133,11 @@ mod tests {
     fn keeps_promises(objects: &dyn Objects) {
         assert_eq!(objects.get("a/b").unwrap(), None);
         assert!(!objects.has("a/b").unwrap());
+        assert_eq!(objects.length("a/b").unwrap(), None);
         objects.delete("a/b").unwrap();
         assert!(objects.list("a").unwrap().is_empty());
         objects.put("a/b", b"one".to_vec()).unwrap();
+        assert_eq!(objects.length("a/b").unwrap(), Some(3));
         objects.put("a/c.d", b"two".to_vec()).unwrap();
         objects.put("ab/c", b"three".to_vec()).unwrap();
         objects.settle().unwrap();

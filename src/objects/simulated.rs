@@ -55,8 +55,9 @@ impl Objects for Simulated {
         Ok(found.map(|(bytes, version)| (bytes.clone(), Version(version.to_string()))))
     }
 
-    fn has(&self, name: &str) -> Done<bool> {
-        Ok(self.objects.lock().unwrap().contains_key(name))
+    fn length(&self, name: &str) -> Done<Option<u64>> {
+        let objects = self.objects.lock().unwrap();
+        Ok(objects.get(name).map(|(bytes, _)| bytes.len() as u64))
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()> {

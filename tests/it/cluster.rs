@@ -3,6 +3,7 @@
 //! no host is asked too soon, whatever dies.
 
 mod orders;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

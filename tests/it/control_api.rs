@@ -592,6 +592,36 @@ fn the_document_says_what_the_routes_answer() {
     assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
     let end = left.remove("GET /api/end").unwrap();
     assert!(end["responses"]["200"]["content"]["text/event-stream"].is_object());
+    // The page of one machine has nothing of a cluster.
+    for (path, bytes) in [
+        (
+            "/",
+            include_str!("../../src/daemon/control/dashboard/page.html"),
+        ),
+        (
+            "/dashboard.css",
+            include_str!("../../src/daemon/control/dashboard/page.css"),
+        ),
+        (
+            "/dashboard.js",
+            include_str!("../../src/daemon/control/dashboard/page.js"),
+        ),
+    ] {
+        assert_eq!(
+            socket(&job, &format!("GET {path}"), "").body,
+            bytes,
+            "{path}"
+        );
+    }
+    // One machine is no cluster; another test asks one that is.
+    let cluster = left.remove("GET /api/cluster").unwrap();
+    let alone = socket(&job, "GET /api/cluster", "");
+    assert!(alone.refused(404).contains("one machine"));
+    check(
+        &schema_of(&cluster, "default").unwrap(),
+        &alone.json(),
+        "GET /api/cluster",
+    );
     assert!(left.is_empty(), "documented and not asked here: {left:?}");
 }
 

@@ -10,7 +10,7 @@ use super::permits::{Ask, Grant};
 use super::record::SessionId;
 use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
-use super::{Change, Engine, EngineError, Revision};
+use super::{Change, Engine, EngineError, Keyed, Revision};
 use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 use crate::web::fetch::Term;
 
@@ -253,26 +253,54 @@ pub(super) struct View {
     keys: BTreeMap<String, (Vec<u8>, Revision)>,
 }
 
+/// All keys as a watch tells them first.
+pub(super) async fn all_by_watch(
+    engine: &(impl Engine + ?Sized),
+) -> Result<Vec<Keyed>, EngineError> {
+    let mut view = View::default();
+    view.begin(engine).await?;
+    let keys = view.keys.into_iter();
+    Ok(keys
+        .map(|(key, (bytes, revision))| (key, bytes, revision))
+        .collect())
+}
+
 impl View {
+    /// Reads all keys, without a watch that has to be kept.
+    pub(super) async fn once(engine: &impl Engine) -> Result<Self, EngineError> {
+        let all = engine.all().await?.into_iter();
+        Ok(Self {
+            changes: None,
+            keys: all
+                .map(|(key, bytes, revision)| (key, (bytes, revision)))
+                .collect(),
+        })
+    }
+
+    async fn begin(&mut self, engine: &(impl Engine + ?Sized)) -> Result<(), EngineError> {
+        self.keys.clear();
+        let mut changes = engine.watch("").await?;
+        loop {
+            match changes.recv().await {
+                Some(Change::Whole) => break,
+                Some(change) => self.note(change),
+                None => {
+                    return Err(EngineError::Failed {
+                        to: "the broker".to_owned(),
+                        what: "watching the keys",
+                        why: "it ended before all were told".to_owned(),
+                    });
+                }
+            }
+        }
+        self.changes = Some(changes);
+        Ok(())
+    }
+
     /// Brings it up to date.
     pub(super) async fn refresh(&mut self, engine: &impl Engine) -> Result<(), EngineError> {
         if self.changes.is_none() {
-            self.keys.clear();
-            let mut changes = engine.watch("").await?;
-            loop {
-                match changes.recv().await {
-                    Some(Change::Whole) => break,
-                    Some(change) => self.note(change),
-                    None => {
-                        return Err(EngineError::Failed {
-                            to: "the broker".to_owned(),
-                            what: "watching the keys",
-                            why: "it ended before all were told".to_owned(),
-                        });
-                    }
-                }
-            }
-            self.changes = Some(changes);
+            self.begin(engine).await?;
         }
         while let Some(changes) = &mut self.changes {
             match changes.try_recv() {

@@ -94,6 +94,9 @@ pub enum EngineError {
 /// A key's value and which it is; `None` where there is none.
 pub type Entry = Option<(Vec<u8>, Revision)>;
 
+/// A key with its value and which it is.
+pub type Keyed = (String, Vec<u8>, Revision);
+
 /// A change of a key that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -140,6 +143,11 @@ pub trait Engine: Send + Sync + 'static {
         value: Vec<u8>,
         was: Option<Revision>,
     ) -> impl Future<Output = Result<Revision, EngineError>> + Send;
+
+    /// All keys with their values, as they are now or later.
+    fn all(&self) -> impl Future<Output = Result<Vec<Keyed>, EngineError>> + Send {
+        drive::all_by_watch(self)
+    }
 
     /// All keys that begin so, and then their changes, until the broker is lost.
     fn watch(

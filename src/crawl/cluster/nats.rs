@@ -14,7 +14,10 @@
 //! - Servers before 2.10 answer what this client cannot read, and cannot store each message
 //!   at once, so they are refused.
 //!
-//! This is the only user of the crate async-nats.
+//! This and `operator`, what is done with all of a job at once, are the only users of the crate
+//! async-nats.
+
+mod operator;
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -33,7 +36,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Change, Engine, EngineError, Entry, Question, Revision};
+use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision};
 
 /// The oldest version of a server that is used.
 const OLDEST: (u32, u32) = (2, 10);
@@ -122,35 +125,6 @@ impl Nats {
             place,
             address,
         })
-    }
-
-    /// Removes all keys and logs of the job. Returns how many streams there were.
-    ///
-    /// # Errors
-    /// [`EngineError::Failed`]; what is left is removed by the next call.
-    pub async fn remove_all(&self) -> Result<usize, EngineError> {
-        const WHAT: &str = "removing the streams of the job";
-        // By their subjects: the logs of a job `a-b` have names that begin like those of `a`.
-        let logs = self.log_subject("");
-        let keys = format!("KV_spoor-{}", self.place.job);
-        let mut streams = self.streams.streams();
-        let mut own = Vec::new();
-        while let Some(stream) = self
-            .within(WHAT, async { streams.next().await.transpose() })
-            .await?
-        {
-            let config = stream.config;
-            let is_log = |subject: &String| subject.starts_with(&logs);
-            if config.name == keys || config.subjects.iter().any(is_log) {
-                own.push(config.name);
-            }
-        }
-        // The keys last: without them nobody finds the rest.
-        own.sort_by_key(|name| *name == keys);
-        for name in &own {
-            self.within(WHAT, self.streams.delete_stream(name)).await?;
-        }
-        Ok(own.len())
     }
 
     fn subject(&self, key: &str) -> String {
@@ -316,6 +290,10 @@ impl Engine for Nats {
                 "there is no answer".to_owned(),
             )),
         }
+    }
+
+    async fn all(&self) -> Result<Vec<Keyed>, EngineError> {
+        self.all_keys().await
     }
 
     async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::drive::View;
-use super::record::{CellRecord, JobRecord, Key, Node, SessionId, SessionRecord, State, Value};
+use super::record::{
+    CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord, State, Value,
+};
 use super::{Engine, EngineError, Revision};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 
 /// All keys at a moment.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,8 @@ pub struct Survey {
     pub sessions: BTreeMap<SessionId, (SessionRecord, Revision)>,
     /// Those of the cells that some session has had.
     pub cells: BTreeMap<CellId, CellRecord>,
+    /// That of permits.
+    pub permits: PermitsRecord,
 }
 
 impl Survey {
@@ -24,8 +28,7 @@ impl Survey {
     /// # Errors
     /// [`EngineError`] where the broker does not answer, or a value cannot be read.
     pub async fn of(engine: &impl Engine) -> Result<Self, EngineError> {
-        let mut view = View::default();
-        view.refresh(engine).await?;
+        let view = View::once(engine).await?;
         // Which numbers are cells is known when the job's key is.
         let most = CellCount::new(crate::crawl::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
         let mut survey = Self::default();
@@ -38,10 +41,31 @@ impl Survey {
                 (Key::Cell(cell), Value::Cell(record)) => {
                     survey.cells.insert(cell, record);
                 }
+                (Key::Permits, Value::Permits(permits)) => survey.permits = permits,
                 _ => {}
             }
         }
         Ok(survey)
+    }
+
+    /// How much of what the job may limit all sessions have taken permits for; nothing of what is
+    /// not limited. Of one that is over, what it has used counts.
+    pub fn granted(&self) -> Amount {
+        let taken = self.permits.taken.iter().map(|(name, taken)| {
+            let session = self.sessions.iter().find(|(id, _)| id.to_string() == *name);
+            match session {
+                Some((_, (record, _))) if !record.state.is_live() => record.used,
+                _ => *taken,
+            }
+        });
+        taken.fold(Amount::default(), Amount::plus)
+    }
+
+    /// The session that has a cell and lives.
+    pub fn owner_of(&self, cell: CellId) -> Option<&SessionId> {
+        let owner = self.cells.get(&cell)?.owner.as_ref()?;
+        let (record, _) = self.sessions.get(owner)?;
+        record.state.is_live().then_some(owner)
     }
 
     /// The sessions that live, or are not known to be dead.

@@ -128,6 +128,7 @@ pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSetting
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;
+pub use keys::misplaced;
 pub use ledger::check_format;
 pub use mark::{CellMark, Mark, MarkReader};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};

@@ -295,6 +295,21 @@ impl<E: Engine> Joined<E> {
         self.since
     }
 
+    /// What connects it with the other machines.
+    pub fn engine(&self) -> Arc<E> {
+        Arc::clone(&self.engine)
+    }
+
+    /// Which session it is.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// What it may do at present.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.handle.standing.clone()
+    }
+
     /// The checkpoints of the session.
     ///
     /// # Errors

@@ -32,8 +32,10 @@
 //! | `permits` | what it may still ask for, where limits hold for all machines |
 //! | `settings` | whether it has the configuration and the model of the others |
 //! | `error` | what ends a session |
+//! | `check` | whether all keys and checkpoints of a cluster are as they should be |
 
 mod addresses;
+pub mod check;
 mod error;
 mod giving;
 mod join;

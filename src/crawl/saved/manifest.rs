@@ -61,7 +61,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
@@ -208,7 +208,8 @@ impl Manifest {
     }
 }
 
-fn list_of(piece: &Piece, objects: &dyn Objects) -> Result<Vec<Grown>, SaveError> {
+/// What the outputs grew by, as an object with a list of that says.
+pub(super) fn list_of(piece: &Piece, objects: &dyn Objects) -> Result<Vec<Grown>, SaveError> {
     let bytes = super::pairs::unpack(&piece.name, &piece.read(objects)?)?;
     serde_json::from_slice(&bytes).map_err(|error| SaveError::Damaged {
         name: piece.name.clone(),

@@ -36,7 +36,7 @@
 //! Reading order: this file, `manifest`, `pairs`, `claim` (whose it is), `session` (making a
 //! checkpoint), `commit` and `numbered` (how it becomes the one that counts), `send` (what it
 //! has besides the frontier), `keeper` (the thread), `restore`, `cells` (back, as a whole and
-//! cell by cell), `look` (what is there).
+//! cell by cell), `look` (what is there), `verify` (the same of the sessions of a cluster).
 
 mod cells;
 mod claim;
@@ -51,6 +51,7 @@ mod send;
 mod session;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -62,6 +63,7 @@ pub use self::manifest::Owner;
 pub use self::numbered::{Committed, Committing, Life, Made, Named};
 pub use self::restore::{outputs_of, put_back, set_aside};
 pub use self::session::{Session, renew};
+pub use self::verify::{Flaw, SavedSession, Verified};
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::frontier::CellsError;
 use crate::crawl::frontier::store::StoreError;

@@ -12,12 +12,14 @@ use serde_json::Value;
 use url::Url;
 
 use super::Token;
+use super::remote::{OtherMachine, Peers};
 use super::routes::MACHINES;
 use super::{
     Change, Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status,
 };
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint::{self, OpenError};
+use crate::crawl::cluster::SessionId;
 use crate::daemon::explain::{Explanation, HostReport};
 
 /// The time limit for a response: the crawl may be flushing to a slow disk.
@@ -39,6 +41,8 @@ enum Where {
     /// The socket in this job's folder.
     Folder(PathBuf),
     Url(Url, Option<Token>),
+    /// Another machine of a cluster.
+    Machine(OtherMachine),
 }
 
 /// An event of the log that is followed.
@@ -70,6 +74,17 @@ impl Client {
     /// is crawled by one alone.
     pub fn machines(&self) -> Option<Machines> {
         *self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the crawl of another machine of a cluster, over its brokers. `from` says in words who
+    /// asks.
+    pub fn of_machine(peers: Arc<dyn Peers>, session: SessionId, from: String) -> Self {
+        let place = Where::Machine(OtherMachine {
+            peers,
+            session,
+            from,
+        });
+        Self::of(place)
     }
 
     /// As [`ControlHandle::status`](super::ControlHandle::status).
@@ -190,9 +205,12 @@ impl Client {
         path: &str,
         query: impl FnOnce(&mut Url),
     ) -> Result<T, ControlError> {
-        let (client, _place) = self.client(Some(PATIENCE))?;
         let mut target = self.target(path)?;
         query(&mut target);
+        if let Where::Machine(machine) = &self.place {
+            return over_brokers(machine, &Method::GET, &target, Vec::new()).await;
+        }
+        let (client, _place) = self.client(Some(PATIENCE))?;
         self.read(client.get(target)).await
     }
 
@@ -202,15 +220,18 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<T, ControlError> {
+        let target = self.target(path)?;
+        if let Where::Machine(machine) = &self.place {
+            return over_brokers(machine, &method, &target, body).await;
+        }
         let (client, _place) = self.client(Some(PATIENCE))?;
-        self.read(client.request(method, self.target(path)?).body(body))
-            .await
+        self.read(client.request(method, target).body(body)).await
     }
 
     fn target(&self, path: &str) -> Result<Url, ControlError> {
         let base = match &self.place {
             // The host is irrelevant here, but a request must have one.
-            Where::Folder(_) => "http://spoor/",
+            Where::Folder(_) | Where::Machine(_) => "http://spoor/",
             Where::Url(url, _) => url.as_str(),
         };
         let joined = Url::parse(base).and_then(|url| url.join(path));
@@ -239,7 +260,7 @@ impl Client {
             Ok(answer) => answer,
             Err(error) if error.is_connect() && !self.is_locked() => {
                 return Err(match &self.place {
-                    Where::Folder(_) => ControlError::NotRunning(self.name()),
+                    Where::Folder(_) | Where::Machine(_) => ControlError::NotRunning(self.name()),
                     Where::Url(url, _) => ControlError::NobodyThere {
                         url: url.to_string(),
                         why: root_cause(&error),
@@ -252,12 +273,7 @@ impl Client {
             return Ok(answer);
         }
         let bytes = answer.bytes().await.unwrap_or_default();
-        Err(ControlError::Refused(
-            match serde_json::from_slice::<Problem>(&bytes) {
-                Ok(Problem { error, advice, .. }) => format!("{error}; {advice}"),
-                Err(_) => String::from_utf8_lossy(&bytes).into_owned(),
-            },
-        ))
+        Err(refused(&bytes))
     }
 
     /// Whether a process holds the lock of the job.
@@ -266,7 +282,7 @@ impl Client {
             Where::Folder(folder) => {
                 matches!(checkpoint::lock(folder), Err(OpenError::Busy { .. }))
             }
-            Where::Url(..) => false,
+            Where::Url(..) | Where::Machine(_) => false,
         }
     }
 
@@ -274,6 +290,7 @@ impl Client {
         match &self.place {
             Where::Folder(folder) => folder.display().to_string(),
             Where::Url(url, _) => url.to_string(),
+            Where::Machine(machine) => machine.session.to_string(),
         }
     }
 
@@ -281,6 +298,7 @@ impl Client {
         let place = match &self.place {
             Where::Folder(folder) => folder.join("control.sock").display().to_string(),
             Where::Url(url, _) => url.to_string(),
+            Where::Machine(machine) => machine.session.to_string(),
         };
         ControlError::Silent { place, why }
     }
@@ -353,6 +371,32 @@ impl Followed {
             data: field("data:")?,
         })
     }
+}
+
+/// Sends a request to another machine.
+async fn over_brokers<T: DeserializeOwned>(
+    machine: &OtherMachine,
+    method: &Method,
+    target: &Url,
+    body: Vec<u8>,
+) -> Result<T, ControlError> {
+    let path = match target.query() {
+        Some(query) => format!("{}?{query}", target.path()),
+        None => target.path().to_owned(),
+    };
+    let (status, body) = machine.ask(method, &path, body).await?;
+    if status != StatusCode::OK {
+        return Err(refused(body.as_bytes()));
+    }
+    serde_json::from_str(&body).map_err(|e| ControlError::Garbled(e.to_string()))
+}
+
+/// What the body of a response that is none says.
+fn refused(body: &[u8]) -> ControlError {
+    ControlError::Refused(match serde_json::from_slice::<Problem>(body) {
+        Ok(Problem { error, advice, .. }) => format!("{error}; {advice}"),
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    })
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, ControlError> {

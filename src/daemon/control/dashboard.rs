@@ -1,6 +1,11 @@
 //! The dashboard: a page built into the program, and the data it shows beyond the status.
 //! It loads nothing from elsewhere; images are decoded and re-encoded before a browser
 //! sees them, and all text is inserted as text, not as markup.
+//!
+//! `cluster.css` and `cluster.js` are sent behind the parts of the page where several machines
+//! crawl the job; otherwise the page is without them.
+
+use std::borrow::Cow;
 
 use axum::extract::{Path as UrlPath, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,6 +18,7 @@ use utoipa::ToSchema;
 use super::history::{Packet, RecentImage, RecentPage, Yield};
 use super::problem::Problem;
 use super::rules::{RuleEvent, RuledHost};
+use super::status::unsent;
 use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
@@ -204,14 +210,8 @@ pub(super) fn pages() -> Router<ControlHandle> {
             "/",
             get(|| part("text/html", include_str!("dashboard/page.html"))),
         )
-        .route(
-            "/dashboard.css",
-            get(|| part("text/css", include_str!("dashboard/page.css"))),
-        )
-        .route(
-            "/dashboard.js",
-            get(|| part("text/javascript", include_str!("dashboard/page.js"))),
-        )
+        .route("/dashboard.css", get(style))
+        .route("/dashboard.js", get(script))
         .route(
             "/dashboard.svg",
             get(|| part("image/svg+xml", include_str!("dashboard/icon.svg"))),
@@ -222,9 +222,30 @@ pub(super) fn pages() -> Router<ControlHandle> {
 /// The paths of the page, which need no token.
 pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
 
-async fn part(media: &'static str, text: &'static str) -> Response {
+/// The style of the page, with that of the machines where there are several.
+async fn style(State(handle): State<ControlHandle>) -> Response {
+    let more = handle
+        .of_cluster(include_str!("dashboard/cluster.css"))
+        .await;
+    part(
+        "text/css",
+        include_str!("dashboard/page.css").to_owned() + more,
+    )
+    .await
+}
+
+/// The script of the page, with that of the machines where there are several.
+async fn script(State(handle): State<ControlHandle>) -> Response {
+    let more = handle
+        .of_cluster(include_str!("dashboard/cluster.js"))
+        .await;
+    let text = include_str!("dashboard/page.js").to_owned() + more;
+    part("text/javascript", text).await
+}
+
+async fn part(media: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
     let media = format!("{media}; charset=utf-8");
-    ([(header::CONTENT_TYPE, media)], text).into_response()
+    ([(header::CONTENT_TYPE, media)], text.into()).into_response()
 }
 
 /// The results of the crawl: on topic or not, perplexity, hosts, images.
@@ -268,6 +289,12 @@ async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<Strin
 }
 
 impl ControlHandle {
+    /// A part of the page that is only there where several machines crawl the job.
+    async fn of_cluster(&self, part: &'static str) -> &'static str {
+        let is_there = self.in_force().await.cluster.is_there();
+        if is_there { part } else { "" }
+    }
+
     /// The results of the crawl.
     ///
     /// # Errors
@@ -335,7 +362,9 @@ impl ControlHandle {
     /// [`ControlError::Ended`], also if it has not begun.
     pub async fn metrics(&self) -> Result<String, ControlError> {
         let metrics = self.0.metrics.get().ok_or(ControlError::Ended)?;
-        let mut levels = self.steer(|run| levels(run)).await?;
+        let look = |run: &mut Steering<'_>| (levels(run), unsent(run.frontier));
+        let (mut levels, unsent) = self.steer(look).await?;
+        levels.cluster = self.cluster_levels(unsent);
         let checkpoint = self.checkpoint_standing();
         levels.checkpoint = checkpoint.map(|standing| (standing.age(now()), standing.bytes));
         metrics.render(&levels).map_err(|_| ControlError::Ended)
@@ -413,5 +442,6 @@ fn levels(run: &Steering<'_>) -> Levels {
             .filter_map(|(chosen, share)| Some((chosen, share?)))
             .collect(),
         checkpoint: None,
+        cluster: None,
     }
 }

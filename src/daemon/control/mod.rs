@@ -12,6 +12,7 @@
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
 //! | `GET /api/board` | [`Dashboard`]: the results of the crawl |
+//! | `GET /api/cluster` | [`ClusterNow`]: all machines of the job's cluster |
 //! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
 //! | `GET /api/openapi.json` | a description of this API, for programs |
@@ -22,8 +23,10 @@
 //! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
 //! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
 //! as it is written), `audit` (the record of changes), `history` (the results so far),
-//! `dashboard`, `orders` (what holds for all machines of a cluster), `life` (before the crawl and at its end), `routes`, `auth` (access
-//! control), `entrance` (the address), `server`, `socket`, `client`.
+//! `dashboard`, `orders` (what holds for all machines of a cluster), `life` (before the crawl
+//! and at its end), `routes`, `auth` (access control), `entrance` (the address), `server`,
+//! `socket`, `client`; `remote` (questions of other machines), `cluster` (all machines at a
+//! moment).
 //!
 //! Every operation is a closure that runs on the thread that owns the frontier, between
 //! two rounds of its loop. So this module never accesses the store itself, makes no
@@ -33,6 +36,7 @@
 mod audit;
 mod auth;
 mod client;
+mod cluster;
 mod dashboard;
 mod entrance;
 mod history;
@@ -41,6 +45,7 @@ mod orders;
 mod problem;
 mod reload;
 mod reload_ratings;
+mod remote;
 mod routes;
 mod rules;
 mod server;
@@ -57,9 +62,10 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
-use crate::address::PageUrl;
+use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
+use crate::crawl::cluster::EngineError;
 use crate::crawl::cluster::orders::Act;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
@@ -82,6 +88,7 @@ pub use audit::Entry;
 pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
+pub use cluster::{ClusterNow, LimitNow, MachineNow, RunningNow, Sums, see};
 pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
 pub use history::{Packet, RecentPage, Yield};
@@ -90,11 +97,12 @@ pub use orders::{Machines, Obedient, Told};
 pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
+pub use remote::{Answering, Peers, answer_others};
 pub use routes::openapi;
 pub use rules::{RuleEvent, RuledHost, RuledWeek};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
-pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
+pub use status::{Disk, HostsNow, MachineFigures, Memory, Queued, Rates, Stage, Status, Toward};
 pub use tail::Lost;
 
 /// The most seeds that are added between two rounds of a crawl's loop.
@@ -131,6 +139,26 @@ pub enum ControlError {
         /// The system's error.
         why: String,
     },
+    /// Another machine of the cluster does not answer.
+    #[error(
+        "the machine `{machine}` does not answer: {why}; where you know that it is off, \
+         `spoor cluster forget JOB.toml {machine}` gives its hosts to the others at once"
+    )]
+    Away {
+        /// The machine.
+        machine: String,
+        /// The problem.
+        why: String,
+    },
+    /// The host is not here.
+    #[error(
+        "this machine does not have {0} at present: another one of the cluster has it, or its \
+         state is still being read here"
+    )]
+    NotHere(HostKey),
+    /// The brokers of the cluster do not answer.
+    #[error(transparent)]
+    Brokers(#[from] EngineError),
     /// The crawl refused the request.
     #[error("the running crawl refused: {0}")]
     Refused(String),
@@ -254,6 +282,8 @@ struct Inner {
     is_shared: bool,
     /// Set once this one has joined the others.
     shared: OnceLock<Shared>,
+    /// Set once the machine has joined a cluster, if the job has one.
+    cluster: OnceLock<cluster::Place>,
 }
 
 impl ControlHandle {
@@ -280,6 +310,7 @@ impl ControlHandle {
             link: OnceLock::new(),
             is_shared: config.cluster.is_there(),
             shared: OnceLock::new(),
+            cluster: OnceLock::new(),
             folder,
         }))
     }
@@ -293,7 +324,7 @@ impl ControlHandle {
                 self.rules_watch().row(row, &rules, self.0.metrics.get());
             }
         }
-        self.pulse().observe(frontier.counts(), row, now());
+        self.pulse().observe(status::figures(frontier), row, now());
     }
 
     /// To be called when the crawl begins: makes its `metrics` available, and starts
@@ -341,6 +372,7 @@ impl ControlHandle {
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
         self.has_begun()?;
         let terms = self.0.terms.clone();
+        let host = url.host_key();
         let answer = self.0.asker.ask(move |frontier| {
             let terms = match frontier.rating() {
                 Some(rating) => ExplainContext {
@@ -352,7 +384,8 @@ impl ControlHandle {
             let view = frontier.view_of(&url.host_key())?;
             explain::url(&view, frontier.scope(), &terms, &url)
         });
-        Ok(answer.await.ok_or(ControlError::Ended)??)
+        let answer = answer.await.ok_or(ControlError::Ended)?;
+        answer.map_err(|error| is_elsewhere(error, host))
     }
 
     /// Reports what is known about the host of an address.
@@ -362,11 +395,13 @@ impl ControlHandle {
     /// As [`ControlHandle::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
-        let answer = self.0.asker.ask(move |frontier| {
-            let host = url.host_key();
-            explain::host(&frontier.view_of(&host)?, &host)
-        });
-        Ok(answer.await.ok_or(ControlError::Ended)??)
+        let (host, asked) = (url.host_key(), url.host_key());
+        let answer = self
+            .0
+            .asker
+            .ask(move |frontier| explain::host(&frontier.view_of(&host)?, &host));
+        let answer = answer.await.ok_or(ControlError::Ended)?;
+        answer.map_err(|error| is_elsewhere(error, asked))
     }
 
     /// Stops leasing until [`ControlHandle::resume`]; tasks in flight finish. The clocks
@@ -556,6 +591,15 @@ fn done(told: Told<Outcome>, text: String) -> Told<Done> {
 pub fn paused(folder: &Path) -> Option<String> {
     let text = beneath::read_to_string(folder, PAUSED).ok()?;
     Some(text.trim().to_owned())
+}
+
+/// That the part of the frontier is not open in which a host is, is no defect where the host was
+/// named from outside.
+fn is_elsewhere(error: StoreError, host: HostKey) -> ControlError {
+    match error {
+        StoreError::Closed { .. } => ControlError::NotHere(host),
+        error => error.into(),
+    }
 }
 
 /// Adds seeds to a frontier and reports the result for each.

@@ -62,6 +62,11 @@ impl From<ControlError> for Problem {
             E::Store(_) | E::Io { .. } | E::Audit(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "see the crawl's own log")
             }
+            E::NotHere(_) => (
+                StatusCode::NOT_FOUND,
+                "`spoor host JOB.toml HOST` asks the machine that has it; or ask again in some seconds",
+            ),
+            E::Away { .. } | E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
             E::NotRunning(_)
             | E::NobodyThere { .. }
             | E::Silent { .. }

@@ -26,6 +26,7 @@ use utoipa_axum::routes;
 
 use super::auth::Auth;
 use super::problem::Problem;
+use super::remote::FromMachine;
 use super::tail::Line;
 use super::{
     Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told, Who,
@@ -141,6 +142,7 @@ pub(super) fn api() -> OpenApiRouter<ControlHandle> {
         .routes(routes!(follow))
         .routes(routes!(super::dashboard::dashboard))
         .routes(routes!(super::dashboard::metrics))
+        .routes(routes!(super::cluster::cluster))
         .routes(routes!(super::life::end))
         .routes(routes!(document))
         .routes(routes!(super::auth::login))
@@ -157,9 +159,10 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 async fn status(
     State(handle): State<ControlHandle>,
     auth: Option<Extension<Arc<Auth>>>,
+    from: Option<Extension<FromMachine>>,
 ) -> Reply<Status> {
     let mut status = handle.status().await?;
-    if auth.is_some() {
+    if auth.is_some() || from.is_some() {
         // Only the owner of the socket gets the link with the token.
         status.link = None;
     }

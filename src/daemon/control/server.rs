@@ -135,7 +135,7 @@ impl Drop for Served {
     }
 }
 
-fn router(handle: ControlHandle) -> Router {
+pub(super) fn router(handle: ControlHandle) -> Router {
     let (router, _) = routes::api().split_for_parts();
     router
         .merge(super::dashboard::pages())

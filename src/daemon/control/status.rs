@@ -107,6 +107,9 @@ pub struct Status {
     /// The checkpoint outside of the job's folder, if the job keeps one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointNow>,
+    /// What the machine has done itself and has now, if the job is crawled by several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineFigures>,
     /// The memory of the process, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
@@ -204,6 +207,26 @@ pub struct CheckpointNow {
     pub error: Option<String>,
 }
 
+/// What a machine of a cluster has done itself, and has now. The other counters are those of the
+/// hosts that it has now, whoever fetched their pages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MachineFigures {
+    /// Its name.
+    pub node: String,
+    /// Which of its sessions.
+    pub session: u64,
+    /// How many parts of the hosts it has.
+    pub cells: usize,
+    /// Page requests that were answered or failed.
+    pub fetches: u64,
+    /// Pages fetched with success.
+    pub pages: u64,
+    /// Bytes of all bodies.
+    pub bytes: u64,
+    /// Pages whose links to hosts of other machines are still to be sent.
+    pub unsent: u64,
+}
+
 impl From<Standing> for CheckpointNow {
     fn from(standing: Standing) -> Self {
         Self {
@@ -245,7 +268,7 @@ impl Pulse {
     }
 
     /// Records a finished task, or just the passing of time.
-    pub fn observe(&mut self, counts: &Counts, row: Option<&Row<'_>>, now: u64) {
+    pub fn observe(&mut self, figures: [u64; 4], row: Option<&Row<'_>>, now: u64) {
         // Most hosts have no file of this kind, which is not a failure.
         let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
         if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
@@ -255,7 +278,7 @@ impl Pulse {
             self.robots += 1;
         }
         if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {
-            self.samples.push_back((now, figures(counts)));
+            self.samples.push_back((now, figures));
         }
         // The one before the window is the starting point of the measurement.
         while self
@@ -267,12 +290,11 @@ impl Pulse {
         }
     }
 
-    fn rates(&self, counts: &Counts, now: u64) -> Rates {
+    fn rates(&self, after: [u64; 4], now: u64) -> Rates {
         let Some((at, before)) = self.samples.front() else {
             return Rates::default();
         };
         let seconds = now.saturating_sub(*at) as f64 / 1000.0;
-        let after = figures(counts);
         let rate = |i: usize| match (after.get(i), before.get(i)) {
             (Some(after), Some(before)) if seconds > 0.0 => {
                 after.saturating_sub(*before) as f64 * 60.0 / seconds
@@ -289,7 +311,18 @@ impl Pulse {
     }
 }
 
-fn figures(counts: &Counts) -> [u64; 4] {
+/// What rates are measured by. A machine of a cluster counts what it has done itself, as cells
+/// come with the counters of others.
+pub(super) fn figures(frontier: &Cells) -> [u64; 4] {
+    let [documents, fetches, images, bytes] = figures_of(frontier.counts());
+    if frontier.undivided().is_ok() {
+        return [documents, fetches, images, bytes];
+    }
+    let used = frontier.used();
+    [used.documents, used.fetches, images, used.bytes]
+}
+
+fn figures_of(counts: &Counts) -> [u64; 4] {
     let Counts {
         documents,
         fetches,
@@ -346,6 +379,21 @@ impl ControlHandle {
         self.figures(run.frontier, state, since)
     }
 
+    /// What the machine has done itself; `None` without a cluster.
+    fn own_figures(&self, frontier: &Cells) -> Option<MachineFigures> {
+        let place = self.0.cluster.get()?;
+        let used = frontier.used();
+        Some(MachineFigures {
+            node: place.session.node.to_string(),
+            session: place.session.number,
+            cells: frontier.opened().count(),
+            fetches: used.fetches,
+            pages: used.documents,
+            bytes: used.bytes,
+            unsent: unsent(frontier),
+        })
+    }
+
     /// The counters of a frontier that has been in this state since then.
     pub(super) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
         let now = now();
@@ -380,11 +428,19 @@ impl ControlHandle {
                 parked: hosts.parked,
                 open: hosts.open,
             },
-            rates: pulse.rates(counts, now),
+            rates: pulse.rates(figures(frontier), now),
+            machine: self.own_figures(frontier),
             limits: serde_json::json!({}),
             ..Status::default()
         }
     }
+}
+
+/// Pages with links to the hosts of other machines that are still to be sent.
+pub(super) fn unsent(frontier: &Cells) -> u64 {
+    let targets = frontier.outbox_targets();
+    let pages = targets.into_iter().map(|to| frontier.outbox(to).count());
+    pages.sum::<usize>() as u64
 }
 
 /// The distance to each limit of the job.
@@ -485,16 +541,16 @@ mod tests {
     fn rates_are_those_of_the_last_minute() {
         let mut pulse = Pulse::new(0);
         let mut counts = Counts::default();
-        assert_eq!(pulse.rates(&counts, 0), Rates::default());
+        assert_eq!(pulse.rates(figures_of(&counts), 0), Rates::default());
         // Two minutes with a page a second, then one with three.
         for second in 0..=180 {
             counts.documents += if second > 120 { 3 } else { 1 };
-            pulse.observe(&counts, None, second * 1000);
-            pulse.observe(&counts, None, second * 1000 + 500);
+            pulse.observe(figures_of(&counts), None, second * 1000);
+            pulse.observe(figures_of(&counts), None, second * 1000 + 500);
         }
-        let rates = pulse.rates(&counts, 180_000);
+        let rates = pulse.rates(figures_of(&counts), 180_000);
         assert_eq!((rates.seconds, rates.pages), (60.0, 180.0));
         assert!(pulse.samples.len() <= 62, "{}", pulse.samples.len());
-        assert_eq!(pulse.rates(&counts, 240_000).pages, 90.0);
+        assert_eq!(pulse.rates(figures_of(&counts), 240_000).pages, 90.0);
     }
 }

@@ -290,3 +290,45 @@ async fn swapped(engine: &Nats, value: u8, was: Option<Revision>) -> Result<Revi
         _ => Err(EngineError::Stale),
     }
 }
+
+/// Whoever looks again and again leaves nothing at the server.
+#[tokio::test]
+async fn all_keys_are_read_without_leaving_a_consumer() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let engine = brokers.engine().await;
+    assert_eq!(engine.all().await.unwrap(), Vec::new());
+    let mut written = Vec::new();
+    for n in 0..300 {
+        let (key, value) = (format!("c.{n}"), format!("{n}").into_bytes());
+        let revision = engine.swap(&key, value.clone(), None).await.unwrap();
+        written.push((key, value, revision));
+    }
+    let (key, _, was) = written.remove(0);
+    let revision = engine.swap(&key, b"new".to_vec(), Some(was)).await.unwrap();
+    written.push((key, b"new".to_vec(), revision));
+    for _ in 0..5 {
+        assert_eq!(engine.all().await.unwrap(), written);
+    }
+    let mut keys = engine.keys.clone();
+    assert_eq!(keys.info().await.unwrap().state.consumer_count, 0);
+}
+
+#[tokio::test]
+async fn the_ends_of_a_log_are_known() {
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let engine = brokers.engine().await;
+    assert_eq!(engine.log_ends("links-1").await.unwrap(), None);
+    for n in 0..5 {
+        let id = n.to_string();
+        engine.send("links-1", &id, "x".into()).await.unwrap();
+    }
+    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((1, 5)));
+    engine.cut("links-1", 3).await.unwrap();
+    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((4, 5)));
+    engine.cut("links-1", 5).await.unwrap();
+    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((6, 5)));
+}

@@ -1,7 +1,12 @@
-//! `spoor cluster status|gather|forget|end`
+//! `spoor cluster status|gather|drain|check|forget|end`
 
-use std::collections::BTreeSet;
+mod check;
+mod drain;
+mod owner;
+mod status;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
@@ -10,12 +15,14 @@ use spoor::clock::now;
 use spoor::config::Config;
 use spoor::corpus;
 use spoor::crawl::cluster::orders;
-use spoor::crawl::cluster::{JobPhase, Node, SessionId, State, Survey};
+use spoor::crawl::cluster::{Node, SessionId, Survey};
 use spoor::crawl::{checkpoint, saved};
+use spoor::daemon::control::{Client, Peers};
 use spoor::daemon::{self, Broker};
 use spoor::outputs::merge::Part;
 use spoor::web::scope::Order;
 
+pub use self::owner::Owner;
 use super::print_json;
 
 /// What is added to a job's name for the folder in which all machines' outputs are gathered.
@@ -38,7 +45,7 @@ pub struct Cluster {
 /// The operation.
 #[derive(Debug, Subcommand)]
 enum Work {
-    /// Show the machines, their shares of the hosts, and their checkpoints.
+    /// Show the machines: what each has done, its share of the hosts, its last checkpoint.
     Status {
         /// The job's TOML file.
         job: PathBuf,
@@ -52,6 +59,21 @@ enum Work {
         /// name.
         #[arg(long, value_name = "FOLDER")]
         into: Option<PathBuf>,
+    },
+    /// Have a machine give all its hosts to the others and end.
+    Drain {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The machine's name, as `status` shows it.
+        node: String,
+    },
+    /// Check the keys at the brokers and all checkpoints in cluster.store, and report damage.
+    Check {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// Look at the lengths of objects only, and read none but manifests and lists.
+        #[arg(long)]
+        quick: bool,
     },
     /// Have the others take over the hosts of a machine at once. You know that it is off.
     Forget {
@@ -72,8 +94,10 @@ impl Cluster {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::Status { job } => status(&Asked::of(&job)?, json),
+            Work::Status { job } => status::status(&Asked::of(&job)?, json),
             Work::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
+            Work::Drain { job, node } => drain::drain(&Asked::of(&job)?, &job, &node, json),
+            Work::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),
             Work::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
             Work::End { job } => end(&Asked::of(&job)?, json),
         }
@@ -81,16 +105,22 @@ impl Cluster {
 }
 
 /// A cluster that was asked.
-struct Asked {
-    config: Config,
-    runtime: tokio::runtime::Runtime,
-    broker: Broker,
-    survey: Survey,
+pub(super) struct Asked {
+    pub config: Config,
+    pub runtime: tokio::runtime::Runtime,
+    broker: Arc<Broker>,
+    pub survey: Survey,
+    /// Who asks, in words.
+    from: String,
 }
 
 impl Asked {
     fn of(job: &Path) -> Result<Self> {
-        let config = Config::load(job)?;
+        Self::with(job, Config::load(job)?)
+    }
+
+    /// The cluster of a job whose file was read.
+    pub fn with(job: &Path, config: Config) -> Result<Self> {
         if !config.cluster.is_there() {
             bail!(
                 "{}: the job is crawled by one machine: it has no cluster.brokers",
@@ -103,85 +133,34 @@ impl Asked {
         Ok(Self {
             config,
             runtime,
-            broker,
+            broker: Arc::new(broker),
             survey,
+            from: format!("a command on {}", saved::host()),
         })
     }
-}
 
-fn name_of(state: State) -> &'static str {
-    match state {
-        State::Live => "live",
-        State::Leaving => "leaving",
-        State::Fenced => "lost",
-        State::Ended => "ended",
+    fn peers(&self) -> Arc<dyn Peers> {
+        Arc::clone(&self.broker) as Arc<dyn Peers>
     }
-}
 
-fn status(asked: &Asked, json: bool) -> Result<()> {
-    let survey = &asked.survey;
-    let Some(job) = &survey.job else {
-        if json {
-            return print_json(&json!({"phase": null}));
+    /// Reads the keys again.
+    fn look_again(&self) -> Result<Survey> {
+        Ok(self.runtime.block_on(Survey::of(&*self.broker))?)
+    }
+
+    /// Sends requests to a session.
+    pub fn client_of(&self, session: &SessionId) -> Client {
+        Client::of_machine(self.peers(), session.clone(), self.from.clone())
+    }
+
+    /// The names of the machines that live, in words.
+    fn live_names(&self) -> String {
+        let names: Vec<&str> = self.survey.live().map(|(id, _)| id.node.as_str()).collect();
+        if names.is_empty() {
+            return "no machine lives".to_owned();
         }
-        println!("no machine has begun");
-        return Ok(());
-    };
-    let is_done = job.phase == JobPhase::Done;
-    let live: BTreeSet<&SessionId> = survey.live().map(|(id, _)| id).collect();
-    let owned = survey.cells.values();
-    let owned = owned.filter(|cell| cell.owner.as_ref().is_some_and(|id| live.contains(id)));
-    let waiting = usize::from(job.cells) - owned.count();
-    if json {
-        let sessions = survey.sessions.iter().map(|(id, (record, _))| {
-            json!({
-                "machine": id.node.as_str(),
-                "session": id.number,
-                "state": name_of(record.state),
-                "cells": survey.cells_of(id),
-                "checkpoint": record.checkpoint,
-                "idle": record.idle,
-                "weight": record.weight,
-                "begun": spoor::clock::timestamp(record.begun),
-            })
-        });
-        return print_json(&json!({
-            "phase": if is_done { "done" } else { "run" },
-            "cells": job.cells,
-            "waiting_cells": waiting,
-            "sessions": sessions.collect::<Vec<_>>(),
-        }));
+        format!("there are {}", names.join(", "))
     }
-    let phase = if is_done {
-        "the job is done"
-    } else {
-        "the job goes on"
-    };
-    println!(
-        "{phase}; {} cells, {waiting} of them with no machine",
-        job.cells
-    );
-    println!();
-    println!(
-        "{:<24} {:>8} {:>6} {:>11}  state",
-        "machine", "session", "cells", "checkpoint"
-    );
-    for (id, (record, _)) in &survey.sessions {
-        let idle = if record.idle && record.state.is_live() {
-            ", idle"
-        } else {
-            ""
-        };
-        println!(
-            "{:<24} {:>8} {:>6} {:>11}  {}{idle}",
-            id.node.as_str(),
-            id.number,
-            survey.cells_of(id),
-            record.checkpoint,
-            name_of(record.state)
-        );
-    }
-    Ok(())
 }
 
 fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
@@ -206,7 +185,7 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
             folder,
         });
     }
-    let orders = asked.runtime.block_on(orders::all(&asked.broker))?;
+    let orders = asked.runtime.block_on(orders::all(&*asked.broker))?;
     let orders = orders.iter().flat_map(|(_, order)| order.takedowns());
     take_down(orders, &parts)?;
     let gathered = corpus::gather::gather(&parts, &into, now())?;
@@ -290,7 +269,7 @@ fn forget(asked: &Asked, node: &str, json: bool) -> Result<()> {
         survey,
         ..
     } = asked;
-    let ended = runtime.block_on(survey.forget(broker, &name))?;
+    let ended = runtime.block_on(survey.forget(&**broker, &name))?;
     if ended == 0 {
         bail!("no session of `{node}` lives; `spoor cluster status` lists the machines");
     }

@@ -1,0 +1,267 @@
+//! Whether all that the checkpoints of a session name is there, and is what was written.
+//!
+//! Where [`look`](super::look) stops at the first damage, this names all of it, so that an
+//! operator knows what to put back from a copy.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::SaveError;
+use super::manifest::{Manifest, Piece, digest, list_of};
+use super::numbered::{address, manifest_of};
+use super::pairs::{self, JOB, file_of_key};
+use super::send::image_name;
+use crate::crawl::frontier::CellId;
+use crate::objects::{self, Objects};
+use crate::progress::Step;
+
+/// An object that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flaw {
+    /// The object, with the store in which it is.
+    pub object: String,
+    /// The problem.
+    pub why: String,
+}
+
+/// What is there of the checkpoints of a session.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// The objects that they name, each counted once, and their bytes.
+    pub objects: u64,
+    /// Bytes of these objects, as the manifests say.
+    pub bytes: u64,
+    /// What is wrong, each once.
+    pub flaws: BTreeSet<Flaw>,
+    /// The cells that each checkpoint holds whole, with the numbers up to which they had read
+    /// their logs.
+    pub held: BTreeMap<u64, BTreeMap<CellId, u64>>,
+}
+
+/// Takes the number of a checkpoint, and a key of it with its value, or none where it is gone.
+pub type SeePair<'s> = dyn FnMut(u64, &[u8], Option<&[u8]>) + 's;
+
+/// What a session of a cluster keeps in the cluster's store.
+pub struct SavedSession {
+    objects: Box<dyn Objects>,
+}
+
+/// What is needed of an image's sidecar.
+#[derive(Debug, Deserialize)]
+struct ImageOf {
+    sha256: String,
+    #[serde(default)]
+    same_as: Option<String>,
+}
+
+impl SavedSession {
+    /// The sessions that have anything in a store, with how many objects and bytes.
+    ///
+    /// # Errors
+    /// [`SaveError::Objects`] where the store fails.
+    pub fn all(store: &str) -> Result<BTreeMap<String, (u64, u64)>, SaveError> {
+        const FOLDER: &str = "sessions";
+        let objects = objects::open(store)?;
+        let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for name in objects.list(FOLDER)? {
+            let session = name.split('/').nth(1).filter(|name| !name.is_empty());
+            if let Some(session) = session {
+                let length = objects.length(&name)?.unwrap_or(0);
+                let (count, bytes) = all.entry(session.to_owned()).or_default();
+                *count += 1;
+                *bytes += length;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens what a session keeps there. Nothing is requested yet.
+    ///
+    /// # Errors
+    /// [`SaveError::Objects`] where the store's address is none.
+    pub fn open(store: &str, session: &str) -> Result<Self, SaveError> {
+        let objects = objects::open(&address(store, session))?;
+        Ok(Self { objects })
+    }
+
+    /// Looks at all objects that these checkpoints name. `quick` is whether only their lengths
+    /// are compared; otherwise all of them are read, and `see` gets every pair of the frontier.
+    /// `step` counts the objects.
+    ///
+    /// # Errors
+    /// [`SaveError::Objects`] where the store fails. Damage is no error.
+    pub fn verify(
+        &self,
+        numbers: &BTreeSet<u64>,
+        quick: bool,
+        step: &mut Step,
+        see: &mut SeePair<'_>,
+    ) -> Result<Verified, SaveError> {
+        let mut work = Work {
+            objects: &*self.objects,
+            quick,
+            found: Verified::default(),
+            seen: HashSet::new(),
+            images: HashSet::new(),
+            step,
+        };
+        for number in numbers {
+            match manifest_of(&*self.objects, *number) {
+                Ok(manifest) => {
+                    let held = manifest.mark().held();
+                    work.found.held.insert(*number, held);
+                    work.checkpoint(*number, &manifest, see)?;
+                }
+                Err(error) => work.note(error)?,
+            }
+        }
+        Ok(work.found)
+    }
+}
+
+struct Work<'w> {
+    objects: &'w dyn Objects,
+    quick: bool,
+    found: Verified,
+    /// The objects that were looked at.
+    seen: HashSet<String>,
+    /// The images that were looked at, by their SHA-256.
+    images: HashSet<String>,
+    step: &'w mut Step,
+}
+
+impl Work<'_> {
+    fn checkpoint(
+        &mut self,
+        number: u64,
+        manifest: &Manifest,
+        see: &mut SeePair<'_>,
+    ) -> Result<(), SaveError> {
+        let mut images = BTreeMap::new();
+        for piece in manifest.base.iter().chain(&manifest.changes) {
+            let Some(packed) = self.piece(piece)? else {
+                continue;
+            };
+            let read = pairs::each(&piece.name, &packed, &mut |(key, value)| {
+                match file_of_key(key) {
+                    Some(file) => see_sidecar(&mut images, file, value),
+                    None => see(number, key, value),
+                }
+                Ok(())
+            });
+            read.or_else(|error| self.note(error))?;
+        }
+        let mut grown = manifest.grown.clone();
+        for list in &manifest.lists {
+            // The parts of the outputs are named there, so it is read in any case.
+            if self.look(list)? {
+                match list_of(list, self.objects) {
+                    Ok(more) => grown.extend(more),
+                    Err(error) => self.note(error)?,
+                }
+            }
+        }
+        for grown in grown {
+            if let Some(bytes) = self.piece(&grown.piece)?
+                && grown.packed
+                && let Err(error) = pairs::unpack(&grown.piece.name, &bytes)
+            {
+                self.note(error)?;
+            }
+        }
+        for sha256 in images.into_values() {
+            self.image(sha256)?;
+        }
+        Ok(())
+    }
+
+    /// Notes damage; other errors are errors.
+    fn note(&mut self, error: SaveError) -> Result<(), SaveError> {
+        let (SaveError::Damaged { name, why } | SaveError::Unreadable { name, why }) = error else {
+            return Err(error);
+        };
+        let name = match name.strip_prefix(self.objects.address()) {
+            Some(rest) => rest.trim_start_matches('/').to_owned(),
+            None => name,
+        };
+        self.flaw(&name, why);
+        Ok(())
+    }
+
+    fn flaw(&mut self, name: &str, why: impl Into<String>) {
+        self.found.flaws.insert(Flaw {
+            object: format!("{}/{name}", self.objects.address()),
+            why: why.into(),
+        });
+    }
+
+    /// Whether an object is there with its length. It is counted at the first time.
+    fn look(&mut self, piece: &Piece) -> Result<bool, SaveError> {
+        if self.seen.insert(piece.name.clone()) {
+            self.found.objects += 1;
+            self.found.bytes += piece.bytes;
+            self.step.advance(1);
+        }
+        match self.objects.length(&piece.name)? {
+            Some(length) if length == piece.bytes => return Ok(true),
+            Some(length) => {
+                let why = format!("it has {length} bytes, and {} were written", piece.bytes);
+                self.flaw(&piece.name, why);
+            }
+            None => self.flaw(&piece.name, "it is missing"),
+        }
+        Ok(false)
+    }
+
+    /// The bytes of an object that is what was written; `None` where it is not, or was not read.
+    fn piece(&mut self, piece: &Piece) -> Result<Option<Vec<u8>>, SaveError> {
+        if !self.look(piece)? || self.quick {
+            return Ok(None);
+        }
+        let Some((bytes, _)) = self.objects.get(&piece.name)? else {
+            self.flaw(&piece.name, "it is missing");
+            return Ok(None);
+        };
+        if digest(&bytes) != piece.digest {
+            self.flaw(&piece.name, "its bytes are not those that were written");
+            return Ok(None);
+        }
+        Ok(Some(bytes))
+    }
+
+    fn image(&mut self, sha256: String) -> Result<(), SaveError> {
+        let name = image_name(&sha256);
+        if !self.images.insert(sha256.clone()) {
+            return Ok(());
+        }
+        let Some((bytes, _)) = self.objects.get(&name)? else {
+            self.flaw(&name, "the image is missing");
+            return Ok(());
+        };
+        self.found.objects += 1;
+        self.found.bytes += bytes.len() as u64;
+        self.step.advance(1);
+        if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
+            self.flaw(&name, "its bytes are not those that were written");
+        }
+        Ok(())
+    }
+}
+
+/// Takes note of the image that a sidecar is about, by the sidecar's name. The last one counts.
+fn see_sidecar(images: &mut BTreeMap<Vec<u8>, String>, file: &[u8], value: Option<&[u8]>) {
+    let name = |file: &[u8]| {
+        let name = file.split_last_chunk::<5>()?.0;
+        let below = name.strip_prefix(JOB.as_bytes())?;
+        (below.starts_with(b"images/") && below.ends_with(b".json")).then(|| below.to_vec())
+    };
+    let Some(name) = name(file) else {
+        return;
+    };
+    match value.map(serde_json::from_slice::<ImageOf>) {
+        Some(Ok(image)) if image.same_as.is_none() => drop(images.insert(name, image.sha256)),
+        _ => drop(images.remove(&name)),
+    }
+}
