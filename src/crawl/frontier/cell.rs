@@ -48,6 +48,14 @@ pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
 /// space.
 pub(super) const LEARNED_PLACE: &[u8] = b"\xc0\0lessons";
 
+/// A place as it is stored; `None` where it is none.
+pub(super) fn place_of(bytes: Option<&[u8]>) -> Option<u64> {
+    match bytes {
+        None => Some(0),
+        Some(bytes) => bytes.try_into().ok().map(u64::from_be_bytes),
+    }
+}
+
 /// Before the number of a cell that is being deleted or loaded, in the same space.
 pub(super) const LEAVING: &[u8] = b"\xc0\0leaving";
 

@@ -11,8 +11,9 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
-use super::cell::{BATCHES, COUNT, CellCount, CellId, LEARNED_PLACE, LEAVING, STAMP, USED};
-use super::cells::place_of;
+use super::cell::{
+    BATCHES, COUNT, CellCount, CellId, LEARNED_PLACE, LEAVING, STAMP, USED, place_of,
+};
 use super::ledger::check_format;
 use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};

@@ -44,7 +44,7 @@
 //!
 //! | parts | what they are |
 //! |---|---|
-//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys` | what is stored, and under which keys |
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys`, `beside` | what is stored, under which keys, and what other machines have |
 //! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
@@ -54,7 +54,7 @@
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
 //! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
-//! | `turns`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
+//! | `turns`, `promise`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
 //! | `cells` | several frontiers over one store, and what they exchange with other machines |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
@@ -63,6 +63,7 @@
 mod added;
 mod amount;
 mod background;
+mod beside;
 mod block_filter;
 mod cell;
 mod cells;
@@ -115,13 +116,14 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use amount::Amount;
+pub use beside::{Beside, Best};
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 #[cfg(test)]
 pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
 #[cfg(test)]
 pub(in crate::crawl) use cells::tests as cells_tests;
-pub use cells::{Amend, Beside, Best, Cells, CellsError, LessonId, Load, Outside, is_learned};
+pub use cells::{Amend, Cells, CellsError, LessonId, Load, Outside, is_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};

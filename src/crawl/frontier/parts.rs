@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::added::{NewTask, Origin};
+use super::beside::Beside;
 use super::cell::{CellCount, Home};
-use super::cells::Beside;
 use super::draws;
 use super::host_files::HostFiles;
 use super::intake::Intake;
@@ -12,9 +12,9 @@ use super::keys::{self, Rank, class};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::policy::Policy;
-use super::promise::Promise;
+
 use super::ratings::{InForce, Ratings};
-use super::record::{GroupKey, GroupRecord, HostRecord, Meta, RobotsState};
+use super::record::{GroupKey, GroupRecord, HostRecord, Meta, Promise, RobotsState};
 use super::recrawl::Visits;
 use super::rejudge::{self, Rescoped};
 use super::retries::Retries;

@@ -5,45 +5,11 @@
 //! this machine knows it. So it goes into the log of its own cell as well, which whoever takes
 //! the cell reads. A promise is never shortened by another.
 
-use serde::{Deserialize, Serialize};
-
 use super::keys;
 use super::parts::Frontier;
-use super::record::HostRecord;
+use super::record::{HostRecord, Promise};
 use super::store::StoreError;
 use crate::address::HostKey;
-
-/// When a host may be asked again. Times are milliseconds since 1970.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Promise {
-    pub host: String,
-    /// Not before.
-    pub due: u64,
-    /// Failures of the whole host in a row.
-    pub failures: u32,
-    /// Where it is given up for now.
-    pub parked_until: Option<u64>,
-}
-
-impl Promise {
-    fn of(host: &HostKey, record: &HostRecord) -> Self {
-        Self {
-            host: host.as_str().to_owned(),
-            due: record.due,
-            failures: record.failures,
-            parked_until: record.parked_until,
-        }
-    }
-
-    /// Books it. Returns whether that changes anything.
-    fn book(&self, record: &mut HostRecord) -> bool {
-        let before = record.clone();
-        record.due = record.due.max(self.due);
-        record.failures = record.failures.max(self.failures);
-        record.parked_until = record.parked_until.max(self.parked_until);
-        *record != before
-    }
-}
 
 impl Frontier {
     /// Makes the promise to a host, as it was just committed, outlive this process, and this

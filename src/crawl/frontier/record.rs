@@ -225,6 +225,38 @@ impl HostRecord {
     }
 }
 
+/// When a host may be asked again. Times are milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promise {
+    pub host: String,
+    /// Not before.
+    pub due: u64,
+    /// Failures of the whole host in a row.
+    pub failures: u32,
+    /// Where it is given up for now.
+    pub parked_until: Option<u64>,
+}
+
+impl Promise {
+    pub(super) fn of(host: &HostKey, record: &HostRecord) -> Self {
+        Self {
+            host: host.as_str().to_owned(),
+            due: record.due,
+            failures: record.failures,
+            parked_until: record.parked_until,
+        }
+    }
+
+    /// Books it. Returns whether that changes anything.
+    pub(super) fn book(&self, record: &mut HostRecord) -> bool {
+        let before = record.clone();
+        record.due = record.due.max(self.due);
+        record.failures = record.failures.max(self.failures);
+        record.parked_until = record.parked_until.max(self.parked_until);
+        *record != before
+    }
+}
+
 /// The common property of the hosts of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {

@@ -7,8 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::added::{NewTask, Origin};
-use super::promise::Promise;
-use super::record::RobotsErrand;
+use super::record::{Promise, RobotsErrand};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Reason, TaskKind};
 

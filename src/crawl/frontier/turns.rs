@@ -1,6 +1,6 @@
 //! The choice of the next host, between pages and images, and the time of the next check.
 
-use super::cells::{Beside, Best};
+use super::beside::{Beside, Best};
 use super::image_ledger;
 use super::keys::{Rank, class};
 use super::parts::Frontier;

@@ -279,7 +279,7 @@ fn a_machine_that_does_not_answer_is_shown_and_the_last_one_can_go() {
         return;
     };
     let (wire, _) = web();
-    let cluster = slow(brokers, wire, "3s");
+    let cluster = slow(brokers, wire, "30s");
     let live = cluster.start(0);
     let job = &cluster.machines[1];
     let crawls = || {

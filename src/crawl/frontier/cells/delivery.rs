@@ -11,7 +11,7 @@ use crate::crawl::frontier::images;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::outcome::OutputEdit;
 use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::promise::Promise;
+use crate::crawl::frontier::record::Promise;
 use crate::crawl::frontier::referral::{Referral, Referred};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::transaction::Transaction;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::shared::{CellStore, SharedStore};
 use super::{Below, Cells, CellsError};
-use crate::crawl::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED};
+use crate::crawl::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED, place_of};
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::ratings::learning::{self, take_in};
@@ -201,13 +201,5 @@ impl Cells {
         let cells = self.cells;
         let cell = cells.all().next().ok_or(CellsError::Undivided)?;
         Ok(CellStore::of(Home { cell, cells }, Arc::clone(shared)))
-    }
-}
-
-/// A place as it is stored; `None` where it is none.
-pub fn place_of(bytes: Option<&[u8]>) -> Option<u64> {
-    match bytes {
-        None => Some(0),
-        Some(bytes) => bytes.try_into().ok().map(u64::from_be_bytes),
     }
 }

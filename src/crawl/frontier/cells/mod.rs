@@ -62,25 +62,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::choice::{Beside, Best};
 #[cfg(test)]
 pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
 pub use self::error::CellsError;
 use self::lessons::Lessons;
-pub(super) use self::lessons::place_of;
 pub use self::lessons::{LessonId, is_learned};
 pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
 use self::sums::Sums;
 use self::sweep::Sweep;
+use super::beside::Beside;
 use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
 use super::parts::{Asked, Frontier, Share};
 use super::policy::Policy;
-use super::promise::Promise;
 use super::ratings::Rating;
+use super::record::Promise;
 use super::schedule::AddressClocks;
 use super::seen::Memory;
 use super::store::{self, Batch, Store, StoreError};
