@@ -7,7 +7,9 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin spoor \
+# For a cluster: docker build --build-arg FEATURES=nats -t spoor .
+ARG FEATURES=""
+RUN cargo build --release --locked --bin spoor --features "$FEATURES" \
     && install target/release/spoor /usr/local/bin/spoor
 
 FROM debian:bookworm-slim
@@ -16,7 +18,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends libstdc++6 \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 spoor \
-    && install -d -o spoor -g spoor /data
+    && install -d -o spoor -g spoor /data /data/models /shared
 COPY --from=build /usr/local/bin/spoor /usr/local/bin/spoor
 # `spoor licenses` prints the notices as well; they say how to link another KenLM.
 COPY LICENSE-MIT LICENSE-APACHE THIRD-PARTY.md /usr/share/doc/spoor/

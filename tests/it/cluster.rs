@@ -6,6 +6,7 @@ mod orders;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -19,7 +20,7 @@ use spoor::web::scope::Scope;
 
 use super::kill::{Plan, check_wire, plan};
 use super::politeness::{crawl_of_neighbours, may_mount};
-use crate::support::broker::Brokers;
+use crate::support::broker::{Brokers, check_configuration};
 use crate::support::texts::{plain, tree};
 use crate::support::wire::{Notes, Seen, too_close};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
@@ -195,6 +196,32 @@ fn lessons(job: &Job) -> u64 {
     let folder = job.folder().join("frontier");
     let cells = Cells::open(StoreKind::Fjall, &folder, cells, policy, scope).unwrap();
     cells.learned_place().unwrap()
+}
+
+/// The brokers' configurations of the guide and of `config/compose.yaml` are what a server takes.
+#[test]
+fn shipped_configurations_of_brokers_are_valid() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let compose = read("config/compose.yaml");
+    let block = compose.split_once("    content: |\n").unwrap().1;
+    let lines = block.lines().take_while(|line| line.starts_with("      "));
+    let of_compose = lines.map(str::trim_start).collect::<Vec<_>>().join("\n");
+    let guide = read("src/guide/clusters.md");
+    let block = guide.split_once("```text\nserver_name").unwrap().1;
+    let of_guide = format!("server_name{}", block.split_once("```").unwrap().0);
+    for text in [of_compose.replace("$$", "$"), of_guide] {
+        assert!(text.contains("sync_interval: always"), "{text}");
+        let Some(said) = check_configuration(&text) else {
+            return;
+        };
+        assert!(
+            said.contains("configuration file") && said.contains("is valid"),
+            "{said}"
+        );
+    }
+    let wrong = check_configuration("listen: {").unwrap();
+    assert!(!wrong.contains("is valid"), "{wrong}");
 }
 
 #[test]

@@ -27,6 +27,20 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
+/// What a server says of a configuration; `None`, after a word, where none is installed.
+pub fn check_configuration(text: &str) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nats.conf");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(server()?);
+    let checked = command
+        .args(["-t", "-c"])
+        .arg(&file)
+        .env("SERVER_NAME", "n1");
+    let out = checked.output().unwrap();
+    Some(String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
 /// Servers of which each can be killed and begun again.
 pub struct Brokers {
     folder: tempfile::TempDir,
