@@ -109,6 +109,11 @@ impl Brokers {
         format!("{:?}", Vec::from_iter(addresses))
     }
 
+    /// The ports at which they serve clients.
+    pub fn ports(&self) -> Vec<u16> {
+        self.ports.iter().map(|(port, _)| *port).collect()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.ports.len()

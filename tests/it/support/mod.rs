@@ -8,6 +8,8 @@ pub mod demo_job;
 pub mod disk;
 pub mod job;
 pub mod names;
+#[cfg(feature = "nats")]
+pub mod net;
 pub mod pdfs;
 pub mod process;
 pub mod small;
