@@ -4,6 +4,7 @@
 use super::*;
 use crate::support::net::{Loss, Net};
 
+impl Cluster {
     /// Two machines or more, before a web. Hosts that do not answer are given up soon.
     fn before(brokers: Brokers, wire: Wire, machines: usize) -> Self {
         let cluster = Self::new(brokers, wire, machines);
