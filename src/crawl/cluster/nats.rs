@@ -177,12 +177,18 @@ impl Nats {
         let waiting = consumer.cached_info().num_pending;
         let messages = consumer.clone().messages();
         let mut messages = self.within(what, messages).await?;
+        let (stream, name) = (stream.clone(), consumer.cached_info().name.clone());
         let (sender, receiver) = mpsc::channel(AHEAD);
         tokio::spawn(async move {
             loop {
                 let next = tokio::select! {
                     next = timeout(SILENCE, messages.next()) => next,
-                    () = sender.closed() => return,
+                    () = sender.closed() => {
+                        // A server keeps a limited number of them, and this one for a while.
+                        drop(messages);
+                        stream.delete_consumer(&name).await.ok();
+                        return;
+                    }
                 };
                 match next {
                     Ok(Some(Ok(message))) => {

@@ -6,6 +6,10 @@
 //! well, so that all connections close, idle ones too. What stays possible is a machine
 //! that freezes between the look at the clock and the system call behind it.
 //!
+//! What was written may not have arrived: while a line is down, the system sends it again and
+//! again, also when its connection was closed long ago. So a connection whose term is over is
+//! reset, and one that is given up without an answer, which throws away what is on the way.
+//!
 //! reqwest lets nobody put anything between itself and the socket: what is returned by a
 //! layer around its connector must be its own connection, which nobody else can make. So
 //! here are the parts that reqwest is made of, put together in the same way, with one more
@@ -26,11 +30,12 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use reqwest::dns::{Addrs, Resolve};
 use reqwest::header::{ACCEPT, HeaderValue, USER_AGENT};
 use reqwest::{Body, Response};
 use rustls::ClientConfig;
+use tokio::net::TcpStream;
 use tower_http::decompression::{Decompression, DecompressionBody};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -163,7 +168,7 @@ struct Gatekeeper<S> {
 impl<S> Service<Uri> for Gatekeeper<S>
 where
     S: Service<Uri>,
-    S::Response: Send + 'static,
+    S::Response: Abort + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
@@ -194,21 +199,46 @@ where
     }
 }
 
+/// A connection that can throw away what it has not sent.
+trait Abort {
+    /// Has it reset when it is dropped, so that nothing more is sent.
+    fn abort(&self);
+}
+
+impl Abort for TokioIo<TcpStream> {
+    fn abort(&self) {
+        if let Err(error) = self.inner().set_zero_linger() {
+            tracing::debug!(%error, "a connection cannot be reset");
+        }
+    }
+}
+
 /// A connection that writes only during a tenure.
-struct Gated<T> {
+struct Gated<T: Abort> {
     inner: T,
     tenure: Tenure,
+    /// Whether nothing was read since something was written.
+    is_unanswered: bool,
     /// Wakes what waits for the other end.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl<T> Gated<T> {
+impl<T: Abort> Gated<T> {
     fn new(inner: T, tenure: Tenure) -> Self {
         let ended = Box::pin(tenure.clone().ended());
         Self {
             inner,
             tenure,
+            is_unanswered: false,
             ended,
+        }
+    }
+}
+
+impl<T: Abort> Drop for Gated<T> {
+    fn drop(&mut self) {
+        if self.is_unanswered || self.tenure.is_over() {
+            self.inner.abort();
         }
     }
 }
@@ -217,7 +247,7 @@ fn over() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, TermOver)
 }
 
-impl<T: Read + Unpin> Read for Gated<T> {
+impl<T: Read + Abort + Unpin> Read for Gated<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -226,11 +256,15 @@ impl<T: Read + Unpin> Read for Gated<T> {
         if self.tenure.is_over() || self.ended.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(over()));
         }
-        Pin::new(&mut self.inner).poll_read(context, into)
+        let read = Pin::new(&mut self.inner).poll_read(context, into);
+        if read.is_ready() {
+            self.is_unanswered = false;
+        }
+        read
     }
 }
 
-impl<T: Write + Unpin> Write for Gated<T> {
+impl<T: Write + Abort + Unpin> Write for Gated<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -239,6 +273,7 @@ impl<T: Write + Unpin> Write for Gated<T> {
         if self.tenure.is_over() {
             return Poll::Ready(Err(over()));
         }
+        self.is_unanswered = true;
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
@@ -250,6 +285,7 @@ impl<T: Write + Unpin> Write for Gated<T> {
         if self.tenure.is_over() {
             return Poll::Ready(Err(over()));
         }
+        self.is_unanswered = true;
         Pin::new(&mut self.inner).poll_write_vectored(context, parts)
     }
 
@@ -268,7 +304,7 @@ impl<T: Write + Unpin> Write for Gated<T> {
     }
 }
 
-impl<T: Connection> Connection for Gated<T> {
+impl<T: Connection + Abort> Connection for Gated<T> {
     fn connected(&self) -> Connected {
         self.inner.connected()
     }
@@ -276,11 +312,56 @@ impl<T: Connection> Connection for Gated<T> {
 
 #[cfg(test)]
 mod tests {
-    use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::clock::now;
+
+    impl Abort for TokioIo<DuplexStream> {
+        fn abort(&self) {}
+    }
+
+    /// A connection on which something was written, and its other end.
+    async fn connected(term: &Term) -> (TokioIo<Gated<TokioIo<TcpStream>>>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = listener.local_addr().unwrap();
+        let (here, there) = tokio::join!(TcpStream::connect(to), listener.accept());
+        let gated = Gated::new(TokioIo::new(here.unwrap()), term.tenure().unwrap());
+        let mut gated = TokioIo::new(gated);
+        gated.write_all(b"asked").await.unwrap();
+        (gated, there.unwrap().0)
+    }
+
+    /// How the other end sees a connection end.
+    async fn seen_by(mut there: TcpStream) -> Result<Vec<u8>, io::ErrorKind> {
+        let mut all = Vec::new();
+        let read = there.read_to_end(&mut all).await;
+        read.map(|_| all).map_err(|error| error.kind())
+    }
+
+    #[tokio::test]
+    async fn what_did_not_arrive_in_the_term_is_thrown_away() {
+        let term = Term::default();
+        term.set_end(now() + 60_000);
+        // Given up without an answer.
+        let (gated, there) = connected(&term).await;
+        drop(gated);
+        assert_eq!(seen_by(there).await, Err(io::ErrorKind::ConnectionReset));
+        // One that was answered is closed in good order.
+        let (mut gated, mut there) = connected(&term).await;
+        there.write_all(b"answer").await.unwrap();
+        gated.read_exact(&mut [0; 6]).await.unwrap();
+        drop(gated);
+        assert_eq!(seen_by(there).await, Ok(b"asked".to_vec()));
+        // At the end of the term also that one is reset.
+        let (mut gated, mut there) = connected(&term).await;
+        there.write_all(b"answer").await.unwrap();
+        gated.read_exact(&mut [0; 6]).await.unwrap();
+        term.end();
+        drop(gated);
+        assert_eq!(seen_by(there).await, Err(io::ErrorKind::ConnectionReset));
+    }
 
     #[tokio::test]
     async fn a_connection_is_read_and_written_until_the_end_and_no_further() {
