@@ -157,7 +157,9 @@ fn program(losses: &[Loss]) -> String {
         }
     }
     code.push((0x06, 0, 0, PASS));
-    let lines = code.iter().map(|(op, yes, no, k)| format!("{op} {yes} {no} {k},"));
+    let lines = code
+        .iter()
+        .map(|(op, yes, no, k)| format!("{op} {yes} {no} {k},"));
     format!("{},{}", code.len(), String::from_iter(lines))
 }
 
