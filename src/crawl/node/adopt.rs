@@ -681,3 +681,6 @@ fn remove(folder: &Path) -> Result<(), IoError> {
         removed => removed.map_err(IoError::at(folder, "removing")),
     }
 }
+
+#[cfg(test)]
+mod tests;
