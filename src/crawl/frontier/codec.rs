@@ -40,7 +40,10 @@ pub(super) fn get<T: DeserializeOwned>(
 }
 
 /// The address and the kind of task of a `U` key.
-pub(super) fn address_of(store: &dyn Readable, key: &[u8]) -> Result<(PageUrl, TaskKind), StoreError> {
+pub(super) fn address_of(
+    store: &dyn Readable,
+    key: &[u8],
+) -> Result<(PageUrl, TaskKind), StoreError> {
     let why = || corrupt(store, key, "names no address".to_owned());
     keys::url_of_key(key).ok_or_else(why)
 }

@@ -120,7 +120,11 @@ pub fn check(store: &dyn Readable) -> Result<Consistency, StoreError> {
     Ok(audit)
 }
 
-fn urls(store: &dyn Readable, audit: &mut Consistency, counts: &mut Counts) -> Result<(), StoreError> {
+fn urls(
+    store: &dyn Readable,
+    audit: &mut Consistency,
+    counts: &mut Counts,
+) -> Result<(), StoreError> {
     let mut step = Step::begin("checking addresses", None);
     each(store, b"U", |key, value| {
         audit.urls += 1;

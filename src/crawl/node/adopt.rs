@@ -13,6 +13,10 @@
 //! 3. The session's key gets the checkpoint and its end in one step, by compare-and-set. That is
 //!    the commit.
 //!
+//! 4. Where the crawl was closed in good order, the cells are given back with the checkpoint as
+//!    their base. Then whoever takes one needs no distance from its hosts, as after the loss of a
+//!    machine. If this is interrupted, they keep their distance.
+//!
 //! Which session it is lies in the folder beside the job's with the secret in its key. So
 //! whatever is interrupted, another call goes on with the same session, or finds that it is done.
 //!
@@ -36,7 +40,7 @@ use crate::crawl::checkpoint::{self, OpenError};
 use crate::crawl::cluster::lessons::{self, LessonsError};
 use crate::crawl::cluster::orders::{self, Act, Order};
 use crate::crawl::cluster::{
-    CellRecord, Engine, EngineError, Key, Node as Name, PermitsRecord, Revision, SessionId,
+    Base, CellRecord, Engine, EngineError, Key, Node as Name, PermitsRecord, Revision, SessionId,
     SessionRecord, State, Survey, Value,
 };
 use crate::crawl::frontier::store::{self, StoreError};
@@ -255,6 +259,7 @@ pub fn adopt<E: Engine>(
         begun: now().saturating_sub(divided.active).max(1),
         weight: config.cluster.weight,
         folder: beside.0.clone(),
+        clean: divided.clean,
     };
     let adopted = save(config, cluster_store.as_str(), &divided, founding)?;
     drop(divided);
@@ -305,11 +310,7 @@ fn save<E: Engine>(
 }
 
 /// Says how much there is, and forgets the folder beside the job's.
-fn done(
-    cluster_store: &str,
-    mut adopted: Adopted,
-    beside: &Beside,
-) -> Result<Adopted, AdoptError> {
+fn done(cluster_store: &str, mut adopted: Adopted, beside: &Beside) -> Result<Adopted, AdoptError> {
     match SavedSession::all(cluster_store) {
         Ok(all) => adopted.bytes = all.get(&adopted.session).map_or(0, |(_, bytes)| *bytes),
         Err(error) => tracing::warn!(%error, "how much the store has is not known"),
@@ -429,6 +430,8 @@ struct Founding<E> {
     begun: u64,
     weight: f64,
     folder: PathBuf,
+    /// Whether no request was in flight when the crawl ended.
+    clean: bool,
 }
 
 impl<E: Engine> Founding<E> {
@@ -462,7 +465,48 @@ impl<E: Engine> Founding<E> {
         record.state = State::Ended;
         (record.checkpoint, record.used) = (made.number, made.used);
         self.renew(&mut record).await?;
+        if self.clean
+            && let Err(error) = self.give_back(made.number).await
+        {
+            tracing::debug!(%error, "some hosts are left alone for a while at first");
+        }
         Ok(adopted)
+    }
+
+    /// Gives all cells back that nobody has taken yet.
+    async fn give_back(&self, checkpoint: u64) -> Result<(), AdoptError> {
+        let all: Vec<CellId> = self.cells.all().collect();
+        for some in all.chunks(AT_ONCE) {
+            try_join_all(some.iter().map(|cell| self.give(*cell, checkpoint))).await?;
+        }
+        Ok(())
+    }
+
+    async fn give(&self, cell: CellId, checkpoint: u64) -> Result<(), AdoptError> {
+        let key = Key::Cell(cell);
+        let session = self.note.session.clone();
+        let found = self.engine.get(&key.to_string()).await?;
+        let Some((bytes, revision)) = found else {
+            return Ok(());
+        };
+        match Value::of(&key, &bytes) {
+            Ok(Value::Cell(record)) if record.owner.as_ref() == Some(&session) => {}
+            _ => return Ok(()),
+        }
+        let bases = vec![Base {
+            session,
+            checkpoint,
+        }];
+        let given = CellRecord {
+            owner: None,
+            after: 0,
+            bases,
+        };
+        match put(&*self.engine, &key, Value::Cell(given), Some(revision)).await {
+            // Somebody has just taken it.
+            Err(AdoptError::Overtaken) => Ok(()),
+            done => done.map(drop),
+        }
     }
 
     /// Writes the session's key, which nobody else may have changed.

@@ -189,10 +189,7 @@ pub fn insist<T>(
 }
 
 /// Agrees on what is fixed, and says that the job goes on.
-pub(super) async fn agree(
-    engine: &impl Engine,
-    cells: CellCount,
-) -> Result<(), NodeError> {
+pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
     let key = Key::Job.to_string();
     for _ in 0..ATTEMPTS {
         let there = engine.get(&key).await?;

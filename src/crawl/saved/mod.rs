@@ -56,13 +56,13 @@ mod verify;
 use std::path::PathBuf;
 
 pub use self::cells::{SavedCells, WritePair};
+pub use self::claim::RESTORING;
 pub use self::claim::{TakeOver, host, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};
 pub use self::manifest::Owner;
 pub use self::numbered::{Committed, Committing, Life, Made, Named};
 pub use self::restore::{outputs_of, put_back, set_aside};
-pub use self::claim::RESTORING;
 pub use self::session::{Session, renew};
 pub use self::verify::{Flaw, SavedSession, Verified};
 use crate::crawl::checkpoint::OpenError;

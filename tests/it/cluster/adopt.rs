@@ -148,7 +148,10 @@ fn goes_on(store: StoreKind) {
     let file = job.first().file();
     let check = ["cluster", "check", file.to_str().unwrap()];
     let check = Ran::of(&mut spoor(&check)).good();
-    assert!(check.contains("3 sessions") && check.contains("all is well"), "{check}");
+    assert!(
+        check.contains("3 sessions") && check.contains("all is well"),
+        "{check}"
+    );
 }
 
 #[test]
@@ -216,7 +219,10 @@ fn an_adoption_that_is_killed_is_called_again() {
         }
     };
     assert!(counts(), "{adopted}");
-    assert!(adopted.is_null() || adopted["adopted"]["takedowns"] == 1, "{adopted}");
+    assert!(
+        adopted.is_null() || adopted["adopted"]["takedowns"] == 1,
+        "{adopted}"
+    );
     killed.push(Instant::now());
     job.finish();
     for job in &job.cluster.machines {
@@ -233,7 +239,13 @@ fn an_adoption_that_is_killed_is_called_again() {
     );
     let known = |page: &String| !page.contains("beyond.test");
     let pages: BTreeSet<String> = done(&gathered, "page").into_iter().filter(known).collect();
-    let planned: BTreeSet<String> = job.whole.pages.iter().filter(|p| known(p)).cloned().collect();
+    let planned: BTreeSet<String> = job
+        .whole
+        .pages
+        .iter()
+        .filter(|p| known(p))
+        .cloned()
+        .collect();
     assert_eq!(pages, planned);
     // The lessons of the crawl alone are those that the machines began with.
     assert!(job.cluster.machines.iter().any(|job| lessons(job) > 1));

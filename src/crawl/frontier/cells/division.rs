@@ -96,6 +96,8 @@ pub struct Divided {
     pub counts: Counts,
     /// The time that was spent crawling, in milliseconds.
     pub active: u64,
+    /// Whether the undivided store was closed in good order: then no request was in flight.
+    pub clean: bool,
 }
 
 impl Divided {
@@ -414,7 +416,6 @@ impl Division<'_> {
                 } else {
                     cell.pages_from() + 1
                 },
-                clean: false,
                 counts,
                 active: if is_first(*cell) { old.active } else { 0 },
                 stamp: Vec::new(),
@@ -472,6 +473,7 @@ impl Division<'_> {
             filled: parts.values().filter(|part| part.hosts > 0).count(),
             counts: all,
             active: old.active,
+            clean: old.clean,
         })
     }
 

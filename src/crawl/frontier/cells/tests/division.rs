@@ -113,7 +113,10 @@ fn every_fact_goes_to_its_cell() {
             batch.put(key.clone().into_bytes(), b"value".to_vec());
             wanted.push((home.space(), key.into_bytes()));
         }
-        batch.put(format!("W12345678{host}").into_bytes(), image.clone().into());
+        batch.put(
+            format!("W12345678{host}").into_bytes(),
+            image.clone().into(),
+        );
         wanted.push((home.space(), format!("W12345678{host}").into_bytes()));
     }
     let first = count(16).cell(0).unwrap().space();
