@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle as Runtime;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::NodeError;
 use super::join::{agree, draw, insist, name_of};
@@ -631,21 +632,19 @@ async fn tell_takedowns(
     let untold: Vec<_> = untold
         .filter(|order| !told.contains(&order.target.to_string()))
         .collect();
-    let is_like = |a: &&_, b: &&_| {
-        let (a, b): (&crate::web::scope::Order, &crate::web::scope::Order) = (a, b);
-        (&a.time, &a.reason) == (&b.time, &b.reason)
-    };
-    let same = untold.chunk_by(|a, b| is_like(a, b));
-    for (number, some) in same.flat_map(|same| same.chunks(TARGETS)).enumerate() {
+    let same = untold.chunk_by(|a, b| (&a.time, &a.reason) == (&b.time, &b.reason));
+    for some in same.flat_map(|same| same.chunks(TARGETS)) {
         let Some(first) = some.first() else {
             continue;
         };
         let targets: Vec<Target> = some.iter().map(|order| order.target.clone()).collect();
+        // By what it takes down: after an interruption fewer are left to tell.
+        let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+        let what = format!("takedown-{:016x}", xxh3_64(names.join(" ").as_bytes()));
         let act = Act::Takedown {
             targets,
             reason: first.reason.clone(),
         };
-        let what = format!("takedown-{number}");
         append(engine, &order(note, &what, first.time.clone(), act)).await?;
     }
     Ok(own.orders().len())

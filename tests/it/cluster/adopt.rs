@@ -210,13 +210,12 @@ fn an_adoption_that_is_killed_is_called_again() {
         }
     }
     let ran = Ran::of(&mut job.adopt());
-    let adopted = match ran.status.success() {
-        true => parsed(&ran.out),
+    let adopted = if ran.status.success() {
+        parsed(&ran.out)
+    } else {
         // It was killed behind its last step.
-        false => {
-            assert!(ran.err.contains("checkpoints of m0.1"), "{ran:#?}");
-            serde_json::Value::Null
-        }
+        assert!(ran.err.contains("checkpoints of m0.1"), "{ran:#?}");
+        serde_json::Value::Null
     };
     assert!(counts(), "{adopted}");
     assert!(

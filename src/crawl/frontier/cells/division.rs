@@ -30,7 +30,7 @@ use crate::crawl::frontier::cell::{
     COUNT, CellCount, CellId, Home, LEARNED_PLACE, SHARED, STAMP, USED,
 };
 use crate::crawl::frontier::consistency::{self, Consistency};
-use crate::crawl::frontier::control_sample::Sample;
+use crate::crawl::frontier::control_sample::{DrawnLink, Sample};
 use crate::crawl::frontier::dump::tally;
 use crate::crawl::frontier::image_ledger::ImageLedger;
 use crate::crawl::frontier::ledger::check_format;
@@ -478,10 +478,7 @@ impl Division<'_> {
     }
 
     /// The links that were drawn and are not finished, by cell.
-    fn pending(
-        &self,
-        sample: Option<&Sample>,
-    ) -> BTreeMap<CellId, Vec<crate::crawl::frontier::control_sample::DrawnLink>> {
+    fn pending(&self, sample: Option<&Sample>) -> BTreeMap<CellId, Vec<DrawnLink>> {
         let mut pending: BTreeMap<CellId, Vec<_>> = BTreeMap::new();
         for drawn in sample.iter().flat_map(|sample| &sample.pending) {
             let cell = self.cells.cell_of(&drawn.url.host_key());

@@ -279,3 +279,58 @@ fn what_cannot_be_divided_is_refused() {
     let error = error.err().unwrap().to_string();
     assert!(error.contains("divided into cells"), "{error}");
 }
+
+/// How long it takes, from fjall to fjall.
+#[test]
+#[ignore = "a measurement"]
+fn a_hundred_thousand_addresses_are_divided() {
+    use crate::config::StoreKind;
+    use crate::crawl::frontier::record::{Meta, State, UrlRecord};
+    use crate::crawl::frontier::store;
+    use crate::crawl::frontier::transaction::rank_of;
+
+    let folder = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    let mut from = store::open(StoreKind::Fjall, &old).unwrap();
+    let mut batch = Batch::default();
+    for seq in 0..100_000 {
+        let url = url(&format!(
+            "http://h{}.d{}.org/page/{seq}",
+            seq % 10,
+            seq / 50
+        ));
+        let record = UrlRecord {
+            state: State::Queued,
+            bucket: Bucket::Normal,
+            score: 1.0,
+            parts: None,
+            seq,
+            hops: 1,
+            redirects: 0,
+            attempts: 0,
+            via: None,
+            text: None,
+            visit: None,
+            simhash: None,
+            judged: None,
+        };
+        let key = keys::url(&url, TaskKind::Page);
+        let queue = keys::queue(&url.host_key(), keys::class::PAGE, &rank_of(&record));
+        batch.put(queue, key.clone());
+        batch.put(key, postcard::to_stdvec(&record).unwrap());
+        let host = keys::host(&url.host_key());
+        batch.put(host, postcard::to_stdvec(&HostRecord::default()).unwrap());
+    }
+    let mut meta = Meta::default();
+    meta.counts.queued[Bucket::Normal as usize] = 100_000;
+    batch.put(keys::META.to_vec(), postcard::to_stdvec(&meta).unwrap());
+    from.apply(batch).unwrap();
+    let begun = std::time::Instant::now();
+    let into = store::open(StoreKind::Fjall, &new).unwrap();
+    let divided = divide(&*from, into, count(64), 0).unwrap();
+    println!("divided in {:?}", begun.elapsed());
+    divided.check().unwrap();
+    println!("checked after {:?}", begun.elapsed());
+    assert_eq!((divided.urls, divided.hosts), (100_000, 20_000));
+    assert_eq!(divided.filled, 64);
+}
