@@ -2,6 +2,7 @@
 //! notes every request: what all of them bring together is what one brings, each page once, and
 //! no host is asked too soon, whatever dies.
 
+mod adopt;
 mod faults;
 mod orders;
 mod views;

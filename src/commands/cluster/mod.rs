@@ -1,5 +1,6 @@
-//! `spoor cluster status|gather|drain|check|forget|end`
+//! `spoor cluster status|adopt|gather|drain|check|forget|end`
 
+mod adopt;
 mod check;
 mod drain;
 mod owner;
@@ -50,6 +51,12 @@ enum Work {
         /// The job's TOML file.
         job: PathBuf,
     },
+    /// Make what this machine has crawled alone the beginning of the cluster, before any machine
+    /// crawls in it.
+    Adopt {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
     /// Put the outputs of all machines together into one job's folder, as far as their
     /// checkpoints have them. It may be done while they crawl.
     Gather {
@@ -95,6 +102,7 @@ impl Cluster {
         let json = self.json;
         match self.what {
             Work::Status { job } => status::status(&Asked::of(&job)?, json),
+            Work::Adopt { job } => adopt::adopt(&Asked::of(&job)?, &job, json),
             Work::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
             Work::Drain { job, node } => drain::drain(&Asked::of(&job)?, &job, &node, json),
             Work::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::keys;
-use super::store::{Readable, Store, StoreError};
+use super::store::{Readable, StoreError};
 use crate::address::PageUrl;
 use crate::page::TaskKind;
 
-pub(super) fn encode<T: Serialize>(store: &dyn Store, value: &T) -> Result<Vec<u8>, StoreError> {
+pub(super) fn encode<T: Serialize>(store: &dyn Readable, value: &T) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(value).map_err(|why| StoreError::Io {
         path: store.path().to_owned(),
         why: why.to_string(),
@@ -16,7 +16,7 @@ pub(super) fn encode<T: Serialize>(store: &dyn Store, value: &T) -> Result<Vec<u
 }
 
 pub(super) fn decode<T: DeserializeOwned>(
-    store: &dyn Store,
+    store: &dyn Readable,
     key: &[u8],
     bytes: &[u8],
 ) -> Result<T, StoreError> {
@@ -24,7 +24,7 @@ pub(super) fn decode<T: DeserializeOwned>(
 }
 
 pub(super) fn read<T: DeserializeOwned>(
-    store: &dyn Store,
+    store: &dyn Readable,
     key: &[u8],
     bytes: Option<Vec<u8>>,
 ) -> Result<Option<T>, StoreError> {
@@ -33,14 +33,17 @@ pub(super) fn read<T: DeserializeOwned>(
 
 /// The record under a key, if there is one.
 pub(super) fn get<T: DeserializeOwned>(
-    store: &dyn Store,
+    store: &dyn Readable,
     key: &[u8],
 ) -> Result<Option<T>, StoreError> {
     read(store, key, store.get(key)?)
 }
 
 /// The address and the kind of task of a `U` key.
-pub(super) fn address_of(store: &dyn Store, key: &[u8]) -> Result<(PageUrl, TaskKind), StoreError> {
+pub(super) fn address_of(
+    store: &dyn Readable,
+    key: &[u8],
+) -> Result<(PageUrl, TaskKind), StoreError> {
     let why = || corrupt(store, key, "names no address".to_owned());
     keys::url_of_key(key).ok_or_else(why)
 }

@@ -7,7 +7,7 @@ use super::control_sample::Sample;
 use super::dump::{self, tally};
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
-use super::store::{Store, StoreError};
+use super::store::{Readable, StoreError};
 use super::transaction::visit_entry;
 use super::transaction::{class_of, rank_of};
 use super::{codec, flush_marker};
@@ -51,7 +51,7 @@ impl Consistency {
 /// # Errors
 /// [`StoreError`] where the store cannot be read at all; records that cannot be decoded
 /// are reported as problems.
-pub fn check(store: &dyn Store) -> Result<Consistency, StoreError> {
+pub fn check(store: &dyn Readable) -> Result<Consistency, StoreError> {
     let mut audit = Consistency::default();
     let mut counts = Counts::default();
     let meta: Option<Meta> = match store.get(keys::META)? {
@@ -120,7 +120,11 @@ pub fn check(store: &dyn Store) -> Result<Consistency, StoreError> {
     Ok(audit)
 }
 
-fn urls(store: &dyn Store, audit: &mut Consistency, counts: &mut Counts) -> Result<(), StoreError> {
+fn urls(
+    store: &dyn Readable,
+    audit: &mut Consistency,
+    counts: &mut Counts,
+) -> Result<(), StoreError> {
     let mut step = Step::begin("checking addresses", None);
     each(store, b"U", |key, value| {
         audit.urls += 1;
@@ -159,7 +163,7 @@ fn urls(store: &dyn Store, audit: &mut Consistency, counts: &mut Counts) -> Resu
 }
 
 /// The list that the control sample draws from has as many entries as its length.
-fn listed(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> {
+fn listed(store: &dyn Readable, audit: &mut Consistency) -> Result<(), StoreError> {
     let mut places = 0;
     each(store, keys::LISTED, |key, value| {
         if *key != keys::listed(places) || keys::url_of_key(value).is_none() {
@@ -180,7 +184,7 @@ fn listed(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> 
     Ok(())
 }
 
-fn queues(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> {
+fn queues(store: &dyn Readable, audit: &mut Consistency) -> Result<(), StoreError> {
     each(store, keys::QUEUES, |key, value| {
         let Some(host) = keys::host_of_queue_key(key) else {
             audit.add(key, "the queue entry cannot be read");
@@ -203,7 +207,7 @@ fn queues(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> 
     })
 }
 
-fn waiting(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> {
+fn waiting(store: &dyn Readable, audit: &mut Consistency) -> Result<(), StoreError> {
     each(store, keys::WAITING, |key, value| {
         let record: Option<UrlRecord> = match store.get(value)? {
             Some(bytes) => codec::decode(store, value, &bytes).ok(),
@@ -218,7 +222,7 @@ fn waiting(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError>
     })
 }
 
-fn visits(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> {
+fn visits(store: &dyn Readable, audit: &mut Consistency) -> Result<(), StoreError> {
     each(store, keys::VISITS, |key, value| {
         let record: Option<UrlRecord> = match store.get(value)? {
             Some(bytes) => codec::decode(store, value, &bytes).ok(),
@@ -236,7 +240,7 @@ fn visits(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> 
 
 /// Visits all pairs under a prefix; an error ends it.
 fn each(
-    store: &dyn Store,
+    store: &dyn Readable,
     prefix: &[u8],
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {

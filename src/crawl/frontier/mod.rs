@@ -124,6 +124,7 @@ pub use cells::Offer as CellOffer;
 #[cfg(test)]
 pub(in crate::crawl) use cells::tests as cells_tests;
 pub use cells::{Amend, Cells, CellsError, LessonId, Load, Outside, is_learned};
+pub use cells::{Divided, DivisionError, divide, has_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};

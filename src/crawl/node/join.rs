@@ -155,7 +155,7 @@ pub fn join<E: Engine>(
 }
 
 /// The name of this machine.
-fn name_of(config: &Config) -> Result<Name, WrongNode> {
+pub(super) fn name_of(config: &Config) -> Result<Name, WrongNode> {
     match &config.cluster.node {
         Some(name) => Name::new(name.as_str()),
         None => Name::new(&saved::host()),
@@ -189,7 +189,7 @@ pub fn insist<T>(
 }
 
 /// Agrees on what is fixed, and says that the job goes on.
-async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
+pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
     let key = Key::Job.to_string();
     for _ in 0..ATTEMPTS {
         let there = engine.get(&key).await?;
@@ -278,7 +278,7 @@ fn move_aside(config: &Config, lock: File, say: &mut dyn FnMut(&str)) -> Result<
     locked(config)
 }
 
-fn draw() -> Result<u64, NodeError> {
+pub(super) fn draw() -> Result<u64, NodeError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|_| NodeError::NoNumber)?;
     Ok(u64::from_le_bytes(bytes))

@@ -33,8 +33,10 @@
 //! | `settings` | whether it has the configuration and the model of the others |
 //! | `error` | what ends a session |
 //! | `check` | whether all keys and checkpoints of a cluster are as they should be |
+//! | `adopt` | what one machine has crawled alone, as the beginning of a cluster |
 
 mod addresses;
+pub mod adopt;
 pub mod check;
 mod error;
 mod giving;

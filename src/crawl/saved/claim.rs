@@ -18,7 +18,7 @@ use crate::objects::{self, Objects, Version};
 /// The file with the number of the job's folder.
 const FOLDER_ID: &str = "checkpoint.id";
 /// The file that is there while a checkpoint is being restored.
-pub(super) const RESTORING: &str = "restoring";
+pub const RESTORING: &str = "restoring";
 /// How many times as long as an owner promised it may do nothing before it counts as dead.
 const PATIENCE: u64 = 3;
 /// Between two looks whether an owner lives.

@@ -56,6 +56,7 @@ mod verify;
 use std::path::PathBuf;
 
 pub use self::cells::{SavedCells, WritePair};
+pub use self::claim::RESTORING;
 pub use self::claim::{TakeOver, host, prepare};
 pub use self::keeper::{Keeper, Standing};
 pub use self::look::{Found, check, look};

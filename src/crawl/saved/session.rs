@@ -164,6 +164,16 @@ impl Session {
         self.end()
     }
 
+    /// Makes the first checkpoint of a session of a cluster that ends with it: all that `view`
+    /// shows, and the job's outputs.
+    ///
+    /// # Errors
+    /// [`SaveError`].
+    pub fn save_once(mut self, view: Box<dyn Readable>) -> Result<(), SaveError> {
+        self.begin()?;
+        self.base(view, |_| {})
+    }
+
     /// Adds the small files of the job as they are now, and ends.
     ///
     /// # Errors

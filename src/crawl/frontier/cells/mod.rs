@@ -39,12 +39,13 @@
 //! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
 //! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
 //! `sweep` (deleting a cell), `load` (a cell from elsewhere), `transfer` (a cell in a file),
-//! `hands` (what a machine of a cluster does with cells), `lessons` (what machines teach each
+//! `division` (an undivided store becomes cells), `hands` (what a machine of a cluster does with cells), `lessons` (what machines teach each
 //! other).
 
 mod choice;
 mod crawl;
 mod delivery;
+mod division;
 mod error;
 mod hands;
 mod lessons;
@@ -65,6 +66,7 @@ use std::sync::Arc;
 #[cfg(test)]
 pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
+pub use self::division::{Divided, DivisionError, divide, has_learned};
 pub use self::error::CellsError;
 use self::lessons::Lessons;
 pub use self::lessons::{LessonId, is_learned};

@@ -2,6 +2,7 @@
 //! to the others.
 
 mod crashes;
+mod division;
 mod images;
 mod learning;
 mod lessons;
