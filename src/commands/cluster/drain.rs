@@ -52,7 +52,13 @@ pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
 fn ask(asked: &Asked, job: &Path, session: &SessionId) -> Result<()> {
     let node = &session.node;
     let client = asked.client_of(session);
-    match asked.runtime.block_on(client.tell("stop")) {
+    let told = asked.runtime.block_on(async {
+        // What is asked of a machine that is frozen waits, and is done when it wakes and nobody
+        // expects it any more. So it is told to stop only when it has just answered.
+        client.status().await?;
+        client.tell("stop").await
+    });
+    match told {
         Ok(_) => Ok(()),
         // Its crawl has ended already, and it gives its hosts back.
         Err(ControlError::Refused(why)) if why.contains(&ControlError::Ended.to_string()) => Ok(()),

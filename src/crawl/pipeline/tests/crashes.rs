@@ -289,7 +289,7 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(64))]
+    #![proptest_config(crate::tests::cases(32))]
 
     /// For any number of kills and of lost last commits, the outputs end up as those of a
     /// crawl that was never killed: nothing missing, nothing twice. So they do for any number
