@@ -302,7 +302,7 @@ fn whatever_is_interrupted_all_of_it_counts_or_nothing() {
     let mut is_through = [false; 2];
     for (after, is_through) in [false, true].into_iter().zip(&mut is_through) {
         for call in 0..200 {
-            let alone = Alone::crawled(8);
+            let alone = Alone::crawled(25);
             alone.engine.dies_at(Some(call), after);
             let died = catch_unwind(AssertUnwindSafe(|| alone.adopt()));
             if let Ok(adopted) = died {
