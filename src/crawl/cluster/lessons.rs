@@ -167,10 +167,8 @@ impl<E: Engine> Lessons<E> {
     }
 
     /// Whether nothing is left to be sent.
-    ///
-    /// # Errors
-    /// [`LessonsError::Cells`] where the store fails.
-    pub fn is_idle(&self, cells: &mut Cells) -> Result<bool, LessonsError> {
+    #[cfg(test)]
+    fn is_idle(&self, cells: &mut Cells) -> Result<bool, LessonsError> {
         Ok(self.sending.is_none() && cells.lessons(1)?.is_empty())
     }
 

@@ -91,7 +91,8 @@ impl Promises {
             }
             waiting.due = None;
             let (log, message) = (log_of(waiting.to), waiting.message.clone());
-            let id = format!("promise.{:x}.{number}.{now}", self.session);
+            // The same when it is sent again, so it is stored once.
+            let id = format!("promise.{:x}.{number}", self.session);
             let (engine, tells, number) = (Arc::clone(engine), self.tells.clone(), *number);
             calls.spawn(async move {
                 let sent = engine.send(&log, &id, message).await;

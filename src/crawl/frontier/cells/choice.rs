@@ -78,7 +78,7 @@ impl Cells {
             return lease_from(&mut only.frontier, patient, now);
         }
         self.sweep_slice()?;
-        let all = Vec::from_iter(self.leasing().map(|(id, _)| *id));
+        let all = Vec::from_iter(self.leasing_cells());
         let leased = self.lease_among(&all, patient, now)?;
         Ok(leased.map(|(_, task)| task))
     }
