@@ -56,6 +56,9 @@ pub(super) enum Contact {
     Reached,
     /// No connection to the host could be made.
     Unreachable,
+    /// Nothing came back in time. The host may be reachable or not: the connection may have been
+    /// made long before.
+    Unanswered,
     /// The settings of this machine are wrong, so every other request would fail as well.
     Misconfigured,
     /// This machine may not ask hosts at present; what was asked may have been sent in part.
@@ -75,6 +78,8 @@ impl Contact {
             Self::Forbidden
         } else if error.is_unreached() {
             Self::Unreachable
+        } else if error.is_unanswered() {
+            Self::Unanswered
         } else {
             Self::Reached
         }

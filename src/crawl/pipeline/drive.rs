@@ -18,7 +18,7 @@ use super::handler::{Admission, Handler, complete};
 use super::journey::{Inbox, Launcher, span_of};
 use super::leasing::{self, Capacity, Leased};
 use super::options::LoopOptions;
-use super::outage::{self, Leasing, Outage, Released};
+use super::outage::{Evidence, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
 use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
@@ -368,13 +368,18 @@ impl<H: Handler> Drive<'_, H> {
             return Ok(self.frontier.abandon(&completion.task, now)?);
         }
         let found = self.fetcher.names_found();
-        if outage::is_silence(&completion) {
-            let known = self.frontier.has_answered(&completion.task);
-            self.outage.hold(completion, known, found, now);
-            return Ok(());
+        match Evidence::of(&completion) {
+            Evidence::Silence => {
+                let known = self.frontier.has_answered(&completion.task);
+                self.outage.hold(completion, known, found, now);
+                return Ok(());
+            }
+            Evidence::Answer => {
+                let released = self.outage.answered(found, now);
+                self.release(released, now)?;
+            }
+            Evidence::None => self.outage.resolved(found),
         }
-        let released = self.outage.answered(found, now);
-        self.release(released, now)?;
         let _within = span_of(&completion.task).entered();
         let began = Instant::now();
         match completion.contact {

@@ -8,7 +8,8 @@
 //! time tests whether the network is back.
 //!
 //! Links to hosts that never existed are no evidence of an outage, so only hosts that have
-//! answered before count.
+//! answered before count. A request that nothing answers in time is held back as well: it may
+//! have been sent on a connection that was open when the network went.
 //!
 //! A name server may be down while hosts with an open connection still answer. Their answers
 //! are no evidence that names can be resolved. If known hosts of several domains cannot be
@@ -106,8 +107,16 @@ impl<P> Outage<P> {
         self.since
     }
 
+    /// Some task ended that tells nothing but how many names have been resolved so far.
+    pub fn resolved(&mut self, found: u64) {
+        self.names.seen(found);
+    }
+
     /// Holds back a task without an answer. `known` tells whether its host has answered
     /// before, `found` how many names have been resolved so far.
+    ///
+    /// A host that was asked on an open connection is no evidence by itself: some accept every
+    /// request and answer none. But its task is held back as others are.
     pub fn hold(&mut self, completion: Completion<P>, known: bool, found: u64, now: u64) {
         if is_unsent(&completion.outcome) {
             if !self.has_warned {
@@ -122,7 +131,7 @@ impl<P> Outage<P> {
             return;
         }
         let unnamed = is_unnamed(&completion.outcome);
-        if known {
+        if known && completion.contact != Contact::Unanswered {
             let host = &completion.task.host;
             if unnamed {
                 self.names.lost(host, found, now);
@@ -314,10 +323,27 @@ fn is_unnamed(outcome: &Outcome) -> bool {
     )
 }
 
-/// Whether no host was reached. A host that accepts a connection and then sends nothing, or
-/// closes it, is up, and so is the network.
-pub(super) fn is_silence<P>(completion: &Completion<P>) -> bool {
-    completion.contact == Contact::Unreachable || is_unsent(&completion.outcome)
+/// What a completion tells about the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// It is there. A host that accepts a connection and closes it is up, and so is the network.
+    Answer,
+    /// It may be gone: no host was reached, or none answered on a connection that was made
+    /// earlier.
+    Silence,
+    /// Nothing: only a name was resolved, which needs no host.
+    None,
+}
+
+impl Evidence {
+    pub fn of<P>(completion: &Completion<P>) -> Self {
+        match completion.contact {
+            Contact::Unreachable | Contact::Unanswered => Self::Silence,
+            Contact::Resolved(_) => Self::None,
+            _ if is_unsent(&completion.outcome) => Self::Silence,
+            _ => Self::Answer,
+        }
+    }
 }
 
 /// Whether this machine could not open the connection (see the table of failures).
@@ -336,6 +362,7 @@ mod tests {
     use super::*;
     use crate::address::PageUrl;
     use crate::page::{Bucket, Task, TaskKind, Terms, Validators};
+    use crate::web::fetch;
 
     fn completion(host: usize, reason: Reason) -> Completion<()> {
         let url = PageUrl::parse(&format!("http://h{host}.test/")).unwrap();
@@ -385,6 +412,44 @@ mod tests {
         assert_eq!(released(outage.answered(0, 1)), ('c', 52));
         outage.hold(completion(51, Reason::Dns), true, 0, 0);
         assert_eq!(released(outage.none_in_flight(2)), ('c', 1));
+    }
+
+    /// Open connections into a dead line end one after the other, after minutes: they are no
+    /// answers that would put the blame on the hosts that cannot be reached.
+    #[test]
+    fn what_is_not_answered_is_no_answer() {
+        let seen = fetch::Received::default();
+        let (host, phase) = ("h1.test".to_owned(), fetch::Phase::Head);
+        let late = fetch::FetchError::Timeout { host, phase, seen };
+        let silent = Completion::<()>::of_error(completion(1, Reason::Timeout).task, &late);
+        assert_eq!(Evidence::of(&silent), Evidence::Silence);
+        let mut outage = Outage::new();
+        outage.hold(completion(0, Reason::Connection), true, 0, 0);
+        // Nor are they evidence of an outage: some hosts accept everything and answer nothing.
+        for _ in 0..9 {
+            let late = Completion {
+                contact: Contact::Unanswered,
+                ..completion(1, Reason::Timeout)
+            };
+            outage.hold(late, true, 0, 0);
+        }
+        outage.hold(completion(2, Reason::Connection), true, 0, 0);
+        assert!(!outage.is_on());
+        outage.hold(completion(3, Reason::Connection), true, 0, 0);
+        assert!(outage.is_on());
+        assert_eq!(released(outage.none_in_flight(1)), ('g', 12));
+    }
+
+    #[test]
+    fn a_name_alone_is_no_answer() {
+        let mut found = completion(1, Reason::Connection);
+        found.contact = Contact::Resolved(None);
+        assert_eq!(Evidence::of(&found), Evidence::None);
+        found.contact = Contact::Reached;
+        assert_eq!(Evidence::of(&found), Evidence::Answer);
+        // This machine had no file left to open a connection with.
+        let unsent = completion(1, Reason::Internal);
+        assert_eq!(Evidence::of(&unsent), Evidence::Silence);
     }
 
     #[test]

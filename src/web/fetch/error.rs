@@ -247,6 +247,18 @@ impl FetchError {
         }
     }
 
+    /// Whether nothing came back in time, on a connection that may have been made long before.
+    pub fn is_unanswered(&self) -> bool {
+        let is_awaited = matches!(
+            self,
+            Self::Timeout {
+                phase: Phase::Head | Phase::Whole,
+                ..
+            }
+        );
+        is_awaited && self.seen().status.is_none()
+    }
+
     /// Whether the host could not be reached at all, so that the network may be down.
     pub fn is_unreached(&self) -> bool {
         matches!(

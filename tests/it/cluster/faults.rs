@@ -255,3 +255,17 @@ fn packets_to_the_brokers_are_lost_by_chance() {
         cluster.wire.wait(|_| false, has_ended);
     });
 }
+
+/// A machine that no host answers waits, as one that crawls alone does, and keeps its hosts. The
+/// other one comes to the end of its own meanwhile.
+#[test]
+#[ignore = "long: a minute"]
+fn a_machine_is_cut_off_from_the_web() {
+    with_bad_net("cut off from the web", |cluster, net, running| {
+        net.lose(&cluster.at_web());
+        let is_silent = cluster.wire.silence(Duration::from_secs(6));
+        assert!(is_silent, "the other machine asks on");
+        assert!(!running[0].has_ended() && !running[1].has_ended());
+        assert_eq!(cluster.session("m0")["state"], "live");
+    });
+}
