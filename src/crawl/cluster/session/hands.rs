@@ -59,7 +59,7 @@ impl Session {
                     giving: Giving::No,
                 };
                 self.hands.insert(cell, hand);
-                self.table.remove(&cell);
+                self.table.set(cell, None);
                 self.news.push(News::Kept(cell));
             }
             _ => {
@@ -110,8 +110,9 @@ impl Session {
         }
         // It cannot be another one's while this session lives, so the broker has forgotten
         // something.
+        self.is_stirred = true;
         self.hands.remove(&cell);
-        self.table.remove(&cell);
+        self.table.set(cell, None);
         self.news.push(News::Lost(cell));
         if !self.lapsed {
             self.lapse(now);
@@ -125,41 +126,28 @@ impl Session {
         }
         let doubtful = self.doubtful.iter().copied().collect();
         self.read_cells(now, doubtful, Purpose::ReadCell, calls);
+        let all = self.setting.cells.all();
+        let free = all.filter(|cell| self.is_free(*cell, now) && !self.is_in_hand(*cell));
+        let free: Vec<_> = free.collect();
+        if free.is_empty() {
+            return;
+        }
         let is_taking = |purpose: &Purpose| matches!(purpose, Purpose::Take { .. });
-        let taking = self
-            .calls
-            .values()
-            .filter(|p| is_taking(&p.purpose))
-            .count();
-        let mut room = TAKEN_AT_ONCE.saturating_sub(taking);
+        let open = self.calls.values();
+        let taking = open.filter(|call| is_taking(&call.purpose)).count();
         let own = (&self.setting.node, self.setting.weight);
         let nodes: Vec<_> = self.others.takers(now, 0).chain([own]).collect();
-        let mut chosen = Vec::new();
-        for cell in self.setting.cells.all() {
-            if room == 0 {
-                break;
-            }
-            let is_busy = |purpose: &Purpose| matches!(purpose, Purpose::Take { cell: other, .. } if *other == cell);
-            let is_known = !self.hands.contains_key(&cell)
-                && !self.kept.contains_key(&cell)
-                && !self.doubtful.contains(&cell);
-            if !is_known || self.is_pending(is_busy) {
-                continue;
-            }
-            let Some(state) = self.inherited(cell, now) else {
-                continue;
-            };
-            // What is its own by the key, and not in its hands, nobody else can take.
-            let entry = self.table.get(&cell);
-            let is_own = entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id));
-            if is_own || heir(cell, nodes.iter().copied()) == Some(&self.setting.node) {
-                chosen.push((cell, state));
-                room -= 1;
-            }
-        }
+        let should_have = |cell| heir(cell, nodes.iter().copied()) == Some(own.0);
+        // What is its own by the key, and not in its hands, nobody else can take.
+        let chosen = free
+            .into_iter()
+            .filter(|cell| self.is_own(*cell) || should_have(*cell))
+            .take(TAKEN_AT_ONCE.saturating_sub(taking))
+            .map(|cell| (cell, self.inherited(cell)));
+        let chosen: Vec<_> = chosen.collect();
         for (cell, state) in chosen {
             let record = self.taken_record(&state);
-            let was = self.table.get(&cell).map(|(_, revision)| *revision);
+            let was = self.table.get(cell).map(|(_, revision)| *revision);
             let call = Call::Swap(Key::Cell(cell), Value::Cell(record), was);
             self.call(now, Purpose::Take { cell, state }, call, calls);
         }
@@ -173,27 +161,50 @@ impl Session {
         }
     }
 
-    /// Where the state of a cell would come from; `None` where it is another one's.
-    fn inherited(&self, cell: CellId, now: u64) -> Option<Inherited> {
-        let Some((record, _)) = self.table.get(&cell) else {
-            return Some(Inherited {
+    /// Whether it has a cell, or is about to know or to take it.
+    fn is_in_hand(&self, cell: CellId) -> bool {
+        let takes = |purpose: &Purpose| matches!(purpose, Purpose::Take { cell: other, .. } if *other == cell);
+        self.hands.contains_key(&cell)
+            || self.kept.contains_key(&cell)
+            || self.doubtful.contains(&cell)
+            || self.is_pending(takes)
+    }
+
+    /// Whether a cell is its own by the key.
+    fn is_own(&self, cell: CellId) -> bool {
+        let entry = self.table.get(cell);
+        entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id))
+    }
+
+    /// Whether no other session has a cell.
+    fn is_free(&self, cell: CellId, now: u64) -> bool {
+        let owner = self.table.get(cell).map(|(record, _)| &record.owner);
+        let Some(Some(owner)) = owner else {
+            return true;
+        };
+        let patience = self.setting.terms.patience;
+        *owner == self.id || self.others.is_over(owner, now, patience)
+    }
+
+    /// Where the state of a cell comes from that no other session has.
+    fn inherited(&self, cell: CellId) -> Inherited {
+        let Some((record, _)) = self.table.get(cell) else {
+            return Inherited {
                 clean: true,
                 bases: Vec::new(),
-            });
+            };
         };
         let mut bases = record.bases.clone();
         let Some(owner) = &record.owner else {
-            return Some(Inherited { clean: true, bases });
+            return Inherited { clean: true, bases };
         };
         // What it owns and does not have is what it was to take when the answer was lost, or
         // what the broker has forgotten that it gave back.
         let last = if *owner == self.id {
             self.committed
-        } else if self.others.is_over(owner, now, self.setting.terms.patience) {
+        } else {
             let other = self.others.get(owner);
             other.map_or(0, |other| other.record.checkpoint)
-        } else {
-            return None;
         };
         if last > record.after {
             let last = Base {
@@ -203,10 +214,10 @@ impl Session {
             bases.insert(0, last);
             bases.truncate(MOST_BASES);
         }
-        Some(Inherited {
+        Inherited {
             clean: false,
             bases,
-        })
+        }
     }
 
     pub(super) fn has_taken(
@@ -224,7 +235,7 @@ impl Session {
             giving: Giving::No,
         };
         self.hands.insert(cell, hand);
-        self.table.remove(&cell);
+        self.table.set(cell, None);
         self.news.push(News::Taken {
             cell,
             state,
@@ -289,7 +300,7 @@ impl Session {
     pub fn named(&self) -> Option<BTreeSet<u64>> {
         let mut named = BTreeSet::new();
         for cell in self.setting.cells.all() {
-            let (record, _) = self.table.get(&cell)?;
+            let (record, _) = self.table.get(cell)?;
             let own = record.bases.iter().filter(|base| base.session == self.id);
             named.extend(own.map(|base| base.checkpoint));
         }
@@ -303,7 +314,8 @@ impl Session {
 
     pub(super) fn has_given(&mut self, cell: CellId) {
         if self.hands.remove(&cell).is_some() {
-            self.table.remove(&cell);
+            self.is_stirred = true;
+            self.table.set(cell, None);
             self.news.push(News::Given(cell));
         }
     }

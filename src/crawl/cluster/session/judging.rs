@@ -1,10 +1,9 @@
 //! What a session makes of the others: it looks at their keys, and ends those of which
 //! nothing was heard for too long.
 
-use std::collections::BTreeMap;
-
 use super::super::Revision;
 use super::super::record::{Key, SessionId, SessionRecord, State, Value};
+use super::others::Other;
 use super::{Call, CallId, Over, Phase, Purpose, Session};
 
 impl Session {
@@ -15,14 +14,17 @@ impl Session {
         }
         self.looked = Some(sent);
         self.table.clear();
-        let mut sessions = BTreeMap::new();
+        let mut is_refused = false;
         for (key, value, revision) in keys {
             match (key, value) {
                 (Key::Session(id), Value::Session(record)) => {
-                    sessions.insert(id, (record, revision));
+                    if self.phase != Phase::Live || id != self.id {
+                        is_refused |= self.is_a_second(&id, &record);
+                        self.others.see(now, sent, id, record, revision);
+                    }
                 }
                 (Key::Cell(cell), Value::Cell(record)) => {
-                    self.table.insert(cell, (record, revision));
+                    self.table.set(cell, Some((record, revision)));
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
                 (Key::Permits, Value::Permits(record)) => {
@@ -31,31 +33,27 @@ impl Session {
                 _ => {}
             }
         }
-        if self.phase == Phase::Live {
-            sessions.remove(&self.id);
+        if is_refused {
+            self.end_as(Over::NameTaken);
         }
-        self.refuse_a_second(&sessions);
-        self.others.see(now, sessions);
+        self.others.forget_unseen(sent);
         self.see_job(now);
-        for (record, _) in self.table.values() {
+        for record in self.table.records() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {
                 self.others.miss(owner, now);
             }
         }
     }
 
-    /// Refuses to begin where another session of its node shows signs of life.
-    fn refuse_a_second(&mut self, seen: &BTreeMap<SessionId, (SessionRecord, Revision)>) {
-        let is_alive = |(id, (record, _)): (&SessionId, &(SessionRecord, Revision))| {
-            let before = self.others.get(id);
-            id.node == self.id.node
-                && record.state.is_live()
-                && record.secret != self.setting.secret
-                && before.is_some_and(|other| other.record.beat < record.beat)
-        };
-        if self.phase == Phase::Beginning && seen.iter().any(is_alive) {
-            self.end_as(Over::NameTaken);
-        }
+    /// Whether a session that was seen keeps this one from beginning: it is of the same node
+    /// and shows signs of life.
+    fn is_a_second(&self, id: &SessionId, record: &SessionRecord) -> bool {
+        let lives = |before: &Other| before.record.beat < record.beat;
+        self.phase == Phase::Beginning
+            && id.node == self.id.node
+            && record.state.is_live()
+            && record.secret != self.setting.secret
+            && self.others.get(id).is_some_and(lives)
     }
 
     /// Ends sessions of which nothing was heard for too long.

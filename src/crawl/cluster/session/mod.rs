@@ -43,6 +43,7 @@
 //! | `hands` | its cells: taken, confirmed, given back |
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
+//! | `table` | what it knows of the cells' keys |
 //! | `permitted` | its permits: taken and given back |
 //! | `rest` | whether anything is left to do, here and elsewhere |
 //! | `kept` | what outlives a process |
@@ -55,6 +56,7 @@ mod others;
 mod own;
 mod permitted;
 mod rest;
+mod table;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -63,9 +65,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::kept::{Kept, KeptError};
 use self::others::Others;
+use self::table::Table;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
 use super::permits::{Account, Ask, Grant};
-use super::record::{Base, CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, Value};
+use super::record::{Base, JobRecord, Key, Node, PermitsRecord, SessionId, Value};
 use super::{EngineError, Revision};
 use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 
@@ -97,7 +100,7 @@ pub type CallId = u64;
 /// What changes for the node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
-    /// It has a cell, and may ask its hosts when [`Session::may_ask`] says so.
+    /// It has a cell, and may ask its hosts when [`Session::from`] says so.
     Taken {
         /// The cell.
         cell: CellId,
@@ -286,13 +289,15 @@ pub struct Session {
     kept: BTreeMap<CellId, Revision>,
     others: Others,
     /// The cells' keys, as far as the last look showed them.
-    table: BTreeMap<CellId, (CellRecord, Revision)>,
+    table: Table,
     /// Cells whose keys are not what the last look showed.
     doubtful: BTreeSet<CellId>,
     /// When the look was asked for that the table comes from.
     looked: Option<u64>,
     calls: BTreeMap<CallId, Pending>,
     next_call: CallId,
+    /// Whether there may be something to decide: something was answered, told or given up.
+    is_stirred: bool,
     news: Vec<News>,
 }
 
@@ -300,6 +305,7 @@ impl Session {
     /// A session that begins.
     pub fn new(setting: Setting, now: u64) -> Self {
         let node = setting.node.clone();
+        let table = Table::new(setting.cells);
         Self {
             setting,
             id: SessionId { node, number: 0 },
@@ -329,11 +335,12 @@ impl Session {
             before: BTreeSet::new(),
             kept: BTreeMap::new(),
             others: Others::default(),
-            table: BTreeMap::new(),
+            table,
             doubtful: BTreeSet::new(),
             looked: None,
             calls: BTreeMap::new(),
             next_call: 0,
+            is_stirred: true,
             news: Vec::new(),
         }
     }
@@ -378,17 +385,11 @@ impl Session {
         self.tenure
     }
 
-    /// Whether hosts of this cell may be asked. The first request to each of them waits
-    /// longer, because another session may have asked just before: for the host's delay
-    /// after [`Session::from`] and [`Session::resumed`]; and, where the cell was not given
-    /// back cleanly, for the longest delay that there can be after the former.
-    pub fn may_ask(&self, cell: CellId, now: u64) -> bool {
-        let hand = self.hands.get(&cell);
-        hand.is_some_and(|hand| hand.giving == Giving::No && now >= hand.from)
-            && now < self.until(now)
-    }
-
-    /// When the quiet time of a cell that was taken ends.
+    /// When the quiet time of a cell that was taken ends: from then until [`Session::until`]
+    /// its hosts may be asked, if it is not being given back. The first request to each of them
+    /// waits longer, because another session may have asked just before: for the host's delay
+    /// after this moment and [`Session::resumed`]; and, where the cell was not given back
+    /// cleanly, for the longest delay that there can be after the former.
     pub fn from(&self, cell: CellId) -> Option<u64> {
         self.hands.get(&cell).map(|hand| hand.from)
     }
@@ -435,18 +436,21 @@ impl Session {
             && hand.giving == Giving::Told
         {
             hand.giving = Giving::Stopped(checkpoint);
+            self.is_stirred = true;
         }
     }
 
     /// Gives all cells back, and then ends.
     pub fn leave(&mut self, now: u64) {
         self.is_leaving = true;
+        self.is_stirred = true;
         self.due = self.due.min(now);
     }
 
     /// Asks for permits, or gives them back.
     pub fn ask(&mut self, ask: Ask) {
         self.permits.ask(ask);
+        self.is_stirred = true;
     }
 
     /// Its permits.
@@ -470,12 +474,14 @@ impl Session {
 
     /// What to ask the broker now. To be called when something was answered, and otherwise
     /// every [`Terms::tick`].
+    ///
+    /// Whether to take a cell, give one back or end another session is decided when something
+    /// was answered or told. Looks are answered every sixth of a term, so what comes by the
+    /// passage of time alone is noticed no later than that.
     pub fn step(&mut self, now: u64) -> Vec<(CallId, Call)> {
         let mut calls = Vec::new();
         self.check(now);
-        let limit = self.setting.terms.call;
-        self.calls
-            .retain(|_, pending| now.saturating_sub(pending.sent) < limit);
+        self.give_up(now);
         if matches!(self.phase, Phase::Over(_)) {
             return calls;
         }
@@ -490,26 +496,52 @@ impl Session {
             self.renew(now, &mut calls);
             self.confirm(now, &mut calls);
         }
+        if std::mem::take(&mut self.is_stirred) {
+            self.decide(now, &mut calls);
+        }
+        calls
+    }
+
+    /// Gives up calls that were not answered for too long.
+    fn give_up(&mut self, now: u64) {
+        let limit = self.setting.terms.call;
+        // The first is the oldest.
+        while let Some(oldest) = self.calls.first_entry() {
+            if now.saturating_sub(oldest.get().sent) < limit {
+                return;
+            }
+            // A term has room for few attempts.
+            if matches!(
+                oldest.remove().purpose,
+                Purpose::Renew { .. } | Purpose::ReadOwn { .. }
+            ) {
+                self.due = self.due.min(now);
+            }
+            self.is_stirred = true;
+        }
+    }
+
+    /// Begins, takes cells and gives them back, and judges others, as far as it can now.
+    fn decide(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
         match self.phase {
-            Phase::Beginning => self.begin(now, &mut calls),
+            Phase::Beginning => self.begin(now, calls),
             Phase::Live if !self.lapsed => {
-                self.reclaim(now, &mut calls);
-                self.give_back(now, &mut calls);
-                self.permit(now, &mut calls);
+                self.reclaim(now, calls);
+                self.give_back(now, calls);
+                self.permit(now, calls);
                 if self.is_sure(now) {
-                    self.end_job(now, &mut calls);
-                    self.fence(now, &mut calls);
+                    self.end_job(now, calls);
+                    self.fence(now, calls);
                     if !self.is_leaving && now >= self.from {
-                        self.take(now, &mut calls);
+                        self.take(now, calls);
                     }
                 }
                 if self.is_leaving && self.hands.is_empty() && self.kept.is_empty() {
-                    self.end(now, &mut calls);
+                    self.end(now, calls);
                 }
             }
             _ => {}
         }
-        calls
     }
 
     /// Takes note of an answer. One to a call that is unknown, because it was answered
@@ -522,7 +554,14 @@ impl Session {
         if matches!(self.phase, Phase::Over(_)) {
             return;
         }
-        let Pending { purpose, sent, .. } = pending.clone();
+        let Pending {
+            purpose,
+            sent,
+            tenure,
+        } = pending;
+        // That its term goes on, or a cell is still its own, changes nothing else.
+        let is_usual = matches!(purpose, Purpose::Confirm(_) | Purpose::Renew { .. });
+        self.is_stirred |= !is_usual;
         match (purpose, answer) {
             (Purpose::Look, Ok(Answer::Seen(keys))) => self.see(now, sent, keys),
             (Purpose::Begin, Ok(Answer::Swapped(revision))) => {
@@ -533,7 +572,7 @@ impl Session {
             // What is there instead shows in a look.
             (Purpose::Begin, _) => self.due = self.due.min(now),
             (Purpose::Renew { checkpoint }, Ok(Answer::Swapped(revision))) => {
-                self.has_renewed(now, &pending, checkpoint, revision);
+                self.has_renewed(now, (sent, tenure), checkpoint, revision);
             }
             (Purpose::End, Ok(Answer::Swapped(_))) => self.end_as(Over::Left),
             (Purpose::Renew { .. } | Purpose::End, Err(EngineError::Stale)) => {
@@ -555,12 +594,11 @@ impl Session {
             }
             (Purpose::ReadCell(cell), Ok(Answer::Got(found))) => {
                 self.doubtful.remove(&cell);
-                match found {
-                    Some((Value::Cell(record), revision)) => {
-                        self.table.insert(cell, (record, revision));
-                    }
-                    _ => drop(self.table.remove(&cell)),
+                let found = match found {
+                    Some((Value::Cell(record), revision)) => Some((record, revision)),
+                    _ => None,
                 };
+                self.table.set(cell, found);
             }
             (Purpose::Reclaim(cell), Ok(Answer::Got(found))) => {
                 self.has_reclaimed(now, sent, cell, found);

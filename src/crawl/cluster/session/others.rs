@@ -14,6 +14,8 @@ pub(super) struct Other {
     pub(super) since: u64,
     /// When it was first seen.
     first: u64,
+    /// When the look was asked for that has shown it last.
+    seen: u64,
     /// Since when it is known to have nothing to do.
     pub(super) idle: Option<u64>,
 }
@@ -27,32 +29,42 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Takes note of a look at all keys.
-    pub(super) fn see(&mut self, now: u64, seen: BTreeMap<SessionId, (SessionRecord, Revision)>) {
-        self.known.retain(|id, _| seen.contains_key(id));
-        for (id, (record, revision)) in seen {
-            self.missing.remove(&id);
-            let idle = record.idle.then_some(now);
-            match self.known.get_mut(&id) {
-                Some(other) if other.revision == revision => {}
-                Some(other) => {
-                    other.idle = idle.map(|now| other.idle.unwrap_or(now));
-                    other.record = record;
-                    other.revision = revision;
-                    other.since = now;
-                }
-                None => {
-                    let other = Other {
-                        record,
-                        revision,
-                        since: now,
-                        first: now,
-                        idle,
-                    };
-                    self.known.insert(id, other);
-                }
+    /// Takes note of the key of a session, as the look that was asked for at `sent` shows it.
+    pub(super) fn see(
+        &mut self,
+        now: u64,
+        sent: u64,
+        id: SessionId,
+        record: SessionRecord,
+        revision: Revision,
+    ) {
+        self.missing.remove(&id);
+        match self.known.get_mut(&id) {
+            Some(other) if other.revision == revision => other.seen = sent,
+            Some(other) => {
+                other.idle = record.idle.then(|| other.idle.unwrap_or(now));
+                other.record = record;
+                other.revision = revision;
+                other.since = now;
+                other.seen = sent;
+            }
+            None => {
+                let other = Other {
+                    idle: record.idle.then_some(now),
+                    record,
+                    revision,
+                    since: now,
+                    first: now,
+                    seen: sent,
+                };
+                self.known.insert(id, other);
             }
         }
+    }
+
+    /// Forgets sessions whose keys that look has not shown.
+    pub(super) fn forget_unseen(&mut self, sent: u64) {
+        self.known.retain(|_, other| other.seen == sent);
     }
 
     /// Takes note that a session without a key was named as an owner.

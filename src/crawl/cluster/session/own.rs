@@ -2,7 +2,7 @@
 
 use super::super::Revision;
 use super::super::record::{Key, SessionRecord, State, Value};
-use super::{Call, CallId, News, Over, Pending, Phase, Purpose, Session};
+use super::{Call, CallId, News, Over, Phase, Purpose, Session};
 
 impl Session {
     /// Makes its key, when no other session of its node lives.
@@ -79,17 +79,18 @@ impl Session {
     pub(super) fn has_renewed(
         &mut self,
         now: u64,
-        pending: &Pending,
+        (sent, tenure): (u64, u64),
         checkpoint: u64,
         revision: Revision,
     ) {
+        self.is_stirred |= self.lapsed || self.committed < checkpoint;
         self.committed = self.committed.max(checkpoint);
-        if pending.tenure != self.tenure {
+        if tenure != self.tenure {
             return;
         }
         self.revision = Some(revision);
         self.before.clear();
-        self.renewed = self.renewed.max(pending.sent);
+        self.renewed = self.renewed.max(sent);
         if self.lapsed {
             self.lapsed = false;
             self.from = now + self.setting.terms.quiet;

@@ -79,7 +79,7 @@ impl Session {
         }
         let has_owner = |cell| {
             let own = self.hands.get(&cell);
-            let owner = || self.table.get(&cell)?.0.owner.as_ref();
+            let owner = || self.table.get(cell)?.0.owner.as_ref();
             let is_live = |id| {
                 let other = self.others.get(id);
                 other.is_some_and(|other| other.record.state.is_live())

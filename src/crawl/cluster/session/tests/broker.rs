@@ -3,24 +3,26 @@
 
 use std::collections::VecDeque;
 
-use super::super::super::record::{Key, Value};
-use super::super::super::versioned::Versioned;
+use super::super::super::record::{Key, SessionId, Value};
 use super::super::super::{EngineError, Revision};
 use super::super::{Answer, Call};
+use super::world::CELLS;
 
-type Keys = Versioned<Key, Value>;
+type Entry = Option<(Value, Revision)>;
 
 /// The broker.
 #[derive(Default)]
 pub(super) struct Broker {
-    keys: Keys,
-    /// What the keys were before each change of the last minutes, with the moment.
-    past: VecDeque<(u64, Keys)>,
+    cells: [Entry; CELLS as usize],
+    sessions: Vec<(SessionId, Entry)>,
+    last: u64,
+    /// What each key was before it was changed in the last minutes, with the moment.
+    past: VecDeque<(u64, Key, Entry)>,
     pub(super) is_down: bool,
     /// How often it was set back.
     pub(super) set_back: usize,
-    /// The last change.
-    pub(super) changed: Option<(Key, Value)>,
+    /// The last change, and what was there before.
+    pub(super) changed: Option<(Key, Entry)>,
 }
 
 impl Broker {
@@ -28,25 +30,22 @@ impl Broker {
     pub(super) fn answer(&mut self, now: u64, call: Call) -> Result<Answer, EngineError> {
         self.changed = None;
         match call {
-            Call::Get(key) => Ok(Answer::Got(self.keys.get(&key).cloned())),
-            Call::Look => {
-                let all = self.keys.iter();
-                let all =
-                    all.map(|(key, (value, revision))| (key.clone(), value.clone(), *revision));
-                Ok(Answer::Seen(all.collect()))
-            }
+            Call::Get(key) => Ok(Answer::Got(self.get(&key).cloned())),
+            Call::Look => Ok(Answer::Seen(self.all())),
             Call::Swap(key, value, was) => {
-                let is = self.keys.get(&key).map(|(_, revision)| *revision);
+                let is = self.get(&key).map(|(_, revision)| *revision);
                 if is != was {
                     return Err(EngineError::Stale);
                 }
-                self.past.push_back((now, self.keys.clone()));
-                while self.past.front().is_some_and(|(at, _)| at + 70_000 < now) {
+                self.last += 1;
+                let revision = Revision(self.last);
+                let before = self.put(&key, Some((value, revision)));
+                while self.past.front().is_some_and(|(at, ..)| at + 70_000 < now) {
                     self.past.pop_front();
                 }
-                let swapped = self.keys.swap(key.clone(), value.clone(), was);
-                self.changed = Some((key, value));
-                swapped.map(Answer::Swapped).ok_or(EngineError::Stale)
+                self.past.push_back((now, key.clone(), before.clone()));
+                self.changed = Some((key, before));
+                Ok(Answer::Swapped(revision))
             }
         }
     }
@@ -54,17 +53,56 @@ impl Broker {
     /// Forgets all that was changed after a moment.
     pub(super) fn forget(&mut self, after: u64) {
         self.set_back += 1;
-        while let Some((at, before)) = self.past.pop_back() {
-            if at < after {
-                self.past.push_back((at, before));
-                return;
+        while self.past.back().is_some_and(|(at, ..)| *at >= after) {
+            if let Some((_, key, before)) = self.past.pop_back() {
+                self.put(&key, before);
+                self.last -= 1;
             }
-            self.keys = before;
         }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<&(Value, Revision)> {
-        self.keys.get(key)
+        match key {
+            Key::Cell(cell) => self.cells[usize::from(cell.number())].as_ref(),
+            Key::Session(id) => {
+                let mut sessions = self.sessions.iter();
+                sessions.find(|(other, _)| other == id)?.1.as_ref()
+            }
+            Key::Job | Key::Permits => None,
+        }
+    }
+
+    /// Sets a key, and returns what it was.
+    fn put(&mut self, key: &Key, entry: Entry) -> Entry {
+        let place = match key {
+            Key::Cell(cell) => &mut self.cells[usize::from(cell.number())],
+            Key::Session(id) => {
+                let found = self.sessions.iter().position(|(other, _)| other == id);
+                let place = found.unwrap_or_else(|| {
+                    self.sessions.push((id.clone(), None));
+                    self.sessions.len() - 1
+                });
+                &mut self.sessions[place].1
+            }
+            Key::Job | Key::Permits => unreachable!("nobody asks for {key}"),
+        };
+        std::mem::replace(place, entry)
+    }
+
+    fn all(&self) -> Vec<(Key, Value, Revision)> {
+        let count = crate::crawl::frontier::CellCount::new(CELLS);
+        let mut all = Vec::with_capacity(self.cells.len() + self.sessions.len());
+        for (cell, entry) in count.iter().flat_map(|count| count.all()).zip(&self.cells) {
+            if let Some((value, revision)) = entry {
+                all.push((Key::Cell(cell), value.clone(), *revision));
+            }
+        }
+        for (id, entry) in &self.sessions {
+            if let Some((value, revision)) = entry {
+                all.push((Key::Session(id.clone()), value.clone(), *revision));
+            }
+        }
+        all
     }
 }
 

@@ -7,11 +7,21 @@
 //! - no two sessions may ask the hosts of one cell, and nobody writes to the web for longer
 //!   than a term of the slowest clock after its last renewal (C1);
 //! - no host is asked sooner than its delay permits, whoever asks (C2);
-//! - no page is done twice in committed checkpoints (C5, C6; not where the broker forgot
+//! - no page is done twice in committed checkpoints (C6; not where the broker forgot
 //!   something, which only links and checkpoints of later steps can mend);
 //!
 //! and at the end that every cell was crawled in the last 40 seconds, and no page is
-//! missing.
+//! missing (C6). A cell that is handed on with an old state does a page twice or leaves one
+//! out, so C5 shows there too.
+//!
+//! The other promises of a cluster are checked elsewhere:
+//!
+//! | promise | where |
+//! |---|---|
+//! | C3, C4, C7: links are kept, come once, and are cut when they are safe | `links::tests::simulated`, by seeds |
+//! | C8: the next owner of a cell keeps the pause that a host asked for | `frontier::cells::tests::promises`, by examples only |
+//! | C9: all machines together stay within a limit | `permits::tests`, by proptest |
+//! | C10: without a cluster nothing differs | not as such; `tests/it/cells.rs` compares what one cell and sixteen bring |
 //!
 //! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it
 //! alone.
@@ -29,15 +39,23 @@ fn first_failure(seeds: std::ops::Range<u64>, without: Without) -> Option<(u64, 
     })
 }
 
+/// Tries the seeds, one half beside the other.
 #[track_caller]
 fn must_hold(seeds: std::ops::Range<u64>, without: Without) {
-    if let Some((seed, wrong)) = first_failure(seeds, without) {
+    let half = seeds.start.midpoint(seeds.end);
+    let halves = [seeds.start..half, half..seeds.end];
+    let failures = std::thread::scope(|scope| {
+        let tries = halves.map(|seeds| scope.spawn(move || first_failure(seeds, without)));
+        tries.map(|half| half.join().expect("no seed panics"))
+    });
+    if let Some((seed, wrong)) = failures.into_iter().flatten().next() {
         panic!("seed {seed}: {wrong}");
     }
 }
 
-/// How many seeds the default suite tries; a build with optimisation takes all.
-const SEEDS: u64 = if cfg!(debug_assertions) { 30 } else { 2_000 };
+/// How many seeds the default suite tries: a seed takes 20 ms of processor time without
+/// optimisation, and 4 ms with it.
+const SEEDS: u64 = if cfg!(debug_assertions) { 1_000 } else { 2_000 };
 
 #[test]
 fn clusters_keep_their_promises() {
@@ -86,9 +104,10 @@ fn without_a_rule_a_promise_is_broken() {
         (Without::QuietTime, ["C1", "C2"]),
         (Without::LastCheckpoint, ["C6", "C6"]),
     ] {
-        let (_, wrong) = first_failure(0..100, without).unwrap_or_default();
-        let is_broken = broken.iter().any(|promise| wrong.contains(promise));
-        assert!(is_broken, "without {without:?}: {wrong:?}");
+        let wrong = |seed| World::new(seed, without).run().err();
+        let is_broken = |wrong: &String| broken.iter().any(|promise| wrong.contains(promise));
+        let finds = |seed| wrong(seed).as_ref().is_some_and(is_broken);
+        assert!((0..100).any(finds), "without {without:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Nodes, a broker and a web in true time, and what is wrong with what they do.
 
+mod calendar;
 mod checks;
 mod faults;
 mod process;
@@ -7,6 +8,8 @@ mod process;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use self::calendar::Calendar;
+use self::checks::Open;
 use self::faults::Fault;
 use super::super::super::record::{Base, Key, Node, SessionId, Value};
 use super::super::super::{EngineError, Revision};
@@ -15,7 +18,7 @@ use super::broker::{Broker, Dice};
 use crate::crawl::frontier::{CellCount, CellId};
 
 pub(super) const TERM: u64 = 5_000;
-const CELLS: u16 = 8;
+pub(super) const CELLS: u16 = 8;
 const HOSTS: usize = 2;
 /// Between two requests to a host at least, and at most.
 const LEAST_DELAY: u64 = 1_000;
@@ -49,20 +52,23 @@ enum Event {
     Close(CellId, usize, u64),
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct HostState {
     next: u64,
     delay: u64,
     asked: u64,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct CellState {
-    hosts: Vec<HostState>,
+    hosts: [HostState; HOSTS],
     /// How many pages are done.
     done: u64,
     clean: bool,
 }
+
+/// By the cells' numbers.
+type Cells = [Option<CellState>; CELLS as usize];
 
 impl CellState {
     /// Nobody knows by this machine's clock when a host was asked last.
@@ -77,7 +83,7 @@ impl CellState {
 struct Process {
     session: Session,
     tenure: u64,
-    cells: BTreeMap<CellId, CellState>,
+    cells: Cells,
     /// Requests under way.
     open: Vec<(CellId, usize)>,
     written: Vec<(CellId, u64)>,
@@ -94,7 +100,7 @@ struct Process {
 /// What outlives a process.
 struct Disk {
     kept: Kept,
-    cells: BTreeMap<CellId, CellState>,
+    cells: Cells,
 }
 
 impl Process {
@@ -102,7 +108,7 @@ impl Process {
         Self {
             session,
             tenure: 0,
-            cells: BTreeMap::new(),
+            cells: Cells::default(),
             open: Vec::new(),
             written: Vec::new(),
             made: 0,
@@ -127,6 +133,8 @@ struct Machine {
     cut_back: bool,
     loss: u64,
     kept: Vec<(CallId, Call)>,
+    /// What its process may ask.
+    may_ask: Open,
 }
 
 impl Machine {
@@ -135,33 +143,44 @@ impl Machine {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct ServerHost {
     last: Option<(u64, u64, usize, u64)>,
     delay: u64,
 }
 
 struct Checkpoint {
-    cells: BTreeMap<CellId, CellState>,
+    cells: Cells,
     written: usize,
+}
+
+/// What became of a session.
+#[derive(Default)]
+struct Life {
+    /// By their numbers.
+    checkpoints: BTreeMap<u64, Checkpoint>,
+    /// What it wrote, when its process is gone.
+    written: Option<Vec<(CellId, u64)>>,
+    /// How much of that committed checkpoints hold.
+    committed: usize,
 }
 
 pub(super) struct World {
     now: u64,
     dice: Dice,
     without: Without,
-    events: BinaryHeap<Reverse<Due>>,
+    events: Calendar<Due>,
     faults: BinaryHeap<Reverse<(u64, usize)>>,
     planned: Vec<Fault>,
-    sequence: u64,
     machines: Vec<Machine>,
     broker: Broker,
-    hosts: BTreeMap<CellId, Vec<ServerHost>>,
-    checkpoints: BTreeMap<(SessionId, u64), Checkpoint>,
-    written: BTreeMap<SessionId, Vec<(CellId, u64)>>,
-    committed: BTreeMap<SessionId, usize>,
-    union: BTreeMap<(CellId, u64), u32>,
-    asked: BTreeMap<CellId, u64>,
+    /// By the cells' numbers.
+    hosts: [[ServerHost; HOSTS]; CELLS as usize],
+    lives: BTreeMap<SessionId, Life>,
+    /// How often committed checkpoints have each page of each cell.
+    union: [Vec<u32>; CELLS as usize],
+    /// When each cell was asked last.
+    asked: [u64; CELLS as usize],
     pub(super) requests: u64,
     pub(super) over: u64,
     /// Cells that a process kept over the death of another.
@@ -171,28 +190,8 @@ pub(super) struct World {
     pub(super) steps: u64,
 }
 
-/// When something happens, its number, the node, its life, and what it is.
-type Due = (u64, u64, usize, u64, EventSlot);
-
-/// An event, compared by nothing.
-struct EventSlot(Event);
-
-impl PartialEq for EventSlot {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-impl Eq for EventSlot {}
-impl PartialOrd for EventSlot {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for EventSlot {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
-}
+/// A node, its life, and what happens to it.
+type Due = (usize, u64, Event);
 
 /// What is wrong.
 type Wrong = String;
@@ -216,31 +215,25 @@ impl World {
             cut_back: false,
             loss: 1,
             kept: Vec::new(),
+            may_ask: Open::default(),
         });
         let server = ServerHost {
             last: None,
             delay: LEAST_DELAY,
         };
-        let cells = CellCount::new(CELLS).unwrap();
         let mut world = Self {
             now: 0,
             machines: machines.collect(),
-            hosts: cells
-                .all()
-                .map(|cell| (cell, vec![server.clone(); HOSTS]))
-                .collect(),
+            hosts: [[server; HOSTS]; CELLS as usize],
             dice,
             without,
-            events: BinaryHeap::new(),
+            events: Calendar::new(),
             faults: BinaryHeap::new(),
             planned: Vec::new(),
-            sequence: 0,
             broker: Broker::default(),
-            checkpoints: BTreeMap::new(),
-            written: BTreeMap::new(),
-            committed: BTreeMap::new(),
-            union: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            union: Default::default(),
+            asked: Default::default(),
             requests: 0,
             over: 0,
             kept: 0,
@@ -252,19 +245,14 @@ impl World {
     }
 
     fn push(&mut self, at: u64, node: usize, event: Event) {
-        self.sequence += 1;
         let life = self.machines[node].life;
-        self.events
-            .push(Reverse((at, self.sequence, node, life, EventSlot(event))));
+        self.events.push(at, (node, life, event));
     }
 
     /// Three minutes. The error says what is wrong, and when.
     pub(super) fn run(&mut self) -> Result<(), Wrong> {
         loop {
-            let event = self
-                .events
-                .peek()
-                .map_or(u64::MAX, |Reverse(event)| event.0);
+            let event = self.events.next().unwrap_or(u64::MAX);
             let fault = self
                 .faults
                 .peek()
@@ -280,10 +268,10 @@ impl World {
                 self.happens(self.planned[fault]);
                 Ok(())
             } else {
-                let Some(Reverse((_, _, node, life, event))) = self.events.pop() else {
+                let Some((node, life, event)) = self.events.pop(event) else {
                     break;
                 };
-                self.one(node, life, event.0)
+                self.one(node, life, event)
             };
             self.steps += 1;
             let checked = done.and_then(|()| self.check());
@@ -310,17 +298,24 @@ impl World {
         let local = machine.local(self.now);
         match event {
             Event::Tick => {
-                let next = self.dice.within(100, 260);
+                let next = self.dice.within(150, 270);
                 self.push(self.now + next, node, Event::Tick);
                 self.crawl(node, local);
             }
             Event::Reply(id, answer) => {
-                if let Some(process) = &mut self.machines[node].process {
+                let machine = &mut self.machines[node];
+                machine.stirs();
+                if let Some(process) = &mut machine.process {
                     process.session.answer(local, id, answer);
                 }
             }
-            Event::Write(cell, host, tenure) => self.write(node, cell, host, tenure, local)?,
-            Event::Close(cell, host, tenure) => self.close(node, cell, host, tenure, local),
+            Event::Write(cell, host, tenure) => {
+                return self.write(node, cell, host, tenure, local);
+            }
+            Event::Close(cell, host, tenure) => {
+                self.close(node, cell, host, tenure, local);
+                return Ok(());
+            }
             Event::Arrive(..) => {}
         }
         self.drive(node, local);
@@ -353,15 +348,8 @@ impl World {
             return Ok(());
         }
         let answer = self.broker.answer(self.now, call);
-        if let Some((Key::Session(session), Value::Session(record))) = self.broker.changed.take() {
-            self.commits(&session, record.checkpoint)?;
-            let machine = &mut self.machines[node];
-            if let Some(process) = machine.process.as_mut().filter(|_| machine.life == life)
-                && session.node == machine.name
-                && record.state.is_live()
-            {
-                process.stored = self.now;
-            }
+        if let Some((Key::Session(session), before)) = self.broker.changed.take() {
+            self.has_changed(node, life, &session, before.as_ref())?;
         }
         let machine = &self.machines[node];
         if machine.life != life || machine.cut_back || self.dice.percent(machine.loss) {
@@ -373,6 +361,33 @@ impl World {
             self.push(at + 7, node, Event::Reply(id, answer.clone()));
         }
         self.push(at, node, Event::Reply(id, answer));
+        Ok(())
+    }
+
+    /// A node has changed the key of a session.
+    fn has_changed(
+        &mut self,
+        node: usize,
+        life: u64,
+        session: &SessionId,
+        before: Option<&(Value, Revision)>,
+    ) -> Result<(), Wrong> {
+        let key = Key::Session(session.clone());
+        let Some((Value::Session(record), _)) = self.broker.get(&key) else {
+            return Ok(());
+        };
+        let (checkpoint, is_live) = (record.checkpoint, record.state.is_live());
+        let is_known = |value: &(Value, Revision)| matches!(&value.0, Value::Session(record) if record.checkpoint == checkpoint);
+        if !before.is_some_and(is_known) {
+            self.commits(session, checkpoint)?;
+        }
+        let machine = &mut self.machines[node];
+        if let Some(process) = machine.process.as_mut().filter(|_| machine.life == life)
+            && session.node == machine.name
+            && is_live
+        {
+            process.stored = self.now;
+        }
         Ok(())
     }
 }

@@ -1,85 +1,140 @@
 //! What must hold, and what a world looks like to people.
 
-use std::collections::BTreeMap;
+use super::super::super::Giving;
+use super::{CELLS, CellCount, CellId, Key, Machine, Process, SessionId, World, Wrong};
 
-use super::{CELLS, CellId, Key, Process, SessionId, World, Wrong};
+/// The cells that a process may ask, as a set of bits, and how long that holds by its clock
+/// while its session does not change.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Open {
+    cells: u64,
+    until: u64,
+}
+
+impl Open {
+    fn of(process: Option<&Process>, local: u64) -> Self {
+        let mut open = Self {
+            cells: 0,
+            until: u64::MAX,
+        };
+        let Some(Process { session, .. }) = process else {
+            return open;
+        };
+        let end = session.until(local);
+        let mut turns = |at: u64| {
+            if at > local {
+                open.until = open.until.min(at);
+            }
+        };
+        turns(end);
+        turns(session.resumed());
+        for (cell, hand) in &session.hands {
+            turns(hand.from);
+            if local < end && local >= hand.from && hand.giving == Giving::No {
+                open.cells |= 1 << cell.number();
+            }
+        }
+        open
+    }
+
+    /// Whether it has a cell.
+    pub(super) fn has(self, cell: CellId) -> bool {
+        self.cells >> cell.number() & 1 == 1
+    }
+}
+
+impl Machine {
+    /// Takes note that its session may have changed.
+    pub(super) fn stirs(&mut self) {
+        self.may_ask = Open::default();
+    }
+
+    /// What its process may ask at a moment of its clock.
+    pub(super) fn may_ask(&mut self, local: u64) -> Open {
+        if local >= self.may_ask.until {
+            self.may_ask = Open::of(self.process.as_ref(), local);
+        }
+        self.may_ask
+    }
+}
 
 impl World {
     /// The effects of a checkpoint count from here on.
     pub(super) fn commits(&mut self, session: &SessionId, number: u64) -> Result<(), Wrong> {
-        let Some(checkpoint) = self.checkpoints.get(&(session.clone(), number)) else {
+        let Some(life) = self.lives.get_mut(session) else {
+            return Ok(());
+        };
+        let Some(checkpoint) = life.checkpoints.get(&number) else {
             return Ok(());
         };
         let process = self.machines.iter().filter_map(|m| m.process.as_ref());
         let process = process.into_iter().find(|p| p.session.id() == session);
-        let written = match process {
-            Some(process) => &process.written,
-            None => match self.written.get(session) {
-                Some(written) => written,
-                None => return Ok(()),
-            },
+        let written = match (process, &life.written) {
+            (Some(process), _) => &process.written,
+            (None, Some(written)) => written,
+            (None, None) => return Ok(()),
         };
-        let before = self.committed.entry(session.clone()).or_default();
-        for page in written.iter().take(checkpoint.written).skip(*before) {
-            let times = self.union.entry(*page).or_default();
-            *times += 1;
-            if *times > 1 && self.broker.set_back == 0 {
-                return Err(format!("C6: page {} of {} is done twice", page.1, page.0));
+        for (cell, page) in written.iter().take(checkpoint.written).skip(life.committed) {
+            let union = &mut self.union[usize::from(cell.number())];
+            let page = *page as usize;
+            if union.len() <= page {
+                union.resize(page + 1, 0);
+            }
+            union[page] += 1;
+            if union[page] > 1 && self.broker.set_back == 0 {
+                return Err(format!("C6: page {page} of {cell} is done twice"));
             }
         }
-        *before = (*before).max(checkpoint.written);
+        life.committed = life.committed.max(checkpoint.written);
         Ok(())
     }
 
     /// What must hold after every step.
-    pub(super) fn check(&self) -> Result<(), Wrong> {
-        let mut holders = [None; CELLS as usize];
-        for (number, machine) in self.machines.iter().enumerate() {
-            let Some(process) = &machine.process else {
-                continue;
-            };
-            let local = machine.local(self.now);
-            if local >= process.session.until(local) {
-                continue;
+    pub(super) fn check(&mut self) -> Result<(), Wrong> {
+        let mut all = 0;
+        for number in 0..self.machines.len() {
+            let machine = &mut self.machines[number];
+            let Open { cells, .. } = machine.may_ask(machine.local(self.now));
+            if all & cells != 0 {
+                return Err(self.two_have(number, all & cells));
             }
-            for cell in process.session.cells() {
-                if !process.session.may_ask(cell, local) {
-                    continue;
-                }
-                let holder = &mut holders[usize::from(cell.number())];
-                if let Some(other) = holder {
-                    return Err(format!("C1: n{other} and n{number} both have {cell}"));
-                }
-                *holder = Some(number);
-            }
+            all |= cells;
         }
         Ok(())
     }
 
+    fn two_have(&self, number: usize, cells: u64) -> Wrong {
+        let cell = cells.trailing_zeros();
+        let has = |machine: &Machine| machine.may_ask.cells >> cell & 1 == 1;
+        let other = self.machines.iter().position(has).unwrap_or_default();
+        format!("C1: n{other} and n{number} both have cell {cell}")
+    }
+
     /// After a minute without faults, every cell is crawled again, and nothing is missing.
     pub(super) fn check_the_end(&self) -> Result<(), Wrong> {
-        for cell in self.hosts.keys() {
-            let ago = self.now.min(180_000) - self.asked.get(cell).copied().unwrap_or(0);
+        for (cell, asked) in self.asked.iter().enumerate() {
+            let ago = self.now.min(180_000) - asked;
             if ago > 40_000 {
-                return Err(format!("{cell} was not asked for {ago} ms"));
+                return Err(format!("cell {cell} was not asked for {ago} ms"));
             }
         }
-        if self.broker.set_back == 0 {
-            let mut last: BTreeMap<CellId, u64> = BTreeMap::new();
-            for (cell, page) in self.union.keys() {
-                let next = last.entry(*cell).or_default();
-                if *page != *next {
-                    return Err(format!("C6: page {next} of {cell} is missing"));
-                }
-                *next += 1;
+        for (cell, union) in self.union.iter().enumerate() {
+            let missing = union.iter().position(|times| *times == 0);
+            if let Some(page) = missing.filter(|_| self.broker.set_back == 0) {
+                return Err(format!("C6: page {page} of cell {cell} is missing"));
             }
         }
-        let keys = self.hosts.keys().map(|cell| Key::Cell(*cell));
-        match keys.into_iter().find(|key| self.broker.get(key).is_none()) {
+        match keys().find(|key| self.broker.get(key).is_none()) {
             Some(key) => Err(format!("{key} has no value")),
             None => Ok(()),
         }
     }
+}
+
+/// The keys of all cells.
+fn keys() -> impl Iterator<Item = Key> {
+    let cells = CellCount::new(CELLS).into_iter();
+    cells.flat_map(CellCount::all).map(Key::Cell)
 }
 
 impl World {
@@ -96,8 +151,8 @@ impl World {
             }
             shown += "\n";
         }
-        for cell in self.hosts.keys() {
-            shown += &format!("{cell}: {:?}\n", self.broker.get(&Key::Cell(*cell)));
+        for key in keys() {
+            shown += &format!("{key}: {:?}\n", self.broker.get(&key));
         }
         for fault in &self.planned {
             shown += &format!("{fault:?}\n");

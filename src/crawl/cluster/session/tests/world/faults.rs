@@ -139,6 +139,7 @@ impl World {
             Fault::SetBack(depth) => self.broker.forget(self.now.saturating_sub(depth)),
             Fault::Leave(node) => {
                 let local = self.machines[node].local(self.now);
+                self.machines[node].stirs();
                 if let Some(process) = &mut self.machines[node].process {
                     process.session.leave(local);
                 }
@@ -151,6 +152,7 @@ impl World {
         let machine = &mut self.machines[node];
         machine.life += 1;
         machine.kept.clear();
+        machine.stirs();
         let Some(process) = machine.process.take() else {
             return;
         };
@@ -166,6 +168,6 @@ impl World {
             let cells = process.cells;
             machine.disk = Some(Disk { kept, cells });
         }
-        self.written.insert(session, process.written);
+        self.lives.entry(session).or_default().written = Some(process.written);
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::faults::Fault;
 use super::{
     Base, CELLS, CellCount, CellId, CellState, Checkpoint, Disk, Event, HOSTS, HostState,
-    Inherited, LEAST_DELAY, MOST_DELAY, News, Process, Session, SessionId, Setting, TERM, Terms,
-    Without, World, Wrong,
+    Inherited, LEAST_DELAY, Life, MOST_DELAY, News, Open, Process, Session, SessionId, Setting,
+    TERM, Terms, Without, World, Wrong,
 };
 use crate::crawl::frontier::Amount;
 
@@ -33,13 +33,13 @@ impl World {
         let mut process = match machine.disk.take() {
             Some(Disk { kept, mut cells }) => {
                 secrets.extend(&kept.secrets);
-                for state in cells.values_mut() {
+                for state in cells.iter_mut().flatten() {
                     state.forget_moments(false);
                 }
-                let written = self.written.remove(&kept.session);
+                let life = self.lives.entry(kept.session.clone()).or_default();
                 Process {
                     cells,
-                    written: written.unwrap_or_default(),
+                    written: life.written.take().unwrap_or_default(),
                     made: kept.made,
                     revisions: kept.cells.clone(),
                     ..Process::of(Session::resume(setting, kept, local))
@@ -50,11 +50,13 @@ impl World {
         process.secrets = secrets;
         process.checkpoint_due = local + 3_000;
         machine.process = Some(process);
+        machine.stirs();
     }
 
     /// Sends what the session asks, and does what it says.
     pub(super) fn drive(&mut self, node: usize, local: u64) {
-        let Some(process) = &mut self.machines[node].process else {
+        let machine = &mut self.machines[node];
+        let Some(process) = &mut machine.process else {
             return;
         };
         let calls = process.session.step(local);
@@ -62,13 +64,17 @@ impl World {
             // All that was under way is cut; whoever was asked may be asked again.
             process.tenure = process.session.tenure();
             for (cell, host) in std::mem::take(&mut process.open) {
-                if let Some(state) = process.cells.get_mut(&cell) {
+                if let Some(state) = &mut process.cells[at(cell)] {
                     let host = &mut state.hosts[host];
                     host.next = host.asked + host.delay;
                 }
             }
         }
-        for news in process.session.news() {
+        let news = process.session.news();
+        if !news.is_empty() {
+            machine.may_ask = Open::default();
+        }
+        for news in news {
             match news {
                 News::Done => {}
                 News::Taken {
@@ -76,23 +82,22 @@ impl World {
                     state,
                     revision,
                 } => {
-                    let own = inherit(&self.checkpoints, cell, &state);
-                    process.cells.insert(cell, own);
+                    process.cells[at(cell)] = Some(inherit(&self.lives, cell, &state));
                     process.revisions.insert(cell, revision);
                 }
                 News::Kept(_) => self.kept += 1,
                 News::Give(cell) => process.giving.push(cell),
                 News::Given(cell) | News::Lost(cell) => {
                     self.lost += u64::from(matches!(news, News::Lost(_)));
-                    process.cells.remove(&cell);
+                    process.cells[at(cell)] = None;
                     process.revisions.remove(&cell);
                     process.open.retain(|(of, _)| *of != cell);
                     process.giving.retain(|of| *of != cell);
                 }
                 News::Over(_) => {
                     let id = process.session.id().clone();
-                    self.written
-                        .insert(id, std::mem::take(&mut process.written));
+                    let written = std::mem::take(&mut process.written);
+                    self.lives.entry(id).or_default().written = Some(written);
                     self.over += 1;
                     self.machines[node].process = None;
                     self.machines[node].life += 1;
@@ -109,20 +114,20 @@ impl World {
     /// Leases what is due, and makes checkpoints.
     pub(super) fn crawl(&mut self, node: usize, local: u64) {
         let (now, without) = (self.now, self.without);
+        let open = self.machines[node].may_ask(local);
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
+        let (session, cells) = (&process.session, &mut process.cells);
+        let again = session.resumed();
         let mut leased = Vec::new();
-        for (cell, state) in &mut process.cells {
-            let may = process.session.may_ask(*cell, local);
-            if !may && without != Without::Terms {
-                continue;
-            }
-            let Some(from) = process.session.from(*cell) else {
+        for cell in session.cells() {
+            let may = open.has(cell) || without == Without::Terms;
+            let (true, Some(state), Some(from)) = (may, &mut cells[at(cell)], session.from(cell))
+            else {
                 continue;
             };
             let most = if state.clean { 0 } else { MOST_DELAY };
-            let again = process.session.resumed();
             for (number, host) in state.hosts.iter_mut().enumerate() {
                 let first = (from + most.max(host.delay)).max(again + host.delay);
                 let first = if without == Without::QuietTime {
@@ -132,7 +137,7 @@ impl World {
                 };
                 if local >= host.next && local >= first {
                     host.next = u64::MAX;
-                    leased.push((*cell, number));
+                    leased.push((cell, number));
                 }
             }
         }
@@ -143,11 +148,11 @@ impl World {
             process.checkpoint_due = local + 3_000;
             process.made += 1;
             let checkpoint = Checkpoint {
-                cells: process.cells.clone(),
+                cells: process.cells,
                 written: process.written.len(),
             };
-            let key = (process.session.id().clone(), process.made);
-            self.checkpoints.insert(key, checkpoint);
+            let life = self.lives.entry(process.session.id().clone()).or_default();
+            life.checkpoints.insert(process.made, checkpoint);
             process
                 .session
                 .commit(process.made, Amount::default(), local);
@@ -160,8 +165,8 @@ impl World {
         }
         let tenure = process.session.tenure();
         for (cell, host) in leased {
-            let at = now + self.dice.within(0, 80);
-            self.push(at, node, Event::Write(cell, host, tenure));
+            let then = now + self.dice.within(0, 80);
+            self.push(then, node, Event::Write(cell, host, tenure));
         }
     }
 
@@ -179,26 +184,23 @@ impl World {
         };
         let is_open = tenure == process.session.tenure() && local < process.session.until(local);
         let checks = !matches!(self.without, Without::TheGateAtWrites | Without::Terms);
-        if (checks && !is_open) || !process.cells.contains_key(&cell) {
+        if (checks && !is_open) || process.cells[at(cell)].is_none() {
             process.open.retain(|open| *open != (cell, host));
-            if let Some(state) = process.cells.get_mut(&cell) {
+            if let Some(state) = &mut process.cells[at(cell)] {
                 state.hosts[host].next = local;
             }
             return Ok(());
         }
-        let Some(known) = process
-            .cells
-            .get_mut(&cell)
-            .map(|state| &mut state.hosts[host])
-        else {
+        let Some(state) = &mut process.cells[at(cell)] else {
             return Ok(());
         };
+        let known = &mut state.hosts[host];
         known.asked = local;
         let known = known.delay;
         let (stored, rate) = (process.stored, machine.rate);
         let life = machine.life;
         self.requests += 1;
-        self.asked.insert(cell, self.now);
+        self.asked[at(cell)] = self.now;
         let longest = stored + TERM * 5 / 4 + 2;
         if self.now > longest {
             return Err(format!(
@@ -206,13 +208,7 @@ impl World {
                 self.now - stored
             ));
         }
-        let Some(server) = self
-            .hosts
-            .get_mut(&cell)
-            .and_then(|hosts| hosts.get_mut(host))
-        else {
-            return Ok(());
-        };
+        let server = &mut self.hosts[at(cell)][host];
         if let Some((last, delay, by, of_life)) = server.last {
             let same = (by, of_life) == (node, life);
             // What was learned of a host and forgotten by the broker is lost.
@@ -229,8 +225,8 @@ impl World {
             }
         }
         server.last = Some((self.now, known, node, life));
-        let at = self.now + self.dice.within(30, 1_200);
-        self.push(at, node, Event::Close(cell, host, tenure));
+        let end = self.now + self.dice.within(30, 1_200);
+        self.push(end, node, Event::Close(cell, host, tenure));
         Ok(())
     }
 
@@ -250,7 +246,7 @@ impl World {
             return;
         }
         process.open.retain(|open| *open != (cell, host));
-        let Some(state) = process.cells.get_mut(&cell) else {
+        let Some(state) = &mut process.cells[at(cell)] else {
             return;
         };
         if local >= process.session.until(local) && self.without != Without::Terms {
@@ -262,35 +258,31 @@ impl World {
         process.written.push((cell, state.done));
         state.done += 1;
         let known = &mut state.hosts[host];
-        let server = self
-            .hosts
-            .get_mut(&cell)
-            .and_then(|hosts| hosts.get_mut(host));
-        if let Some(server) = server {
-            // Some answers ask for a longer delay, some for a shorter one.
-            match self.dice.within(0, 19) {
-                0 => server.delay = (server.delay * 2).min(MOST_DELAY),
-                1 | 2 => server.delay = (server.delay / 2).max(LEAST_DELAY),
-                _ => {}
-            }
-            if let Some(last) = &mut server.last {
-                last.1 = server.delay;
-            }
-            known.delay = server.delay;
+        let server = &mut self.hosts[at(cell)][host];
+        // Some answers ask for a longer delay, some for a shorter one.
+        match self.dice.within(0, 19) {
+            0 => server.delay = (server.delay * 2).min(MOST_DELAY),
+            1 | 2 => server.delay = (server.delay / 2).max(LEAST_DELAY),
+            _ => {}
         }
+        if let Some(last) = &mut server.last {
+            last.1 = server.delay;
+        }
+        known.delay = server.delay;
         known.next = (known.asked + known.delay).max(local);
     }
 }
 
+/// The place of a cell among all.
+fn at(cell: CellId) -> usize {
+    usize::from(cell.number())
+}
+
 /// The state of a cell that was taken.
-fn inherit(
-    checkpoints: &BTreeMap<(SessionId, u64), Checkpoint>,
-    cell: CellId,
-    state: &Inherited,
-) -> CellState {
+fn inherit(lives: &BTreeMap<SessionId, Life>, cell: CellId, state: &Inherited) -> CellState {
     let of = |base: &Base| {
-        let key = (base.session.clone(), base.checkpoint);
-        checkpoints.get(&key)?.cells.get(&cell).cloned()
+        let life = lives.get(&base.session)?;
+        life.checkpoints.get(&base.checkpoint)?.cells[at(cell)]
     };
     let found = state.bases.iter().find_map(of);
     let host = HostState {
@@ -299,7 +291,7 @@ fn inherit(
         asked: 0,
     };
     let mut own = found.unwrap_or(CellState {
-        hosts: vec![host; HOSTS],
+        hosts: [host; HOSTS],
         done: 0,
         clean: true,
     });
