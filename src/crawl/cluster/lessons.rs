@@ -26,7 +26,7 @@ use crate::crawl::frontier::{Cells, CellsError, LessonId, SharedLesson};
 const LOG: &str = "lessons";
 /// The version of a message. What is learned from is stored by the same layout, so a change of
 /// it needs another version.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The most lessons of a message, and the bytes above which no more are added.
 const MOST_LESSONS: usize = 256;
 const ENOUGH_BYTES: usize = 256 << 10;

@@ -55,6 +55,7 @@ impl Frontier {
 
         // Learning.
         let own = effects.on_topic;
+        let verdicts = self.ratings.verdicts.clone();
         let lesson = Lesson {
             task,
             key: &key,
@@ -63,6 +64,7 @@ impl Frontier {
             scope: &self.scope,
             home: self.ledger.home(),
             is_shared: self.ratings.is_shared,
+            verdicts: verdicts.as_deref(),
         };
         let rerates = self.ratings.learn(&mut tx, &lesson, &mut effects)?;
         let judged = judged(own, &effects);

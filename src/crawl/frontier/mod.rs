@@ -139,7 +139,7 @@ pub use parts::{Asked, Frontier};
 pub use policy::{Policy, Recrawl};
 pub use ratings::clues::Example;
 pub use ratings::shared::SharedLesson;
-pub use ratings::{Rating, Rescored};
+pub use ratings::{Rating, Rescored, Verdicts};
 pub use record::{Counts, GroupRecord, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rejudge::Rescoped;
 pub use restored::note_restored;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -14,7 +15,9 @@ use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use crate::crawl::cluster::links::{Publisher, Reading, Setting, read};
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Beside, Best, CellCount, CellId, Cells, CellsError, OutputEdit};
+use crate::crawl::frontier::{
+    Beside, Best, CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts,
+};
 use crate::crawl::node::is_near_its_end;
 use crate::crawl::pipeline::{Handler, replay_task};
 use crate::page::{Task, TaskKind};
@@ -53,6 +56,7 @@ pub(super) fn crawl(
     trial: &mut Trial<'_>,
 ) -> Result<(), ExperimentError> {
     let mut all = Vec::new();
+    let verdicts: Arc<Verdicts> = Arc::default();
     for number in 0..machines {
         let is_own = |cell: &CellId| cell.number() % machines == number;
         let own = cells.all().filter(is_own).collect();
@@ -61,7 +65,9 @@ pub(super) fn crawl(
             linger: u64::from(linger) * PAGE,
             ..Setting::usual(u64::from(number), cells)
         };
-        all.push(Machine::begin(&place, &folder, own, setting)?);
+        let mut machine = Machine::begin(&place, &folder, own, setting)?;
+        machine.cells.share_verdicts(Arc::clone(&verdicts));
+        all.push(machine);
     }
     for seed in &place.seeds {
         let cell = cells.cell_of(&place.scope.canonical(seed).host_key());
@@ -172,7 +178,7 @@ impl Machine {
         own.iter()
             .try_for_each(|cell| cells.open_cell(*cell, BEGINNING))?;
         if let Some(rating) = &place.rating {
-            cells.set_rating(std::sync::Arc::clone(rating))?;
+            cells.set_rating(Arc::clone(rating))?;
         }
         let notes = match cells.cells() {
             CellCount::ONE => Vec::new(),
@@ -188,6 +194,8 @@ impl Machine {
 
     /// Sends what has waited for long enough.
     fn publish(&mut self, logs: &mut Logs, now: u64) -> Result<(), ExperimentError> {
+        let best = self.cells.best_of(&self.own, now)?;
+        self.publisher.set_best(best);
         self.publisher.gather(&self.cells, now)?;
         let changes = self.publisher.close(now)?;
         self.cells.change_outbox(&changes)?;

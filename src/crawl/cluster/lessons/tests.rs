@@ -157,6 +157,7 @@ fn a_message_that_no_machine_sends_is_left_out() {
     let lesson = |reward| SharedLesson {
         heard: None,
         example: Some(example(reward)),
+        verdict: None,
     };
     let packed = |lessons: &[SharedLesson]| {
         let raw = lessons.iter().fold(Vec::new(), |raw, lesson| {
@@ -176,5 +177,5 @@ fn a_message_that_no_machine_sends_is_left_out() {
     assert!(of_message(&packed(&vec![lesson(0.5); MOST_LESSONS + 1])).is_err());
     let whole = packed(&[lesson(0.5)]);
     assert!(of_message(&whole[..whole.len() - 1]).is_err());
-    assert!(of_message(&[]).is_err() && of_message(&[2, 0]).is_err());
+    assert!(of_message(&[]).is_err() && of_message(&[1, 0]).is_err());
 }

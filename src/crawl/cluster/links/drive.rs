@@ -11,7 +11,7 @@ use super::apply::{self, Reading};
 use super::cut::Cuts;
 use super::envelope::EnvelopeError;
 use super::promises::Promises;
-use super::publish::{Publisher, Sending, Setting};
+use super::publish::{Publisher, SOON, Sending, Setting};
 use super::{REJECTED, log_of};
 use crate::crawl::cluster::{Engine, EngineError};
 use crate::crawl::frontier::store::StoreError;
@@ -22,10 +22,6 @@ const AT_A_TIME: usize = 8;
 
 /// How long to wait before a log is opened again, or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;
-
-/// The least time between two batches being made, as a part of the linger: before a batch is
-/// sent, the store is flushed.
-const LINGER_PARTS: u64 = 5;
 
 /// Why links cannot be exchanged.
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +67,11 @@ pub struct Links<E> {
     reads: bool,
     publisher: Publisher,
     promises: Promises,
-    /// When batches may be made next.
+    /// When batches may be made next. Before one is sent the store is flushed, so there is some
+    /// time between them.
     closes: u64,
+    /// When to look again what could be asked for next.
+    compares: u64,
     cuts: Cuts,
     /// When logs may be cut next; `None` while one is being cut.
     cutting: Option<u64>,
@@ -124,6 +123,7 @@ impl<E: Engine> Links<E> {
             promises: Promises::new(setting.session, cells),
             publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
+            compares: 0,
             cuts: Cuts::default(),
             cutting: Some(0),
             opened: BTreeSet::new(),
@@ -356,13 +356,19 @@ impl<E: Engine> Links<E> {
         now: u64,
         outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
+        if now >= self.compares {
+            self.compares = now.saturating_add(self.linger / SOON);
+            let leasing = Vec::from_iter(cells.leasing_cells());
+            let best = cells.best_of(&leasing, now).map_err(LinksError::from)?;
+            self.publisher.set_best(best);
+        }
         self.publisher
             .gather(cells, now)
             .map_err(LinksError::from)?;
         if now >= self.closes {
             let changes = self.publisher.close(now).map_err(LinksError::from)?;
             if !changes.is_empty() {
-                self.closes = now.saturating_add(self.linger / LINGER_PARTS);
+                self.closes = now.saturating_add(self.linger / SOON);
                 cells.change_outbox(&changes).map_err(LinksError::from)?;
                 outside.sync()?;
                 cells.flush_outbox().map_err(LinksError::from)?;

@@ -4,7 +4,9 @@
 //! says what to note in the store and what to send. Each cell of other machines has a lane:
 //!
 //! 1. Slips of the outbox are read and their offers merged, until there are enough for a batch
-//!    or the oldest has waited for long enough ([`Setting`]).
+//!    or the oldest has waited for long enough ([`Setting`]). A link that is as good as the best
+//!    that this machine could ask for waits for a tenth of that: whoever has its host would ask
+//!    for it next.
 //! 2. The batch is what the filter ([`sent`](super::sent)) leaves of them, in one or more
 //!    messages. The numbers of the messages and the slips are noted in the store, and made safe
 //!    on disk, *before* the first is sent.
@@ -36,7 +38,7 @@ use super::envelope::{Envelope, EnvelopeError};
 use super::merge::Offers;
 use super::sent::Sent;
 use crate::crawl::frontier::{
-    CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
+    Best, CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
 };
 
 /// Bytes of an offer beside its address, as a message is measured. Counted alike for all but
@@ -47,6 +49,9 @@ const OFFER: usize = 200;
 /// From how many bytes on an offer counts with what it has. As many smaller ones as make a
 /// message, and the usual bytes of larger ones, are less than anybody refuses.
 const LARGE: usize = 1_800;
+
+/// A link that would be asked for next waits for this part of [`Setting::linger`].
+pub(super) const SOON: u64 = 10;
 
 /// How long to wait after a message was not acknowledged, in milliseconds: at first, and at
 /// most.
@@ -120,6 +125,8 @@ pub struct Publisher {
     sending: Sending,
     /// Whether nothing waits for more.
     hurries: bool,
+    /// Links that are at least as good are sent soon.
+    best: Option<Best>,
 }
 
 /// What is on its way to one cell.
@@ -138,6 +145,8 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Open {
     since: Option<u64>,
+    /// Since when it has a link that is to be sent soon.
+    soon: Option<u64>,
     slips: BTreeSet<Slip>,
     offers: Offers,
     bytes: usize,
@@ -223,6 +232,7 @@ impl Publisher {
             lanes,
             sending: Sending::default(),
             hurries: false,
+            best: None,
         })
     }
 
@@ -263,6 +273,7 @@ impl Publisher {
 
     /// Takes what lies in the outbox under a slip.
     pub(super) fn take(&mut self, to: CellId, slip: Slip, offers: Vec<Rated>, now: u64) {
+        let best = self.best;
         let open = &mut self.lanes.entry(to).or_default().open;
         open.since.get_or_insert(now);
         open.slips.insert(slip);
@@ -270,6 +281,11 @@ impl Publisher {
             self.sending.read += 1;
             let before = open.offers.len();
             let size = size(&rated.offer);
+            let is_good =
+                |bucket| best.is_none_or(|best| Best::from((bucket, rated.score)) <= best);
+            if rated.bucket.is_some_and(is_good) {
+                open.soon.get_or_insert(now);
+            }
             open.offers.add(rated);
             if open.offers.len() > before {
                 open.bytes += size;
@@ -295,6 +311,8 @@ impl Publisher {
         let is_due = |lane: &Lane| {
             let waited = lane.open.since.map(|since| now.saturating_sub(since));
             let is_old = waited.is_some_and(|waited| waited >= self.setting.linger);
+            let soon = lane.open.soon.map(|since| now.saturating_sub(since));
+            let is_old = is_old || soon.is_some_and(|waited| waited >= self.setting.linger / SOON);
             let is_any = !lane.open.slips.is_empty();
             lane.again.is_some() || (is_any && (is_old || self.hurries || self.is_full(&lane.open)))
         };
@@ -406,6 +424,11 @@ impl Publisher {
         self.hurries = hurries;
     }
 
+    /// What this machine could ask for next, if anything. Links that are as good are sent soon.
+    pub fn set_best(&mut self, best: Option<Best>) {
+        self.best = best;
+    }
+
     /// Forgets slips of a cell that is not open any more; what they have offered is sent
     /// nevertheless. Must be called before the cell is opened again.
     pub fn forget_sender(&mut self, from: CellId) {
@@ -454,7 +477,14 @@ impl Publisher {
             None if lane.again.is_some() || self.hurries || self.is_full(&lane.open) => {
                 lane.open.since
             }
-            None => Some(lane.open.since?.saturating_add(self.setting.linger)),
+            None => {
+                let old = lane.open.since?.saturating_add(self.setting.linger);
+                let soon = lane
+                    .open
+                    .soon
+                    .map(|since| since + self.setting.linger / SOON);
+                Some(soon.map_or(old, |soon| soon.min(old)))
+            }
         };
         self.lanes.values().filter_map(event).min()
     }

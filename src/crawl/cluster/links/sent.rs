@@ -2,9 +2,10 @@
 //!
 //! Most links of a page are met on many pages. The first is sent, and after that only what is
 //! better by 5 % (what a learning crawl tolerates in its queues), comes from nearer to a seed,
-//! or has twice as many citations as when it was sent. What a withheld offer says about the
-//! pages that link there is added to the next one that is sent, so no evidence is lost, and
-//! at most half of it is late.
+//! or has over a quarter more citations than when it was sent. What a withheld offer says about
+//! the pages that link there is added to the next one that is sent, so no evidence is lost, and
+//! at most a fifth of it is late. With half of it late, a learning crawl of four machines found
+//! 3 % less from on-topic seeds; a quarter costs 1.5 times the messages and bytes.
 //!
 //! Memory is bounded. What is forgotten, as after a restart, is sent once more, which is
 //! harmless.
@@ -13,6 +14,9 @@ use quick_cache::unsync::Cache;
 
 use super::merge::Merged;
 use crate::page::Bucket;
+
+/// By what part of its citations an address must have more to be sent again.
+const CITED: u32 = 4;
 
 /// How much better an offer must be to be sent again.
 const TOLERANCE: f64 = 1.05;
@@ -64,7 +68,8 @@ impl Sent {
             told.known = before.known.saturating_add(*citations);
             let is_better = (class, rated.score * TOLERANCE) < (before.class, before.score);
             let is_nearer = way.hops < before.hops;
-            let is_cited = told.known >= before.sent.saturating_mul(2);
+            let more = told.known.saturating_sub(before.sent);
+            let is_cited = more > before.sent / CITED;
             if !(is_better || is_nearer || is_cited) {
                 let (good, bad) = before.withheld;
                 let withheld = (good + way.cited.0, bad + way.cited.1);
@@ -117,14 +122,14 @@ mod tests {
     fn what_tells_nothing_new_is_withheld() {
         let mut sent = Sent::within(1 << 20);
         assert_eq!(offer(&mut sent, 100.0, 5), Some((0.5, 0.5)));
-        // The second citation doubles them, the third does not, the fourth does.
-        assert_eq!(offer(&mut sent, 100.0, 5), Some((0.5, 0.5)));
+        // The first citations are more by over a quarter, the fifth is not.
+        for _ in 2..5 {
+            assert_eq!(offer(&mut sent, 100.0, 5), Some((0.5, 0.5)));
+        }
         assert_eq!(offer(&mut sent, 100.0, 5), None);
         assert_eq!(offer(&mut sent, 96.0, 5), Some((1.0, 1.0)));
-        for _ in 5..8 {
-            assert_eq!(offer(&mut sent, 96.0, 5), None);
-        }
-        assert_eq!(offer(&mut sent, 96.0, 6), Some((2.0, 2.0)));
+        assert_eq!(offer(&mut sent, 96.0, 6), None);
+        assert_eq!(offer(&mut sent, 96.0, 6), Some((1.0, 1.0)));
         // Better by more than the tolerance, and nearer, but not less than that.
         assert_eq!(offer(&mut sent, 92.0, 5), None);
         assert_eq!(offer(&mut sent, 90.0, 5), Some((1.0, 1.0)));

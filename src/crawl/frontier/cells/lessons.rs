@@ -19,6 +19,7 @@ use super::{Below, Cells, CellsError};
 use crate::crawl::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED, place_of};
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::keys;
+use crate::crawl::frontier::ratings::Verdicts;
 use crate::crawl::frontier::ratings::learning::{self, take_in};
 use crate::crawl::frontier::ratings::shared::SharedLesson;
 use crate::crawl::frontier::record::Meta;
@@ -70,7 +71,17 @@ impl Cells {
         for cell in self.open.values_mut() {
             cell.frontier.ratings.is_shared = true;
         }
+        self.share_verdicts(Arc::default());
         Ok(())
+    }
+
+    /// Has pages judged by what pages of other machines turned out to be worth as well, from now
+    /// on. What pages of this one are worth is added to it.
+    pub fn share_verdicts(&mut self, verdicts: Arc<Verdicts>) {
+        for cell in self.open.values_mut() {
+            cell.frontier.ratings.verdicts = Some(Arc::clone(&verdicts));
+        }
+        self.verdicts = Some(verdicts);
     }
 
     /// What pages taught and nobody was told: so many at most.
@@ -137,7 +148,15 @@ impl Cells {
         let mut rerates = false;
         let rating = self.rating.clone();
         if let Some(learning) = rating.as_ref().and_then(|rating| rating.learning()) {
-            for SharedLesson { heard, example } in lessons {
+            for lesson in lessons {
+                let SharedLesson {
+                    heard,
+                    example,
+                    verdict,
+                } = lesson;
+                if let (Some(verdicts), Some(verdict)) = (&self.verdicts, verdict) {
+                    verdicts.add(verdict);
+                }
                 if let Some(Heard { place, state }) = heard.and_then(|h| learning.hear(&h)) {
                     tx.put(keys::judged(place), state);
                 }

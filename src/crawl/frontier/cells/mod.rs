@@ -80,7 +80,7 @@ use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
 use super::parts::{Asked, Frontier, Share};
 use super::policy::Policy;
-use super::ratings::Rating;
+use super::ratings::{Rating, Verdicts};
 use super::record::Promise;
 use super::schedule::AddressClocks;
 use super::seen::Memory;
@@ -110,6 +110,8 @@ pub struct Cells {
     held: BTreeSet<CellId>,
     /// What pages taught, where machines learn together.
     lessons: Option<Lessons>,
+    /// What pages of other machines turned out to be worth, where there are any.
+    verdicts: Option<Arc<Verdicts>>,
     /// Promises to hosts that are to be told, where there are other machines.
     promised: Option<Vec<(CellId, Promise)>>,
 }
@@ -202,6 +204,7 @@ impl Cells {
             sweep,
             held: BTreeSet::new(),
             lessons: None,
+            verdicts: None,
             promised: None,
         }
     }
@@ -265,6 +268,7 @@ impl Cells {
             frontier.set_rating(Arc::clone(rating))?;
         }
         frontier.ratings.is_shared = self.lessons.is_some();
+        frontier.ratings.verdicts = self.verdicts.clone();
         self.sums.opened(&mut frontier, now)?;
         let standing = None;
         self.open.insert(cell, Cell { frontier, standing });

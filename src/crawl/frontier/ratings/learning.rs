@@ -21,6 +21,7 @@
 
 use super::clues::Example;
 use super::shared::SharedLesson;
+use super::verdicts::{Verdict, Verdicts};
 use crate::crawl::frontier::added::NewTask;
 use crate::crawl::frontier::cell::Home;
 use crate::crawl::frontier::codec;
@@ -62,6 +63,8 @@ pub struct Lesson<'t> {
     pub home: Option<Home>,
     /// Whether machines learn together, and this one only says what the page taught.
     pub is_shared: bool,
+    /// What pages of other machines turned out to be worth, where there are any.
+    pub verdicts: Option<&'t Verdicts>,
 }
 
 impl Lesson<'_> {
@@ -95,7 +98,14 @@ impl Lesson<'_> {
         }
         let example = clues.map(|clues| Example { clues, reward });
         if self.is_shared {
-            return self.tell(tx, SharedLesson { heard, example });
+            let is_fetched = matches!(self.outcome, Outcome::Done);
+            let verdict = is_fetched.then(|| Verdict::of(self.key, reward));
+            let lesson = SharedLesson {
+                heard,
+                example,
+                verdict,
+            };
+            return self.tell(tx, lesson);
         }
         match example {
             Some(example) => take_in(tx, learning, example),
@@ -164,22 +174,29 @@ impl Lesson<'_> {
             clues.cite(reward);
         }
         tx.write(keys::clues(self.key), &Clues::fetched(reward))?;
+        if let Some(verdicts) = self.verdicts {
+            verdicts.add(Verdict::of(self.key, reward));
+        }
         Ok(reward)
     }
 
     /// The evidence of a page's fetched targets about the page, as log-odds; 0 where none was
-    /// fetched. What lies in another cell of this store is looked up there.
+    /// fetched. What lies in another cell of this store is looked up there, and what other
+    /// machines have fetched among what they have told.
     fn hindsight(&self, tx: &Transaction<'_>, links: &[NewTask]) -> Result<f64, StoreError> {
         let (mut good, mut count) = (0.0, 0.0);
         for link in links {
             let url = self.scope.canonical(&link.url);
-            let key = keys::clues(&keys::url(&url, TaskKind::Page));
+            let page = keys::url(&url, TaskKind::Page);
+            let key = keys::clues(&page);
             let other = self.home.and_then(|home| home.elsewhere(&url.host_key()));
             let clues: Option<Clues> = match other {
                 Some(cell) => tx.read(&keys::elsewhere(cell, &key))?,
                 None => tx.read(&key)?,
             };
-            if let Some(reward) = clues.and_then(|clues| clues.reward) {
+            let own = clues.and_then(|clues| clues.reward);
+            let elsewhere = || self.verdicts?.of(&page);
+            if let Some(reward) = own.or_else(elsewhere) {
                 good += f64::from(reward);
                 count += 1.0;
             }

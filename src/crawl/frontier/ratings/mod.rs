@@ -24,6 +24,7 @@
 pub mod clues;
 pub mod learning;
 pub mod shared;
+mod verdicts;
 mod worth;
 
 use std::borrow::Cow;
@@ -42,6 +43,7 @@ use crate::page::TaskKind;
 use crate::topic::strategy;
 pub use clues::is_lifted;
 use learning::Lesson;
+pub use verdicts::Verdicts;
 pub use worth::{Rating, Worth, worth};
 
 /// The result of a re-rating.
@@ -122,6 +124,8 @@ pub struct Ratings {
     /// Whether machines learn together: what a page taught is told, and learned when it comes
     /// back.
     pub is_shared: bool,
+    /// What pages of other machines turned out to be worth, where there are any.
+    pub verdicts: Option<Arc<Verdicts>>,
     /// Commits that may have written what a page taught and that nobody has looked at.
     told: Vec<u64>,
 }

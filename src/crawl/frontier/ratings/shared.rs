@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clues::Example;
+use super::verdicts::Verdict;
 use crate::page::Nearness;
 
 /// The most hashed features of a link, and the most words of a page, that are taken from another
@@ -17,12 +18,14 @@ pub struct SharedLesson {
     pub heard: Option<Nearness>,
     /// What the link to the page turned out to be worth.
     pub example: Option<Example>,
+    /// What the page turned out to be worth, for the pages that link to it.
+    pub verdict: Option<Verdict>,
 }
 
 impl SharedLesson {
     /// Whether it teaches nothing.
     pub fn is_empty(&self) -> bool {
-        self.heard.is_none() && self.example.is_none()
+        self.heard.is_none() && self.example.is_none() && self.verdict.is_none()
     }
 
     /// Whether a machine may have written it: all numbers are finite and all lists short.
@@ -40,6 +43,7 @@ impl SharedLesson {
                 && clues.traits.len() <= MOST_TRAITS
                 && clues.numbers().into_iter().all(f32::is_finite)
         });
-        heard && example
+        let verdict = self.verdict.is_none_or(|verdict| verdict.is_sound());
+        heard && example && verdict
     }
 }

@@ -3,7 +3,7 @@
 use super::super::envelope::Envelope;
 use super::super::publish::{Post, Publisher, Setting};
 use super::{large, rated};
-use crate::crawl::frontier::{CellCount, CellId, OutboxChange, Rated, Slip};
+use crate::crawl::frontier::{Best, CellCount, CellId, OutboxChange, Rated, Slip};
 use crate::page::Bucket;
 
 fn cells() -> CellCount {
@@ -29,6 +29,13 @@ fn setting() -> Setting {
     }
 }
 
+/// One of a machine that could ask for better pages than all that are sent here.
+fn publisher(notes: &[(CellId, Vec<u8>)]) -> Publisher {
+    let mut publisher = Publisher::new(setting(), notes).unwrap();
+    publisher.set_best(Some(Best::from((Bucket::Seed, 0.0))));
+    publisher
+}
+
 /// Links to pages with these numbers.
 fn pages(numbers: std::ops::Range<u64>) -> Vec<Rated> {
     let page = |n| rated(&format!("http://a.org/{n}"), Some(Bucket::Normal), 5.0, 3);
@@ -50,7 +57,7 @@ fn only(changes: Vec<OutboxChange>) -> OutboxChange {
 
 #[test]
 fn a_link_waits_for_others_and_then_goes() {
-    let mut publisher = Publisher::new(setting(), &[]).unwrap();
+    let mut publisher = publisher(&[]);
     let to = cell(1);
     publisher.take(to, slip(0, 1), pages(0..2), 1_000);
     publisher.take(to, slip(3, 9), pages(1..4), 4_000);
@@ -91,7 +98,7 @@ fn a_link_waits_for_others_and_then_goes() {
 
 #[test]
 fn a_full_batch_goes_at_once_and_a_large_page_in_parts() {
-    let mut publisher = Publisher::new(setting(), &[]).unwrap();
+    let mut publisher = publisher(&[]);
     let to = cell(1);
     publisher.take(to, slip(0, 1), pages(0..25), 0);
     assert!(!publisher.wants(to, &slip(0, 2)), "it waits in the store");
@@ -143,9 +150,32 @@ fn an_offer_that_nobody_would_read_is_left_out() {
     assert!(publisher.is_idle());
 }
 
+/// Whoever has the host of a link that is as good as the best here would ask for it next.
+#[test]
+fn a_link_that_is_good_enough_waits_for_a_tenth_of_the_time() {
+    let mut publisher = publisher(&[]);
+    let to = cell(1);
+    let best = |score| Some(Best::from((Bucket::Normal, score)));
+    publisher.set_best(best(4.9));
+    publisher.take(to, slip(0, 1), pages(0..1), 1_000);
+    assert_eq!(publisher.next_event(), Some(6_000));
+    publisher.set_best(best(5.1));
+    publisher.take(to, slip(0, 2), pages(1..2), 2_000);
+    assert_eq!(publisher.next_event(), Some(2_500));
+    assert_eq!(publisher.close(2_499).unwrap(), []);
+    only(publisher.close(2_500).unwrap());
+    // What is there goes along.
+    assert_eq!(addresses(&publisher.due(2_500)[0]).len(), 2);
+    // Where nothing can be asked for, every link is.
+    let other = cell(2);
+    publisher.set_best(None);
+    publisher.take(other, slip(0, 3), pages(2..3), 3_000);
+    only(publisher.close(3_500).unwrap());
+}
+
 #[test]
 fn what_says_nothing_new_is_deleted_without_a_message() {
-    let mut publisher = Publisher::new(setting(), &[]).unwrap();
+    let mut publisher = publisher(&[]);
     let to = cell(1);
     publisher.hurry(true);
     for commit in 1..=2 {
@@ -163,7 +193,7 @@ fn what_says_nothing_new_is_deleted_without_a_message() {
 #[test]
 fn a_batch_is_made_again_after_the_process_was_killed() {
     let to = cell(1);
-    let mut first = Publisher::new(setting(), &[]).unwrap();
+    let mut first = publisher(&[]);
     first.take(to, slip(0, 1), pages(0..4), 0);
     first.close(5_000).unwrap();
     first.due(5_000);
@@ -174,7 +204,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
     let posts = first.due(10_000);
 
     // Nothing was stored, or the acknowledgement was lost. What is new waits.
-    let mut second = Publisher::new(setting(), &[(to, noted.note.clone())]).unwrap();
+    let mut second = publisher(&[(to, noted.note.clone())]);
     assert!(!second.wants(to, &slip(0, 3)));
     for (slip, offers) in [(slip(4, 1), pages(30..32)), (slip(0, 2), pages(2..14))] {
         assert!(second.wants(to, &slip));
@@ -186,7 +216,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
 
     // With other slips there are other messages, and so other numbers.
     for held in [vec![], vec![(slip(0, 2), pages(2..14))]] {
-        let mut third = Publisher::new(setting(), &[(to, noted.note.clone())]).unwrap();
+        let mut third = publisher(&[(to, noted.note.clone())]);
         for (slip, offers) in held {
             third.take(to, slip, offers, 0);
         }
@@ -218,7 +248,7 @@ fn a_batch_is_made_again_after_the_process_was_killed() {
 #[test]
 fn cells_come_and_go() {
     let to = cell(1);
-    let mut publisher = Publisher::new(setting(), &[]).unwrap();
+    let mut publisher = publisher(&[]);
     publisher.take(to, slip(0, 1), pages(0..4), 0);
     publisher.take(to, slip(2, 1), pages(4..8), 0);
     publisher.close(5_000).unwrap();

@@ -4,6 +4,7 @@
 use super::learning::{fetch, link};
 use super::*;
 use crate::crawl::frontier::mark::Mark;
+use crate::crawl::frontier::ratings::Verdicts;
 use crate::crawl::frontier::ratings::shared::SharedLesson;
 use crate::crawl::frontier::tests::learning::Taught;
 use crate::topic::strategy::Learning as _;
@@ -96,6 +97,33 @@ fn what_a_page_taught_is_learned_when_it_comes_back() {
 }
 
 #[test]
+fn a_page_is_judged_by_targets_that_other_machines_have_fetched() {
+    const HUB: &str = "http://hub.org/";
+    let (_a, mut finder) = Machine::new();
+    finder.crawl(9);
+    let lessons = finder.lessons();
+    let page = keys::url(&url(HUB), TaskKind::Page);
+    let worth_of_hub = |is_told: bool| {
+        let (_b, mut machine) = Machine::new();
+        if is_told {
+            assert!(machine.cells.learn(1, lessons.clone()).unwrap());
+        }
+        let mut now = 1_000;
+        machine.cells.add_seeds(&[url(HUB)], now).unwrap();
+        let links = (0..9).map(|n| link(&format!("http://h{n}.org/"), n));
+        fetch(&mut machine.cells, &Vec::from_iter(links), &mut now).unwrap();
+        let verdicts = Verdicts::default();
+        let told = machine.lessons().pop().unwrap().verdict.unwrap();
+        verdicts.add(told);
+        verdicts.of(&page).unwrap()
+    };
+    assert_eq!(worth_of_hub(false), 0.5);
+    // More than half of what a page on the topic links to is on the topic; here it is half.
+    let told = worth_of_hub(true);
+    assert!((0.3..0.45).contains(&told), "{told}");
+}
+
+#[test]
 fn what_was_learned_and_what_was_not_told_outlive_the_process() {
     let (_a, mut machine) = Machine::new();
     machine.crawl(9);
@@ -109,7 +137,8 @@ fn what_was_learned_and_what_was_not_told_outlive_the_process() {
     assert_eq!(again.knows(), known);
     assert_eq!(again.cells.learned_place().unwrap(), 5);
     let waiting = again.cells.lessons(100).unwrap();
-    assert_eq!(waiting.len(), 9);
+    // Nothing leads to the seed, but others may link to it.
+    assert_eq!(waiting.len(), 10);
     assert!(told.iter().all(|lesson| waiting.contains(lesson)));
     let mark = Mark::of(&again.store).unwrap().unwrap();
     assert_eq!(mark.learned, 5);
