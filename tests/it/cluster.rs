@@ -4,11 +4,13 @@
 
 mod adopt;
 mod faults;
+mod lab_web;
 mod orders;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -22,6 +24,7 @@ use spoor::web::scope::Scope;
 
 use super::kill::{Plan, check_wire, plan};
 use super::politeness::{crawl_of_neighbours, may_mount};
+use crate::corpus::{NO_S3, s3_server};
 use crate::support::broker::{Brokers, check_configuration};
 use crate::support::texts::{plain, tree};
 use crate::support::wire::{Notes, Seen, too_close};
@@ -33,6 +36,8 @@ const SEEDS: &[&str] = &["http://hub.test/", "http://h00.test/"];
 struct Cluster {
     brokers: Brokers,
     store: tempfile::TempDir,
+    /// A server of S3 that has the store instead.
+    bucket: Option<(Live, String)>,
     wire: Wire,
     /// Further sections of the job.
     more: &'static str,
@@ -67,17 +72,45 @@ impl Cluster {
         let mut cluster = Self {
             brokers,
             store: tempfile::tempdir().unwrap(),
+            bucket: None,
             wire,
             more,
             machines: Vec::new(),
             seeds,
             politeness,
         };
-        for number in 0..machines {
-            let job = cluster.job(number);
-            cluster.machines.push(job);
-        }
+        cluster.place(machines);
         cluster
+    }
+
+    /// Gives so many machines their job files.
+    fn place(&mut self, machines: usize) {
+        self.machines = (0..machines).map(|number| self.job(number)).collect();
+    }
+
+    /// The same with the store in a bucket.
+    fn in_bucket(mut self, bucket: (Live, String)) -> Self {
+        self.bucket = Some(bucket);
+        self.place(self.machines.len());
+        self
+    }
+
+    /// What a command needs to reach the store.
+    fn reaching(&self, mut command: Command) -> Command {
+        if let Some((_, address)) = &self.bucket {
+            command.env("AWS_ENDPOINT_URL", address);
+            command.env("AWS_ACCESS_KEY_ID", "key");
+            command.env("AWS_SECRET_ACCESS_KEY", "secret");
+        }
+        command
+    }
+
+    /// The address of the store.
+    fn store(&self) -> String {
+        match self.bucket {
+            Some(_) => "s3://spoor/clusters/one".to_owned(),
+            None => format!("file://{}", self.store.path().display()),
+        }
     }
 
     fn job(&self, number: usize) -> Job {
@@ -88,11 +121,11 @@ impl Cluster {
              [consent]\ntdmrep = true\n\
              [frontier]\nstore = \"fjall\"\n\
              [cluster]\nbrokers = {}\nreplicas = {}\nnode = \"m{number}\"\n\
-             store = \"file://{}\"\ncells = 16\nterm = \"5s\"\ncheckpoint = \"2s\"\n\
+             store = \"{}\"\ncells = 16\nterm = \"5s\"\ncheckpoint = \"2s\"\n\
              linger = \"200ms\"\nsettle = \"1s\"\n{}",
             self.brokers.list(),
             self.brokers.count(),
-            self.store.path().display(),
+            self.store(),
             self.more,
         );
         let seeds: Vec<&str> = self.seeds.iter().map(String::as_str).collect();
@@ -106,7 +139,7 @@ impl Cluster {
     }
 
     fn start(&self, number: usize) -> Live {
-        Live::start(&mut self.machines[number].crawl())
+        Live::start(&mut self.reaching(self.machines[number].crawl()))
     }
 }
 
@@ -141,7 +174,8 @@ impl Cluster {
         let file = self.machines[0].file();
         let into = gathered.folder();
         let [file, into] = [&file, &into].map(|path| path.to_str().unwrap());
-        let out = Ran::of(&mut spoor(&["cluster", "gather", file, "--into", into])).good();
+        let gather = spoor(&["cluster", "gather", file, "--into", into]);
+        let out = Ran::of(&mut self.reaching(gather)).good();
         assert!(out.contains("the outputs of"), "{out}");
         let record = gathered.folder().join("job.toml");
         let report = ["report", record.to_str().unwrap()];
@@ -224,6 +258,29 @@ fn shipped_configurations_of_brokers_are_valid() {
     }
     let wrong = check_configuration("listen: {").unwrap();
     assert!(!wrong.contains("is valid"), "{wrong}");
+}
+
+/// Where there is a server of S3, the checkpoints are in a bucket; in a folder they are in all
+/// other tests.
+#[test]
+fn two_machines_bring_what_one_does_with_a_bucket() {
+    let (Some(brokers), Some(bucket)) = (Brokers::start(1), s3_server()) else {
+        eprintln!("{NO_S3}");
+        return;
+    };
+    let (wire, whole) = web();
+    // Each image is an object, and this server takes long for one.
+    let more = "checkpoint = \"5s\"\n";
+    let cluster = Cluster::with(brokers, wire, 2, more).in_bucket(bucket);
+    let killed = kill_some(&cluster, 1, whole.pages.len(), "nothing is left to fetch");
+    check_wire(&cluster.wire, &whole.forbidden, &killed);
+    must_be_whole(&cluster.gathered(), &whole);
+    let (_, address) = cluster.bucket.as_ref().unwrap();
+    let file = cluster.machines[0].file();
+    let check = spoor(&["cluster", "check", file.to_str().unwrap()]);
+    let checked = Ran::of(&mut cluster.reaching(check)).good();
+    println!("{checked}{address}");
+    assert_eq!(std::fs::read_dir(cluster.store.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! Real pages: what four machines bring of the whole lab web, while one after the other is killed,
+//! is what one machine brings, document for document.
+
+use super::*;
+use spoor::outputs::Document;
+
+/// Between two kills.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+/// The sections of a job that follows every link and keeps every page.
+const ALL: &str = "[strategy]\nkind = \"unfocused\"\n";
+
+const POLITENESS: &str = "min_delay = \"20ms\"\ndelay_factor = 0\nretries = 4\nback_off = \"20ms\"\nmax_back_off = \"2s\"";
+
+const NO_IMAGES: &str = "[images]\nenabled = false\n";
+
+/// The lab web and the addresses at which a crawl of all of it begins.
+fn lab_web() -> Option<(Lab, Vec<String>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let web = root.join("target/labweb/labweb");
+    if !web.is_dir() {
+        eprintln!("SKIPPED: target/labweb is absent; unpack ../shared/labweb there to run this");
+        return None;
+    }
+    let seeds = ["space", "linux", "ai", "proglang", "cold"].map(|topic| {
+        let file = web.join(format!("seeds/{topic}.txt"));
+        std::fs::read_to_string(file).unwrap()
+    });
+    let seeds = seeds.concat();
+    let is_seed = |line: &&str| line.starts_with("http");
+    let seeds = seeds.lines().filter(is_seed).map(str::to_owned).collect();
+    Some((Lab::open(&web).unwrap(), seeds))
+}
+
+/// What is the same whenever a page is fetched and whichever links led there.
+fn same(mut document: Document) -> (String, Document) {
+    document.fetched = String::new();
+    (document.url.clone(), document)
+}
+
+fn documents(job: &Job) -> BTreeMap<String, Document> {
+    let all = job.documents();
+    let count = all.len();
+    let by_url: BTreeMap<_, _> = all.into_iter().map(same).collect();
+    assert_eq!(by_url.len(), count, "a page has two documents");
+    by_url
+}
+
+#[test]
+#[ignore = "long: a quarter of an hour, much less with optimisation"]
+fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
+    let (Some(brokers), Some((lab, seeds))) = (Brokers::start(3), lab_web()) else {
+        return;
+    };
+    let begins: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let whole = {
+        let wire = Wire::serve(lab);
+        let rest = format!("{ALL}{NO_IMAGES}[frontier]\nstore = \"fjall\"\n");
+        let text = JobText {
+            seeds: &begins,
+            politeness: POLITENESS,
+            rest: &rest,
+            ..JobText::default()
+        };
+        let job = Job::new(&wire, &text);
+        let out = job.run();
+        assert!(out.contains("nothing is left to fetch"), "{out}");
+        documents(&job)
+    };
+    let Some((lab, _)) = lab_web() else { return };
+    let text = (seeds, POLITENESS.to_owned());
+    let cluster = Cluster::of(brokers, Wire::serve(lab), 4, ALL, text);
+    for machine in &cluster.machines {
+        let text = std::fs::read_to_string(machine.file()).unwrap();
+        std::fs::write(machine.file(), text.replacen("[images]\n", NO_IMAGES, 1)).unwrap();
+    }
+    let begun = Instant::now();
+    let mut running: Vec<Live> = (0..4).map(|number| cluster.start(number)).collect();
+    let mut kills = 0;
+    'crawl: loop {
+        let next = Instant::now() + BETWEEN;
+        let mut has_ended = || running.iter_mut().any(Live::has_ended);
+        cluster
+            .wire
+            .wait(|_| Instant::now() >= next, &mut has_ended);
+        for (number, live) in running.iter_mut().enumerate() {
+            if !live.has_ended() {
+                continue;
+            }
+            let ran = std::mem::replace(live, cluster.start(number)).ended();
+            if ran.status.success() {
+                break 'crawl;
+            }
+            must_begin_anew(&ran);
+        }
+        let number = kills % running.len();
+        if running[number].kill() {
+            kills += 1;
+            running[number] = cluster.start(number);
+        }
+    }
+    for (number, live) in running.into_iter().enumerate() {
+        let mut ran = live.ended();
+        if !ran.status.success() {
+            must_begin_anew(&ran);
+            ran = cluster.start(number).ended();
+        }
+        assert!(ran.status.success(), "{ran:#?}");
+    }
+    let requests = cluster.wire.requests();
+    let seconds = begun.elapsed().as_secs();
+    println!("{kills} kills in {seconds} s, {} requests", requests.len());
+    assert_eq!(too_close(&requests, |_| Duration::from_millis(20)), [""; 0]);
+    let gathered = documents(&cluster.gathered());
+    println!(
+        "{} documents of one, {} of four",
+        whole.len(),
+        gathered.len()
+    );
+    for (url, document) in &whole {
+        assert_eq!(gathered.get(url), Some(document), "{url}");
+    }
+    let more = gathered.keys().filter(|url| !whole.contains_key(*url));
+    assert_eq!(Vec::from_iter(more), [""; 0]);
+}
