@@ -1,6 +1,8 @@
 //! What is done with all that the broker has of a job at once: an operator sees it, checks it, and
 //! removes it.
 
+use std::time::Duration;
+
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
@@ -8,6 +10,10 @@ use futures_util::StreamExt;
 
 use super::super::{EngineError, Keyed, Revision};
 use super::{Nats, PATIENCE, SILENCE};
+
+/// How often keys are asked for again that did not come, and after which time.
+const ATTEMPTS: usize = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl Nats {
     /// Removes all keys and logs of the job. Returns how many streams there were.
@@ -74,7 +80,15 @@ impl Nats {
         let consumer = self.within(WHAT, self.keys.create_consumer(config)).await?;
         let info = consumer.cached_info();
         let (name, waiting) = (info.name.clone(), info.num_pending);
-        let read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
+        let mut read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
+        // Of several servers the one that is asked may not have heard of the consumer yet.
+        for _ in 0..ATTEMPTS {
+            if read.is_ok() {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            read = self.within(WHAT, self.read_keys(&consumer, waiting)).await;
+        }
         // What is left goes by itself.
         drop(self.within(WHAT, self.keys.delete_consumer(&name)).await);
         read
