@@ -24,6 +24,9 @@ const WORK_SECONDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
 ];
 
+/// Bucket bounds of what links to other machines have waited, in seconds.
+const LAG_SECONDS: [f64; 10] = [0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 15.0, 60.0, 300.0];
+
 /// The metrics could not be registered or encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics: {0}")]
@@ -60,6 +63,7 @@ pub struct Metrics {
     cluster_cells: IntGaugeVec,
     cluster_unsent: IntGaugeVec,
     cluster_checkpoint: IntGaugeVec,
+    cluster_link_lag: HistogramVec,
 }
 
 /// A task that is finished for now.
@@ -257,6 +261,15 @@ impl Metrics {
                 "Number of the last checkpoint that is committed.",
                 &[],
             )?,
+            cluster_link_lag: HistogramVec::new(
+                HistogramOpts::new(
+                    "spoor_cluster_link_lag_seconds",
+                    "From finding a link to a host of another machine until the brokers have it; \
+                     of each message, its oldest link.",
+                )
+                .buckets(LAG_SECONDS.to_vec()),
+                &[],
+            )?,
             registry,
         };
         metrics.register()?;
@@ -268,7 +281,7 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 28] = [
+        let all: [Box<dyn Collector>; 29] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
@@ -297,6 +310,7 @@ impl Metrics {
             Box::new(self.cluster_cells.clone()),
             Box::new(self.cluster_unsent.clone()),
             Box::new(self.cluster_checkpoint.clone()),
+            Box::new(self.cluster_link_lag.clone()),
         ];
         for collector in all {
             self.registry.register(collector)?;
@@ -367,6 +381,14 @@ impl Metrics {
     /// Times the writing and committing of a task.
     pub fn store<T>(&self, work: impl FnOnce() -> T) -> T {
         self.store.observe_closure_duration(work)
+    }
+
+    /// Counts a message with links to another machine that the brokers have stored, with how
+    /// long its oldest link has waited.
+    pub fn links_are_sent(&self, lag: Duration) {
+        let none: &[&str] = &[];
+        let of = self.cluster_link_lag.with_label_values(none);
+        of.observe(lag.as_secs_f64());
     }
 
     /// Renders everything as text, with `levels` as the current gauges.
@@ -499,8 +521,11 @@ mod tests {
             cluster: Some(cluster),
             ..Levels::default()
         };
+        metrics.links_are_sent(Duration::from_millis(5_200));
         let text = metrics.render(&levels).unwrap();
         for line in [
+            "spoor_cluster_link_lag_seconds_bucket{le=\"5\"} 0",
+            "spoor_cluster_link_lag_seconds_bucket{le=\"7.5\"} 1",
             "spoor_cluster_info{node=\"m0\",session=\"2\"} 1",
             "spoor_cluster_cells 16",
             "spoor_cluster_unsent_pages 3",

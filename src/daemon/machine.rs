@@ -20,6 +20,7 @@ use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
 use crate::daemon::control::{self, Answering};
+use crate::metrics::Metrics;
 
 /// Between two turns of a machine that leaves.
 const LOOK: Duration = Duration::from_millis(20);
@@ -106,12 +107,13 @@ pub(super) fn member(
     config: &Config,
     beginning: Beginning,
     (keeper, commits): (Option<Keeper>, Commits),
-    frontier: &mut Cells,
+    (metrics, frontier): (&Metrics, &mut Cells),
 ) -> Result<Member, DaemonError> {
     // A store of several cells has its changes logged, and so a keeper.
     let keeper = keeper.ok_or(NodeError::NoStore)?;
     let checkpoints = (Box::new(keeper) as Box<_>, commits);
-    Ok(machine.node(config, beginning, checkpoints, frontier)?)
+    let with = (metrics.clone(), frontier);
+    Ok(machine.node(config, beginning, checkpoints, with)?)
 }
 
 /// Has the orders of the cluster applied to this machine, and gives it those that it is told to

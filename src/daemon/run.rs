@@ -121,7 +121,8 @@ pub fn crawl(
             let (session, commits) = machine.checkpoints(config)?;
             let keeper = keeping.keeper(Some(session), changes, &mut outputs)?;
             let seeds = machine::beginning(config, &seeds);
-            let member = machine::member(machine, config, seeds, (keeper, commits), &mut frontier)?;
+            let with = (&metrics, &mut frontier);
+            let member = machine::member(machine, config, seeds, (keeper, commits), with)?;
             (None, Some(member))
         }
         None => (keeping.keeper(session, changes, &mut outputs)?, None),

@@ -30,6 +30,7 @@ use crate::crawl::cluster::{
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
 use crate::fs::IoError;
+use crate::metrics::Metrics;
 use crate::web::fetch::Term;
 
 /// Between two looks at what the broker has answered.
@@ -353,7 +354,7 @@ impl<E: Engine> Joined<E> {
         config: &Config,
         beginning: Beginning,
         (checkpoints, commits): (Box<dyn Checkpoints>, Commits),
-        cells: &mut Cells,
+        (metrics, cells): (Metrics, &mut Cells),
     ) -> Result<Node<E>, NodeError> {
         let links = LinksSetting {
             linger: millis(config.cluster.linger),
@@ -376,6 +377,7 @@ impl<E: Engine> Joined<E> {
             source: Arc::new(Sessions(self.store)),
             committed: commits.0,
             beginning,
+            metrics,
         };
         Node::new(parts, cells)
     }

@@ -77,6 +77,7 @@ use crate::address::PageUrl;
 use crate::crawl::frontier::{Asked, Beside, CellId, Cells, Outside};
 use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
 use crate::crawl::saved::SaveError;
+use crate::metrics::Metrics;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
 /// often.
@@ -132,6 +133,7 @@ pub struct Node<E> {
     /// Whether images are fetched all the same.
     finishes_images: bool,
     beginning: Beginning,
+    metrics: Metrics,
     /// Checkpoints that were committed.
     committed: mpsc::UnboundedReceiver<Saved>,
     /// Requests were cut, so all cells have to be opened again.
@@ -179,6 +181,8 @@ pub struct Parts<E> {
     pub committed: mpsc::UnboundedReceiver<Saved>,
     /// What each cell begins with.
     pub beginning: Beginning,
+    /// Where it counts what operators want to know.
+    pub metrics: Metrics,
 }
 
 impl<E: Engine> Node<E> {
@@ -229,6 +233,7 @@ impl<E: Engine> Node<E> {
             reached: None,
             finishes_images: false,
             beginning: parts.beginning,
+            metrics: parts.metrics,
             committed: parts.committed,
             was_cut: false,
             is_leaving: false,
@@ -303,6 +308,9 @@ impl<E: Engine> Node<E> {
         {
             let _entered = self.runtime.enter();
             self.links.turn(cells, now, outside)?;
+            for lag in self.links.take_lags() {
+                self.metrics.links_are_sent(Duration::from_millis(lag));
+            }
             self.lessons.turn(cells, now).map_err(NodeError::from)?;
         }
         self.give(cells, outside)?;

@@ -31,6 +31,8 @@ pub enum Reading {
         lost: u64,
         /// Whether it had come before under another number of the log.
         is_repeated: bool,
+        /// The session that sent it, and its number there.
+        from: (u64, u64),
     },
     /// To put it aside, and to note the place.
     Reject {
@@ -91,6 +93,7 @@ pub fn read(place: &LogPlace, sequence: u64, message: &[u8]) -> Result<Reading, 
             place: LogPlace { sequence, note },
             lost: 0,
             is_repeated: false,
+            from: (session, number),
         });
     }
     let lost = heard.hear(session, number);
@@ -100,6 +103,7 @@ pub fn read(place: &LogPlace, sequence: u64, message: &[u8]) -> Result<Reading, 
         place: LogPlace { sequence, note },
         lost: lost.unwrap_or_default(),
         is_repeated: lost.is_none(),
+        from: (session, number),
     })
 }
 
@@ -127,6 +131,7 @@ mod tests {
                 place: next,
                 lost,
                 is_repeated,
+                ..
             } => {
                 *place = next;
                 Some((offers.len(), lost, is_repeated))

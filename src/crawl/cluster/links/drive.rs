@@ -63,6 +63,7 @@ pub struct Tally {
 #[derive(Debug)]
 pub struct Links<E> {
     engine: Arc<E>,
+    session: u64,
     linger: u64,
     reads: bool,
     publisher: Publisher,
@@ -83,6 +84,8 @@ pub struct Links<E> {
     tells: mpsc::UnboundedSender<News>,
     calls: JoinSet<()>,
     tally: Tally,
+    /// How long links have waited that the broker has stored, see [`Links::take_lags`].
+    lags: Vec<u64>,
     /// What the broker did not do, so that it is told once.
     trouble: Option<String>,
 }
@@ -100,7 +103,8 @@ enum Reader {
 /// What the broker has answered.
 #[derive(Debug)]
 enum News {
-    Sent(CellId, u64, Result<(), EngineError>),
+    /// The cell, the number of the message, when its oldest link was found.
+    Sent(CellId, u64, u64, Result<(), EngineError>),
     Opened(
         CellId,
         u64,
@@ -118,6 +122,7 @@ impl<E: Engine> Links<E> {
         let (tells, news) = mpsc::unbounded_channel();
         Ok(Self {
             engine,
+            session: setting.session,
             linger: setting.linger,
             reads: true,
             promises: Promises::new(setting.session, cells),
@@ -133,6 +138,7 @@ impl<E: Engine> Links<E> {
             tells,
             calls: JoinSet::new(),
             tally: Tally::default(),
+            lags: Vec::new(),
             trouble: None,
         })
     }
@@ -203,6 +209,12 @@ impl<E: Engine> Links<E> {
         }
     }
 
+    /// The messages that the broker has stored since this was asked last: for each, how long its
+    /// oldest link has waited, in milliseconds.
+    pub fn take_lags(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.lags)
+    }
+
     /// Takes note of cells that were opened or closed.
     fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
         let opened: BTreeSet<CellId> = cells.opened().collect();
@@ -234,8 +246,11 @@ impl<E: Engine> Links<E> {
 
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
         match news {
-            News::Sent(to, number, sent) => {
+            News::Sent(to, number, since, sent) => {
                 self.tell(sent.as_ref().err());
+                if sent.is_ok() {
+                    self.lags.push(now.saturating_sub(since));
+                }
                 let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
                 cells.change_outbox(change.as_slice())?;
             }
@@ -315,7 +330,9 @@ impl<E: Engine> Links<E> {
                 place,
                 lost,
                 is_repeated,
+                from: (session, number),
             } => {
+                tracing::debug!(%cell, session, number, now, "links are added");
                 let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &offers, now, amend)?;
                 self.tally.received += offers.len() as u64;
@@ -375,10 +392,12 @@ impl<E: Engine> Links<E> {
             }
         }
         for post in self.publisher.due(now) {
+            let (cell, number, since) = (post.to, post.number, post.since);
+            tracing::debug!(%cell, session = self.session, number, since, "links are sent");
             let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
             self.calls.spawn(async move {
                 let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
-                drop(tells.send(News::Sent(post.to, post.number, sent)));
+                drop(tells.send(News::Sent(post.to, post.number, since, sent)));
             });
         }
         Ok(())

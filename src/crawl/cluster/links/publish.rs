@@ -101,6 +101,9 @@ pub struct Post {
     pub id: String,
     /// Its bytes.
     pub message: Bytes,
+    /// When the oldest link of its batch was found. One that is sent again after the death of
+    /// a process counts from its beginning.
+    pub since: u64,
 }
 
 /// What has been done so far.
@@ -339,7 +342,8 @@ impl Publisher {
         }
         left.extend(others.into_iter().map(|rated| rated.offer));
         let first = lane.number.saturating_add(1);
-        let posts = posts(&self.setting, to, first, left)?;
+        let since = open.since.unwrap_or(now);
+        let posts = posts(&self.setting, (to, since), first, left)?;
         for (post, offers) in &posts {
             self.sending.offers += *offers as u64;
             self.sending.messages += 1;
@@ -511,7 +515,7 @@ fn size(offer: &CellOffer) -> usize {
 /// Messages of offers, each with how many it has. An offer that nobody would read is left out.
 fn posts(
     setting: &Setting,
-    to: CellId,
+    (to, since): (CellId, u64),
     first: u64,
     offers: Vec<CellOffer>,
 ) -> Result<Vec<(Post, usize)>, EnvelopeError> {
@@ -546,6 +550,7 @@ fn posts(
             number,
             id,
             message,
+            since,
         };
         posts.push((post, count));
     }

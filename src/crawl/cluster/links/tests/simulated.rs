@@ -379,6 +379,7 @@ impl World {
                     place,
                     lost,
                     is_repeated,
+                    ..
                 } => (offers, place, is_repeated, lost),
             };
         let model = models.get_mut(&cell).unwrap();
