@@ -6,6 +6,7 @@ mod adopt;
 mod faults;
 mod lab_web;
 mod orders;
+mod soak;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,27 +6,23 @@
 //! is run by hand, best without a debugger's build:
 //!
 //! ```text
-//! SPOOR_SOAK_FETCHES=1000000 cargo test --release --test it soak -- --ignored --nocapture
+//! SPOOR_SOAK_FETCHES=1000000 cargo test --release --test it soak::a_long_crawl_takes -- --ignored --nocapture
 //! ```
 //!
 //! `SPOOR_SOAK_FOLDER` is where the job, `soak.tsv` and `soak.svg` go (it must be
-//! absolute, and is kept); without it they are in `target/tmp/soak`.
+//! absolute, and is kept); without it they are in `target/tmp/soak`. The same of several machines
+//! is in `cluster::soak`.
 
 use std::fs::File;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use plotters::prelude::*;
-use spoor::lab::{self, endless};
+use spoor::lab::endless;
 
 use super::support::process::GUARD;
-use super::support::spoor;
+use super::support::soak::{self, Endless, Process, files_below, last_number, median, most};
 
 /// How often a crawl is looked at.
 const SAMPLES: u64 = 400;
@@ -45,10 +41,7 @@ struct Sample {
     seconds: f64,
     /// Requests for pages, as the lab saw them.
     fetches: u64,
-    /// Memory in RAM, in KiB.
-    rss: u64,
-    files: u64,
-    threads: u64,
+    process: Process,
     /// Bytes of the frontier's store.
     frontier: u64,
     /// Bytes of the crawl log and the sentences.
@@ -62,68 +55,30 @@ struct Sample {
 impl Sample {
     /// Looks at the process `id`, whose job is in `folder`; `None` where it is gone.
     fn of(id: u32, folder: &Path) -> Option<Self> {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
         let said = std::fs::read_to_string(folder.join("crawl.err")).unwrap_or_default();
-        let number = |text: &str, key: &str| -> Option<u64> {
-            let (_, rest) = text.rsplit_once(key)?;
-            let end = rest.trim_start().split(|c: char| !c.is_ascii_digit());
-            end.take(1).next()?.parse().ok()
-        };
         let job = folder.join("jobs/endless");
+        let bytes = |folder: &str| files_below(&job.join(folder)).1;
         Some(Self {
-            rss: number(&status, "VmRSS:")?,
-            threads: number(&status, "Threads:")?,
-            files: std::fs::read_dir(format!("/proc/{id}/fd")).ok()?.count() as u64,
-            frontier: bytes_of(&job.join("frontier")),
-            outputs: bytes_of(&job.join("logs")) + bytes_of(&job.join("sentences")),
-            queued: number(&said, " queued=").unwrap_or(0),
-            hosts: number(&said, " hosts=").unwrap_or(0),
+            process: Process::of(id)?,
+            frontier: bytes("frontier"),
+            outputs: bytes("logs") + bytes("sentences"),
+            queued: last_number(&said, " queued=").unwrap_or(0),
+            hosts: last_number(&said, " hosts=").unwrap_or(0),
             ..Self::default()
         })
     }
 }
 
-/// Bytes of all files of a folder.
-fn bytes_of(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let bytes = entries.map(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => bytes_of(&entry.path()),
-        // A compaction may have removed it meanwhile.
-        _ => entry.metadata().map_or(0, |data| data.len()),
-    });
-    bytes.sum()
-}
-
 /// Crawls the endless web for so many fetches, in a folder, with so many open files
-/// permitted (`ulimit -n`); returns what was seen of the process on the way. All of it is in `soak.tsv` too, as soon as it is seen.
+/// permitted (`ulimit -n`); returns what was seen of the process on the way. All of it is in
+/// `soak.tsv` too, as soon as it is seen.
 fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
     let (events, looks) = channel();
-    let asked = AtomicU64::new(0);
-    let every = (fetches / SAMPLES).max(1);
     let told = events.clone();
-    let lab = endless::web().with_observer(Arc::new(move |request: lab::Request| {
-        let page = request.path == "/" || request.path.ends_with(".html");
-        let page = page
-            || ["/go/", "/gone/", "/busy/"]
-                .iter()
-                .any(|f| request.path.starts_with(f));
-        let asked = if page {
-            asked.fetch_add(1, Ordering::Relaxed) + 1
-        } else {
-            return;
-        };
-        if asked.is_multiple_of(every) {
-            // Nobody looks any more where the crawl is over.
-            told.send(Some(asked)).ok();
-        }
-    }));
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let web = runtime.block_on(lab::spawn(lab, any)).unwrap();
+    let web = Endless::serve((fetches / SAMPLES).max(1), move |asked| {
+        // Nobody looks any more where the crawl is over.
+        told.send(Some(asked)).ok();
+    });
     let text = format!(
         "{}\n[limits]\nfetches = {fetches}\n\n[checkpoint]\nexport = \"30m\"\n",
         endless::job(web.addr).replace(
@@ -131,24 +86,12 @@ fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
             &format!("[politeness]\nrequests_per_second = {RATE}.0\n")
         )
     );
-    let job = folder.join("job.toml");
     // Both folders are relative in the job, and so below the one it is run in.
-    std::fs::write(&job, text).unwrap();
-    let program = spoor(&[]);
-    let mut command = Command::new("sh");
-    let limited = format!("ulimit -n {files}; exec \"$0\" crawl -v job.toml");
-    command.args(["-c", &limited]).arg(program.get_program());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
+    std::fs::write(folder.join("job.toml"), text).unwrap();
+    for said in ["crawl.out", "crawl.err"] {
+        std::fs::write(folder.join(said), "").unwrap();
     }
-    command
-        .current_dir(folder)
-        .stdout(File::create(folder.join("crawl.out")).unwrap())
-        .stderr(File::create(folder.join("crawl.err")).unwrap());
-    let mut child = command.spawn().unwrap();
+    let mut child = soak::crawl(folder, files).spawn().unwrap();
     let id = child.id();
     let ended = std::thread::spawn(move || {
         let status = child.wait().unwrap();
@@ -175,9 +118,12 @@ fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
                 let Sample {
                     seconds,
                     fetches,
-                    rss,
-                    files,
-                    threads,
+                    process:
+                        Process {
+                            rss,
+                            files,
+                            threads,
+                        },
                     frontier,
                     outputs,
                     queued,
@@ -203,71 +149,18 @@ fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
     println!("{out}");
     assert!(ended.join().unwrap().success(), "{out}\n{err}");
     assert!(out.contains("limits.fetches is reached"), "{out}");
-    draw(&samples, &folder.join("soak.svg")).unwrap();
-    runtime.block_on(web.stop()).unwrap();
+    let over = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(|s| (s.fetches, of(s))).collect();
+    let memory = over(&|s| s.process.rss as f64 / 1024.0);
+    let files = over(&|s| s.process.files as f64);
+    soak::draw(
+        &folder.join("soak.svg"),
+        &("memory in RAM, MiB", memory),
+        &("open files", files),
+    )
+    .unwrap();
+    assert_eq!(web.too_close(), Vec::<String>::new());
+    web.stop();
     samples
-}
-
-/// Draws memory and open files over the fetches.
-fn draw(samples: &[Sample], file: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let mib = |sample: &Sample| sample.rss as f64 / 1024.0;
-    let last = samples.last().map_or(1, |sample| sample.fetches);
-    let most = samples.iter().map(mib).fold(1.0, f64::max) * 1.2;
-    let files = samples.iter().map(|sample| sample.files).max().unwrap_or(1) * 2;
-    let root = SVGBackend::new(file, (900, 420)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(12)
-        .x_label_area_size(44)
-        .y_label_area_size(60)
-        .right_y_label_area_size(60)
-        .build_cartesian_2d(0..last, 0.0..most)?
-        .set_secondary_coord(0..last, 0..files);
-    let mut mesh = chart.configure_mesh();
-    mesh.light_line_style(WHITE)
-        .x_desc("fetches")
-        .y_desc("memory in RAM, MiB")
-        .draw()?;
-    chart
-        .configure_secondary_axes()
-        .y_desc("open files")
-        .draw()?;
-    let memory = samples.iter().map(|s| (s.fetches, mib(s)));
-    chart
-        .draw_series(LineSeries::new(memory, &BLUE))?
-        .label("memory")
-        .legend(legend(BLUE));
-    let open = samples.iter().map(|s| (s.fetches, s.files));
-    chart
-        .draw_secondary_series(LineSeries::new(open, &RED))?
-        .label("open files")
-        .legend(legend(RED));
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .border_style(BLACK)
-        .draw()?;
-    root.present()?;
-    Ok(())
-}
-
-fn legend(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
-    move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour)
-}
-
-/// The median of something over a quarter of a crawl, 1 to 4.
-fn median(samples: &[Sample], quarter: usize, of: impl Fn(&Sample) -> u64) -> u64 {
-    let length = samples.len() / 4;
-    let mut values: Vec<u64> = samples[(quarter - 1) * length..quarter * length]
-        .iter()
-        .map(of)
-        .collect();
-    values.sort_unstable();
-    values[values.len() / 2]
-}
-
-fn most(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> u64 {
-    samples.iter().map(of).max().unwrap()
 }
 
 #[test]
@@ -275,7 +168,10 @@ fn a_short_crawl_of_the_endless_web_opens_few_files() {
     let folder = tempfile::tempdir().unwrap();
     let samples = soak(2_000, folder.path(), "$(ulimit -Hn)");
     assert!(samples.len() as u64 > SAMPLES / 2, "{}", samples.len());
-    let (files, rss) = (most(&samples, |s| s.files), most(&samples, |s| s.rss));
+    let (files, rss) = (
+        most(&samples, |s| s.process.files),
+        most(&samples, |s| s.process.rss),
+    );
     println!("{files} files, {} MiB at most", rss >> 10);
     assert!(files <= FILES, "{files}");
     assert!(rss <= 300 << 10, "{rss} KiB");
@@ -290,7 +186,7 @@ fn a_short_crawl_of_the_endless_web_opens_few_files() {
 fn where_few_open_files_are_permitted_no_connection_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let samples = soak(1_000, folder.path(), "140");
-    let files = most(&samples, |s| s.files);
+    let files = most(&samples, |s| s.process.files);
     assert!(files <= 130, "{files}");
 }
 
@@ -303,9 +199,9 @@ fn a_long_crawl_takes_no_more_than_a_short_one() {
     let folder = set("SPOOR_SOAK_FOLDER").map_or(default, PathBuf::from);
     std::fs::create_dir_all(&folder).unwrap();
     let samples = soak(fetches, &folder, "$(ulimit -Hn)");
-    let memory = |quarter| median(&samples, quarter, |s| s.rss);
-    let files = |quarter| median(&samples, quarter, |s| s.files);
-    let most = most(&samples, |s| s.files);
+    let memory = |quarter| median(&samples, quarter, |s| s.process.rss);
+    let files = |quarter| median(&samples, quarter, |s| s.process.files);
+    let most = most(&samples, |s| s.process.files);
     println!("quarter\tmemory, KiB\topen files");
     for quarter in 1..=4 {
         println!("{quarter}\t{}\t{}", memory(quarter), files(quarter));

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use futures_util::StreamExt as _;
+
 /// The server, where there is one: where `.ci/run` puts it, or in the path.
 fn server() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
@@ -39,6 +41,15 @@ pub fn check_configuration(text: &str) -> Option<String> {
         .env("SERVER_NAME", "n1");
     let out = checked.output().unwrap();
     Some(String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+/// What streams hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stored {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes, as the servers count them.
+    pub bytes: u64,
 }
 
 /// Servers of which each can be killed and begun again.
@@ -112,6 +123,34 @@ impl Brokers {
     /// The ports at which they serve clients.
     pub fn ports(&self) -> Vec<u16> {
         self.ports.iter().map(|(port, _)| *port).collect()
+    }
+
+    /// The ids of the processes that run.
+    pub fn ids(&self) -> Vec<u32> {
+        self.running.iter().flatten().map(Child::id).collect()
+    }
+
+    /// What all streams hold together.
+    pub fn stored(&self) -> Stored {
+        let addresses = self.ports.iter();
+        let addresses: Vec<String> = addresses
+            .map(|(port, _)| format!("nats://127.0.0.1:{port}"))
+            .collect();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let client = async_nats::connect(addresses).await.unwrap();
+            let mut streams = async_nats::jetstream::new(client).streams();
+            let mut stored = Stored::default();
+            while let Some(stream) = streams.next().await {
+                let state = stream.unwrap().state;
+                stored.messages += state.messages;
+                stored.bytes += state.bytes;
+            }
+            stored
+        })
     }
 
     /// How many there are.

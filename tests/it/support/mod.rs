@@ -13,6 +13,7 @@ pub mod net;
 pub mod pdfs;
 pub mod process;
 pub mod small;
+pub mod soak;
 pub mod texts;
 pub mod wire;
 

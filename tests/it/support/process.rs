@@ -75,9 +75,12 @@ fn worked(id: nix::unistd::Pid) -> u64 {
 }
 
 /// The program with arguments, in an environment that does not change what it
-/// says or where it connects.
+/// says or where it connects. `SPOOR_PROGRAM` names another one than that of this build, for
+/// tests that take longer than until the next build.
 pub fn spoor(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spoor"));
+    let own = env!("CARGO_BIN_EXE_spoor").into();
+    let program = std::env::var_os("SPOOR_PROGRAM").unwrap_or(own);
+    let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     for name in [
         "SPOOR_LOG",
