@@ -15,10 +15,10 @@ use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
 use crate::web::fetch::Term;
 
 /// What a node tells its session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// [`Session::commit`].
-    Commit(u64, Amount),
+    Commit(u64, Amount, Vec<CellId>),
     /// [`Session::give`].
     Give(CellId, u64),
     /// [`Session::ask`].
@@ -185,7 +185,9 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
     fn obey(&mut self, order: Order) {
         let now = (self.clock)();
         match order {
-            Order::Commit(checkpoint, used) => self.session.commit(checkpoint, used, now),
+            Order::Commit(checkpoint, used, holds) => {
+                self.session.commit(checkpoint, used, holds, now);
+            }
             Order::Ask(ask) => self.session.ask(ask),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
             Order::Best(best) => self.session.set_best(best),

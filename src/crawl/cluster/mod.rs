@@ -62,8 +62,8 @@ pub use self::record::{
     State, Value, WrongNode,
 };
 pub use self::session::{
-    Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, News, Over, SHORTEST_TERM,
-    Session, Setting, Terms,
+    Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, Needed, News, Over,
+    SHORTEST_TERM, Session, Setting, Terms,
 };
 pub use self::shares::heir;
 pub use self::survey::Survey;

@@ -141,6 +141,10 @@ pub struct SessionRecord {
     /// Up to where it has applied the log of orders, in its present process.
     #[serde(default)]
     pub orders: u64,
+    /// The cells that its last checkpoint has whole: older checkpoints of these are needed no
+    /// longer. Empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<CellId>,
 }
 
 /// Whether a job goes on.
@@ -189,6 +193,13 @@ pub struct CellRecord {
     /// Its state when it was taken or given back is in the first of these that has it. Where
     /// there is none, it is a new cell.
     pub bases: Vec<Base>,
+}
+
+impl CellRecord {
+    /// Whether the last checkpoint of its owner has the cell, so that nobody needs its bases.
+    pub fn is_saved_since(&self, cell: CellId, owner: &SessionRecord) -> bool {
+        owner.checkpoint > self.after && owner.holds.contains(&cell)
+    }
 }
 
 /// The name of a value.
@@ -336,6 +347,7 @@ mod tests {
             },
             best: Some((Bucket::High, 2.5).into()),
             orders: 9,
+            holds: CellCount::ONE.all().collect(),
         });
         let bytes = value.to_bytes().unwrap();
         assert_eq!(Value::of(&key, &bytes).unwrap(), value);

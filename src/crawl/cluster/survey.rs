@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::drive::View;
 use super::record::{
-    CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord, State, Value,
+    Base, CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord, State, Value,
 };
 use super::{Engine, EngineError, Revision};
 use crate::crawl::frontier::{Amount, CellCount, CellId};
@@ -84,6 +84,17 @@ impl Survey {
             applied.into_iter().map(id).collect(),
             not.into_iter().map(id).collect(),
         )
+    }
+
+    /// The checkpoints that cells' keys name and somebody may need: those of cells that the last
+    /// checkpoint of their owner has are needed no longer, and may be gone.
+    pub fn bases(&self) -> impl Iterator<Item = &Base> {
+        let needed = self.cells.iter().filter(|(cell, record)| {
+            let owner = record.owner.as_ref();
+            let owner = owner.and_then(|owner| self.sessions.get(owner));
+            !owner.is_some_and(|(owner, _)| record.is_saved_since(**cell, owner))
+        });
+        needed.flat_map(|(_, record)| &record.bases)
     }
 
     /// How many cells a session has.

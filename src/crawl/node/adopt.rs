@@ -452,6 +452,7 @@ impl<E: Engine> Founding<E> {
             used: Amount::default(),
             best: None,
             orders: 0,
+            holds: Vec::new(),
         };
         self.renew(&mut record).await?;
         let taken = self.take(&mut record, made.used).await;

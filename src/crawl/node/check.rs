@@ -199,8 +199,7 @@ fn wanted(survey: &Survey, session: &SessionId) -> BTreeSet<u64> {
         .sessions
         .get(session)
         .map(|(record, _)| record.checkpoint);
-    let bases = survey.cells.values().flat_map(|cell| &cell.bases);
-    let named = bases.filter(|base| base.session == *session);
+    let named = survey.bases().filter(|base| base.session == *session);
     let all = last.into_iter().chain(named.map(|base| base.checkpoint));
     all.filter(|number| *number > 0).collect()
 }
@@ -213,8 +212,7 @@ fn sessions<K: Keys>(
     report: &mut Report,
 ) -> Result<BTreeMap<SessionId, Verified>, K::Error> {
     let mut survey = keys.survey()?;
-    let bases = survey.cells.values().flat_map(|cell| cell.bases.iter());
-    let named = bases.map(|base| base.session.clone());
+    let named = survey.bases().map(|base| base.session.clone());
     let all: BTreeSet<SessionId> = survey.sessions.keys().cloned().chain(named).collect();
     let mut verified = BTreeMap::new();
     let mut step = Step::begin("objects checked", None);

@@ -24,8 +24,8 @@ use crate::config::Config;
 use crate::crawl::checkpoint;
 use crate::crawl::cluster::links::Setting as LinksSetting;
 use crate::crawl::cluster::{
-    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Node as Name, Order,
-    Over, SessionId, Setting, Standing, Terms, Value, WrongNode,
+    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Needed,
+    Node as Name, Order, Over, SessionId, Setting, Standing, Terms, Value, WrongNode,
 };
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
@@ -327,8 +327,10 @@ impl<E: Engine> Joined<E> {
             tells,
         };
         let standing = self.handle.standing.clone();
+        let mut needed = Needed::new(KEPT);
         let named = move || {
-            let mut named = standing.borrow().named.clone()?;
+            let named = standing.borrow().named.clone()?;
+            let mut named = needed.with(&named, now());
             // A cell may just be given back with the one before the last.
             let (before, _) = *numbers.lock().unwrap_or_else(PoisonError::into_inner);
             named.insert(before);
@@ -396,6 +398,10 @@ struct Commit {
     tells: mpsc::UnboundedSender<Saved>,
 }
 
+/// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
+/// a minute.
+const KEPT: u64 = 600_000;
+
 impl Commit {
     fn commit(&self, made: Made) -> Committed {
         let kept = self.keeping.change(|kept| {
@@ -407,9 +413,10 @@ impl Commit {
             tracing::error!(%error, "a checkpoint cannot count, as the session cannot be kept");
             return Committed::Over;
         }
+        let holds = made.cells.keys().copied().collect();
         if self
             .orders
-            .send(Order::Commit(made.number, made.used))
+            .send(Order::Commit(made.number, made.used, holds))
             .is_err()
         {
             return Committed::Over;

@@ -119,6 +119,7 @@ mod tests {
             begun: 1,
             used: Default::default(),
             orders: 0,
+            holds: Vec::new(),
             best: None,
         };
         let was = engine.get(&key).await.unwrap().map(|(_, was)| was);

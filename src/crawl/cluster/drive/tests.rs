@@ -83,7 +83,9 @@ async fn who_is_alone_has_all_cells_until_it_leaves() {
         let news = node.is_told(|news| matches!(news, News::Give(_))).await;
         let News::Give(cell) = news else { continue };
         let orders = &node.handle.orders;
-        orders.send(Order::Commit(1, Amount::default())).unwrap();
+        orders
+            .send(Order::Commit(1, Amount::default(), Vec::new()))
+            .unwrap();
         orders.send(Order::Give(cell, 1)).unwrap();
     }
     assert_eq!(node.run.await.unwrap(), Over::Left);
@@ -108,7 +110,7 @@ async fn the_cells_of_a_machine_that_is_gone_are_taken() {
     first
         .handle
         .orders
-        .send(Order::Commit(3, Amount::default()))
+        .send(Order::Commit(3, Amount::default(), Vec::new()))
         .unwrap();
     let committed = |standing: &Standing| standing.committed == 3;
     first.handle.standing.wait_for(committed).await.unwrap();
@@ -321,7 +323,7 @@ async fn permits_of_a_machine_that_is_gone_are_taken() {
     // It gives some back, brings 15, of which 10 count, and is gone.
     first.handle.orders.send(ask(2, 10, 70)).unwrap();
     granted(&mut second, 30).await;
-    let commit = Order::Commit(1, documents(10));
+    let commit = Order::Commit(1, documents(10), Vec::new());
     first.handle.orders.send(commit).unwrap();
     let committed = |standing: &Standing| standing.committed == 1;
     first.handle.standing.wait_for(committed).await.unwrap();

@@ -30,6 +30,7 @@ fn record() -> SessionRecord {
         used: Amount::default(),
         best: None,
         orders: 0,
+        holds: Vec::new(),
     }
 }
 

@@ -105,13 +105,15 @@ impl Session {
                 .is_some_and(|base| base.session == self.id && base.checkpoint == checkpoint)
         {
             // The answer was lost.
-            self.has_given(cell);
+            self.has_given(now, cell);
             return;
         }
         // It cannot be another one's while this session lives, so the broker has forgotten
         // something.
         self.is_stirred = true;
-        self.hands.remove(&cell);
+        if let Some(hand) = self.hands.remove(&cell) {
+            self.releases(now, hand.giving);
+        }
         self.table.set(cell, None);
         self.news.push(News::Lost(cell));
         if !self.lapsed {
@@ -295,12 +297,33 @@ impl Session {
         }
     }
 
-    /// The numbers of its checkpoints that the keys of cells name, or are about to get; `None`
+    /// Whether whoever takes a cell next finds its state in the last checkpoint of its owner, and
+    /// needs none of those that its key names.
+    fn is_saved_since(&self, cell: CellId, record: &CellRecord) -> bool {
+        match &record.owner {
+            None => false,
+            Some(owner) if *owner == self.id => {
+                // What it holds is that of the last one that was made.
+                let last = self.committed == self.made && self.made > record.after;
+                last && self.holds.contains(&cell)
+            }
+            Some(owner) => {
+                let other = self.others.get(owner);
+                other.is_some_and(|other| record.is_saved_since(cell, &other.record))
+            }
+        }
+    }
+
+    /// The numbers of its checkpoints that somebody may need beside the last: the keys of cells
+    /// name them and their owners have none of their own, or keys are about to name them. `None`
     /// while not all keys are known.
     pub fn named(&self) -> Option<BTreeSet<u64>> {
         let mut named = BTreeSet::new();
         for cell in self.setting.cells.all() {
             let (record, _) = self.table.get(cell)?;
+            if self.is_saved_since(cell, record) {
+                continue;
+            }
             let own = record.bases.iter().filter(|base| base.session == self.id);
             named.extend(own.map(|base| base.checkpoint));
         }
@@ -309,11 +332,21 @@ impl Session {
             Giving::No | Giving::Told => None,
         });
         named.extend(stopped);
+        named.extend(self.released.iter().map(|(checkpoint, _)| *checkpoint));
         Some(named)
     }
 
-    pub(super) fn has_given(&mut self, cell: CellId) {
-        if self.hands.remove(&cell).is_some() {
+    /// Remembers the checkpoint of a cell that was given back: a look that was on its way shows
+    /// the key as it was before.
+    fn releases(&mut self, now: u64, giving: Giving) {
+        if let Giving::Stopped(checkpoint) = giving {
+            self.released.push((checkpoint, now));
+        }
+    }
+
+    pub(super) fn has_given(&mut self, now: u64, cell: CellId) {
+        if let Some(hand) = self.hands.remove(&cell) {
+            self.releases(now, hand.giving);
             self.is_stirred = true;
             self.table.set(cell, None);
             self.news.push(News::Given(cell));

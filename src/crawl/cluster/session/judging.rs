@@ -13,6 +13,7 @@ impl Session {
             return;
         }
         self.looked = Some(sent);
+        self.released.retain(|(_, at)| *at >= sent);
         self.table.clear();
         let mut is_refused = false;
         for (key, value, revision) in keys {

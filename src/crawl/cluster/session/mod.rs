@@ -41,6 +41,7 @@
 //! |---|---|
 //! | `own` | its own key: made, renewed, read when in doubt, ended |
 //! | `hands` | its cells: taken, confirmed, given back |
+//! | `needed` | which of its checkpoints somebody may need, and since when nobody does |
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
 //! | `table` | what it knows of the cells' keys |
@@ -52,6 +53,7 @@
 mod hands;
 mod judging;
 mod kept;
+mod needed;
 mod others;
 mod own;
 mod permitted;
@@ -64,6 +66,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::kept::{Kept, KeptError};
+pub use self::needed::Needed;
 use self::others::Others;
 use self::table::Table;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
@@ -264,6 +267,8 @@ pub struct Session {
     /// The last checkpoint that was made, and what was used as of it.
     made: u64,
     used: Amount,
+    /// The cells that it has whole.
+    holds: Vec<CellId>,
     /// Up to where the node has applied the log of orders.
     orders: u64,
     /// The last one that is in its key.
@@ -281,6 +286,9 @@ pub struct Session {
     /// When permits may be asked about again, after a failure.
     permits_due: u64,
     hands: BTreeMap<CellId, Hand>,
+    /// Checkpoints with the ends of cells that it has given back since the last look was asked
+    /// for, and when.
+    released: Vec<(u64, u64)>,
     /// Whether it goes on after a process that died.
     is_resumed: bool,
     /// The secrets that its key may have until it has renewed it.
@@ -321,6 +329,7 @@ impl Session {
             tenure: 0,
             made: 0,
             used: Amount::default(),
+            holds: Vec::new(),
             orders: 0,
             committed: 0,
             is_leaving: false,
@@ -331,6 +340,7 @@ impl Session {
             permits: Account::default(),
             permits_due: 0,
             hands: BTreeMap::new(),
+            released: Vec::new(),
             is_resumed: false,
             before: BTreeSet::new(),
             kept: BTreeMap::new(),
@@ -416,10 +426,11 @@ impl Session {
 
     /// Commits a checkpoint, which has a higher number than the last and all cells of the
     /// session, with the next renewal. `used` is what the session has done as of it of what the
-    /// job may limit.
-    pub fn commit(&mut self, checkpoint: u64, used: Amount, now: u64) {
+    /// job may limit, `holds` the cells that it has whole: those that are still being loaded it
+    /// has not.
+    pub fn commit(&mut self, checkpoint: u64, used: Amount, holds: Vec<CellId>, now: u64) {
         if checkpoint > self.made {
-            (self.made, self.used) = (checkpoint, used);
+            (self.made, self.used, self.holds) = (checkpoint, used, holds);
         }
         self.due = self.due.min(now);
     }
@@ -588,7 +599,7 @@ impl Session {
             (Purpose::Take { cell, .. }, Err(EngineError::Stale)) => {
                 self.doubtful.insert(cell);
             }
-            (Purpose::Give(cell), Ok(Answer::Swapped(_))) => self.has_given(cell),
+            (Purpose::Give(cell), Ok(Answer::Swapped(_))) => self.has_given(now, cell),
             (Purpose::Confirm(cell), Ok(Answer::Got(found))) => {
                 self.has_confirmed(now, sent, cell, found);
             }

@@ -196,6 +196,7 @@ impl Session {
             used: self.used,
             best: self.best,
             orders: self.orders,
+            holds: self.holds.clone(),
         })
     }
 }

@@ -209,6 +209,7 @@ impl Alone {
             used: Amount::default(),
             best: None,
             orders: 0,
+            holds: Vec::new(),
         };
         let key = format!("s.{name}.1");
         let was = self.runtime.block_on(self.engine.told.get(&key)).unwrap();

@@ -28,6 +28,7 @@ fn record(state: State, checkpoint: u64) -> SessionRecord {
         begun: 1,
         used: Default::default(),
         orders: 0,
+        holds: Vec::new(),
         best: None,
     }
 }

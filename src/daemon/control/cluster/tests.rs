@@ -35,6 +35,7 @@ fn record(state: Life, used: Amount) -> (SessionRecord, Revision) {
         begun: now(),
         used,
         orders: 0,
+        holds: Vec::new(),
         best: None,
     };
     (record, Revision(1))

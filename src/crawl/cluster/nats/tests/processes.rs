@@ -153,7 +153,7 @@ impl Process {
         let bytes = serde_json::to_vec(&self.store).unwrap();
         let name = format!("{session}-{}.json", self.kept.made);
         atomic::write_bytes(&self.shared, &name, &bytes).unwrap();
-        let commit = std::iter::once(Order::Commit(self.kept.made, Amount::default()));
+        let commit = std::iter::once(Order::Commit(self.kept.made, Amount::default(), Vec::new()));
         let made = self.kept.made;
         let give = self.giving.iter().map(|cell| Order::Give(*cell, made));
         for order in commit.chain(give) {

@@ -13,7 +13,7 @@ use self::checks::Open;
 use self::faults::Fault;
 use super::super::super::record::{Base, Key, Node, SessionId, Value};
 use super::super::super::{EngineError, Revision};
-use super::super::{Answer, Call, CallId, Inherited, Kept, News, Session, Setting, Terms};
+use super::super::{Answer, Call, CallId, Inherited, Kept, Needed, News, Session, Setting, Terms};
 use super::broker::{Broker, Dice};
 use crate::crawl::frontier::{CellCount, CellId};
 
@@ -95,6 +95,7 @@ struct Process {
     /// The values of the keys of its cells.
     revisions: BTreeMap<CellId, Revision>,
     secrets: BTreeSet<u64>,
+    needed: Needed,
 }
 
 /// What outlives a process.
@@ -117,6 +118,7 @@ impl Process {
             stored: 0,
             revisions: BTreeMap::new(),
             secrets: BTreeSet::new(),
+            needed: Needed::new(SET_BACK + 1_000),
         }
     }
 }
@@ -163,7 +165,12 @@ struct Life {
     written: Option<Vec<(CellId, u64)>>,
     /// How much of that committed checkpoints hold.
     committed: usize,
+    /// Checkpoints that were removed because nobody needs them.
+    swept: usize,
 }
+
+/// How many milliseconds a broker may forget.
+const SET_BACK: u64 = 60_000;
 
 pub(super) struct World {
     now: u64,
@@ -242,6 +249,14 @@ impl World {
         };
         world.plan();
         world
+    }
+
+    /// How many checkpoints of all sessions were removed, and how many are left.
+    pub(super) fn swept(&self) -> (usize, usize) {
+        let lives = self.lives.values();
+        lives.fold((0, 0), |(swept, left), life| {
+            (swept + life.swept, left + life.checkpoints.len())
+        })
     }
 
     fn push(&mut self, at: u64, node: usize, event: Event) {

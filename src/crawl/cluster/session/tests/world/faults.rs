@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Disk, Event, Kept, NODES, World};
+use super::{Disk, Event, Kept, NODES, SET_BACK, World};
 use crate::crawl::frontier::Amount;
 
 /// What happens to whom; some end by themselves.
@@ -75,7 +75,7 @@ impl World {
                     self.fault(at + lasts + 100, Fault::Start(node));
                 }
                 _ => {
-                    let depth = self.dice.within(0, 60_000);
+                    let depth = self.dice.within(0, SET_BACK);
                     let depth = if self.dice.percent(50) {
                         depth / 20
                     } else {

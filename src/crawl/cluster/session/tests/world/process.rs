@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::faults::Fault;
 use super::{
-    Base, CELLS, CellCount, CellId, CellState, Checkpoint, Disk, Event, HOSTS, HostState,
+    Base, CELLS, CellCount, CellId, CellState, Cells, Checkpoint, Disk, Event, HOSTS, HostState,
     Inherited, LEAST_DELAY, Life, MOST_DELAY, News, Open, Process, Session, SessionId, Setting,
     TERM, Terms, Without, World, Wrong,
 };
@@ -153,9 +153,11 @@ impl World {
             };
             let life = self.lives.entry(process.session.id().clone()).or_default();
             life.checkpoints.insert(process.made, checkpoint);
+            let holds = held(&process.cells);
             process
                 .session
-                .commit(process.made, Amount::default(), local);
+                .commit(process.made, Amount::default(), holds, local);
+            sweep(process, life, now);
             for cell in stopped {
                 let last = without == Without::LastCheckpoint;
                 let number = process.made - u64::from(last);
@@ -276,6 +278,26 @@ impl World {
 /// The place of a cell among all.
 fn at(cell: CellId) -> usize {
     usize::from(cell.number())
+}
+
+/// The cells that a checkpoint has.
+fn held(cells: &Cells) -> Vec<CellId> {
+    let all = CellCount::new(CELLS).into_iter().flat_map(CellCount::all);
+    all.filter(|cell| cells[at(*cell)].is_some()).collect()
+}
+
+/// Removes the checkpoints of a session that nobody needs.
+fn sweep(process: &mut Process, life: &mut Life, now: u64) {
+    let Some(named) = process.session.named() else {
+        return;
+    };
+    let needed = process.needed.with(&named, now);
+    // A cell may just be given back with the one before the last.
+    let last = process.session.committed();
+    let stays = |number: &u64| *number + 1 >= last || needed.contains(number);
+    let before = life.checkpoints.len();
+    life.checkpoints.retain(|number, _| stays(number));
+    life.swept += before - life.checkpoints.len();
 }
 
 /// The state of a cell that was taken.
