@@ -264,6 +264,7 @@ fn shipped_configurations_of_brokers_are_valid() {
 /// Where there is a server of S3, the checkpoints are in a bucket; in a folder they are in all
 /// other tests.
 #[test]
+#[ignore = "long: two minutes, as this server takes long for each image"]
 fn two_machines_bring_what_one_does_with_a_bucket() {
     let (Some(brokers), Some(bucket)) = (Brokers::start(1), s3_server()) else {
         eprintln!("{NO_S3}");
