@@ -146,21 +146,10 @@ fn exports_are_what_python_reads() {
         context["parents"] = json!([HOSTILE, "2"]);
         context["page_title"] = json!("x".repeat(3 << 20));
     });
-    let load = |format: &str, folder: &Path| -> Vec<(String, Value)> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/load.py");
-        let mut command = Command::new(&python);
-        command.arg(script).arg(format).arg(folder);
-        let out = Ran::of(&mut command).good();
-        let line = |line: &str| {
-            let mut seen: Value = serde_json::from_str(line).unwrap();
-            let way = seen["way"].as_str().unwrap().to_owned();
-            (way, seen["samples"].take())
-        };
-        out.lines().map(line).collect()
-    };
     let with_bytes = expected(&job, true);
     let without = expected(&job, false);
     assert_eq!(with_bytes.len(), NAMES.len());
+    let mut made = Vec::new();
     for (format, ways) in [
         ("imagefolder", &["datasets", "imagefolder"][..]),
         ("webdataset", &["datasets", "webdataset"]),
@@ -171,26 +160,50 @@ fn exports_are_what_python_reads() {
         let to = job.folder().join("test/val").join(format);
         let out = exported(&job, format, &["--to", to.to_str().unwrap()]).good();
         assert!(out.starts_with("6 images, "), "{out}");
-        let seen = load(format, &to);
-        assert_eq!(seen.iter().map(|(way, _)| way).collect::<Vec<_>>(), ways);
-        for (way, samples) in seen {
-            let files = (format, way.as_str()) != ("jsonl", "datasets");
-            let expected = if files { &with_bytes } else { &without };
-            assert_same(
-                samples.as_array().unwrap(),
-                expected,
-                &format!("{format} by {way}"),
-            );
-        }
+        made.push((format, to, ways, false));
         if format != "imagefolder" {
             exported(&job, format, &["--urls-only", "--top", "4"]).good();
             let folder = job.folder().join(format!("exports/{format}-urls"));
-            for (way, samples) in load(format, &folder) {
-                let samples = samples.as_array().unwrap();
-                assert_same(samples, &without[..4], &format!("{format}-urls by {way}"));
-            }
+            made.push((format, folder, ways, true));
         }
     }
+    let folders: Vec<(&str, &Path)> = made.iter().map(|m| (m.0, m.1.as_path())).collect();
+    for ((format, folder, ways, urls_only), seen) in made.iter().zip(load(&python, &folders)) {
+        let of = |way: &str| format!("{} by {way}", folder.display());
+        let names: Vec<&str> = seen.iter().map(|(way, _)| way.as_str()).collect();
+        assert_eq!(names, *ways, "{}", folder.display());
+        for (way, samples) in &seen {
+            let expected = match (*urls_only, *format, way.as_str()) {
+                (true, ..) => &without[..4],
+                (false, "jsonl", "datasets") => &without,
+                _ => &with_bytes,
+            };
+            assert_same(samples, expected, &of(way));
+        }
+    }
+}
+
+/// What Python sees in each export of a format in a folder: the ways of loading it, each
+/// with the samples. One process loads all, because it takes seconds to start.
+pub fn load(python: &Path, exports: &[(&str, &Path)]) -> Vec<Vec<(String, Vec<Value>)>> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/load.py");
+    let mut command = Command::new(python);
+    command.arg(script);
+    for (format, folder) in exports {
+        command.arg(format).arg(folder);
+    }
+    let out = Ran::of(&mut command).good();
+    let mut seen = vec![Vec::new(); exports.len()];
+    for line in out.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let number = usize::try_from(line["export"].as_u64().unwrap()).unwrap();
+        let way = line["way"].as_str().unwrap().to_owned();
+        let Value::Array(samples) = line["samples"].take() else {
+            panic!("no samples by {way}");
+        };
+        seen[number].push((way, samples));
+    }
+    seen
 }
 
 /// One by one, so that a failure shows what differs and not everything.

@@ -1,14 +1,11 @@
 //! `spoor export --text`, loaded with the programs that the formats are for.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::{Value, json};
 use spoor::lab::Lab;
 use spoor::outputs::Document;
 use spoor::page::Terms;
 
-use crate::export::{HOSTILE, python};
+use crate::export::{HOSTILE, load, python};
 use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
@@ -100,18 +97,25 @@ fn exports_of_text_are_what_python_and_duckdb_read() {
             })
         })
         .collect();
-    for (format, more, ways) in [
+    let mut made = Vec::new();
+    for (name, format, more, ways) in [
         (
+            "parquet",
             "parquet",
             &[][..],
             &["datasets", "pandas", "pyarrow", "duckdb"][..],
         ),
-        ("jsonl", &[], &["datasets", "pandas", "duckdb"]),
-        ("jsonl", &["--gzip"], &["datasets", "pandas", "duckdb"]),
-        ("txt", &[], &["datasets"]),
+        ("jsonl", "jsonl", &[], &["datasets", "pandas", "duckdb"]),
+        (
+            "gzip",
+            "jsonl",
+            &["--gzip"],
+            &["datasets", "pandas", "duckdb"],
+        ),
+        ("txt", "txt", &[], &["datasets"]),
     ] {
         // Names that mean a split to `datasets` must mean nothing here.
-        let to = job.folder().join("test/val").join(format);
+        let to = job.folder().join("test/val").join(name);
         let mut arguments = vec![
             "--format",
             format,
@@ -123,22 +127,18 @@ fn exports_of_text_are_what_python_and_duckdb_read() {
         arguments.extend(more);
         let out = exported(&job, &arguments).good();
         assert!(out.contains("\n40 documents, "), "{out}");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/load.py");
-        let mut command = Command::new(&python);
-        command.arg(script).arg(format!("text-{format}")).arg(&to);
-        let seen = Ran::of(&mut command).good();
-        let seen: Vec<Value> = seen
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
-        let names: Vec<&str> = seen.iter().map(|s| s["way"].as_str().unwrap()).collect();
-        assert_eq!(names, ways, "{format}");
-        for way in &seen {
-            let samples = way["samples"].as_array().unwrap();
-            assert_eq!(samples.len(), expected.len(), "{format} by {}", way["way"]);
+        made.push((name, format!("text-{format}"), to, ways));
+    }
+    let folders = made.iter().map(|m| (m.1.as_str(), m.2.as_path()));
+    let seen = load(&python, &folders.collect::<Vec<_>>());
+    for ((name, _, _, ways), seen) in made.iter().zip(seen) {
+        let names: Vec<&str> = seen.iter().map(|(way, _)| way.as_str()).collect();
+        assert_eq!(names, *ways, "{name}");
+        for (way, samples) in seen {
+            let of = format!("{name} by {way}");
+            assert_eq!(samples.len(), expected.len(), "{of}");
             for (seen, expected) in samples.iter().zip(&expected) {
-                let of = format!("{format} by {}", way["way"]);
-                match format {
+                match *name {
                     // A paragraph is a line there, and what steers a terminal is gone.
                     "txt" if expected["url"] == "http://a.test/38" => {
                         assert!(seen.as_str().unwrap().contains("```"), "{of}");

@@ -1,11 +1,13 @@
-"""Loads an export with the packages it is made for, as their users would, and
-prints what they see: for each way of loading a line of JSON, with the samples in
-order as rank, text, caption, parents, when fetched, the digest of the file, and
+"""Loads exports with the packages they are made for, as their users would, and
+prints what they see: for each way of loading a line of JSON, with the number of the
+export and the samples in order as rank, text, caption, parents, when fetched, the digest of the file, and
 format and size of the decoded picture. Of an export of text, whose formats begin with
 "text-", they are address, text, words, authors, probability and when fetched; of plain
 text the text alone.
 
-    load.py FORMAT FOLDER
+    load.py FORMAT FOLDER [FORMAT FOLDER]...
+
+To import the packages takes seconds, so one process loads all exports of a test.
 
 No network: what would need it fails.
 """
@@ -185,5 +187,6 @@ def ways(form, folder):
         sys.exit(f"{form}: no format of an export")
 
 
-for way, samples in ways(sys.argv[1], sys.argv[2]):
-    print(json.dumps({"way": way, "samples": list(samples)}))
+for number, (form, folder) in enumerate(zip(sys.argv[1::2], sys.argv[2::2], strict=True)):
+    for way, samples in ways(form, folder):
+        print(json.dumps({"export": number, "way": way, "samples": list(samples)}))
