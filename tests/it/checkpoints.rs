@@ -73,6 +73,9 @@ fn a_lost_store_costs_hours(store: StoreKind) {
     command(&["import", file, last.to_str().unwrap()]).good();
     let sound = command(&["check", file]).good();
     assert!(sound.contains("no inconsistencies"), "{sound}");
+    // Nothing has to happen at a certain point of the rest, which is served at once.
+    let wire = Wire::serve(small::lab(Duration::ZERO));
+    job.write(&wire, &small::text(&often));
     let log = job.folder().join("logs/crawl.jsonl");
     let had = std::fs::metadata(&log).unwrap().len();
     let out = job.run();
