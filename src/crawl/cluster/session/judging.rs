@@ -18,11 +18,11 @@ impl Session {
         let mut is_refused = false;
         for (key, value, revision) in keys {
             match (key, value) {
-                (Key::Session(id), Value::Session(record)) => {
-                    if self.phase != Phase::Live || id != self.id {
-                        is_refused |= self.is_a_second(&id, &record);
-                        self.others.see(now, sent, id, record, revision);
-                    }
+                (Key::Session(id), Value::Session(record))
+                    if self.phase != Phase::Live || id != self.id =>
+                {
+                    is_refused |= self.is_a_second(&id, &record);
+                    self.others.see(now, sent, id, record, revision);
                 }
                 (Key::Cell(cell), Value::Cell(record)) => {
                     self.table.set(cell, Some((record, revision)));
