@@ -26,6 +26,7 @@ const MOST_NAMED: usize = 20;
 pub struct Endless {
     /// Where it is served.
     pub addr: SocketAddr,
+    #[cfg(feature = "nats")]
     asked: Arc<AtomicU64>,
     hosts: Arc<Mutex<Hosts>>,
     served: Option<lab::Running>,
@@ -87,6 +88,7 @@ impl Endless {
         let served = runtime.block_on(lab::spawn(lab, any)).unwrap();
         Self {
             addr: served.addr,
+            #[cfg(feature = "nats")]
             asked,
             hosts,
             served: Some(served),
@@ -95,6 +97,7 @@ impl Endless {
     }
 
     /// How many requests for pages there were.
+    #[cfg(feature = "nats")]
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
