@@ -10,7 +10,9 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// The sections of a job that follows every link and keeps every page.
 const ALL: &str = "[strategy]\nkind = \"unfocused\"\n";
 
-const POLITENESS: &str = "min_delay = \"20ms\"\ndelay_factor = 0\nretries = 4\nback_off = \"20ms\"\nmax_back_off = \"2s\"";
+/// Some links lead to names that do not exist: their hosts are parked until the end.
+const POLITENESS: &str =
+    "min_delay = \"20ms\"\ndelay_factor = 0\nback_off = \"20ms\"\nmax_back_off = \"1h\"";
 
 const NO_IMAGES: &str = "[images]\nenabled = false\n";
 
