@@ -37,6 +37,7 @@ fn lab_web() -> Option<(Lab, Vec<String>)> {
 /// What is the same whenever a page is fetched and whichever links led there.
 fn same(mut document: Document) -> (String, Document) {
     document.fetched = String::new();
+    (document.via, document.hops, document.near_copy_of) = (None, 0, None);
     (document.url.clone(), document)
 }
 
