@@ -257,16 +257,17 @@ impl Web {
     }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap()
+}
+
 fn links(brokers: &Brokers, pages: u64) {
     let count = CellCount::new(64).unwrap();
     let all: Vec<CellId> = count.all().collect();
     let (here, there) = all.split_at(32);
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let engine = Arc::new(runtime.block_on(brokers.connect()));
     let mut sender = open(&folder.path().join("sender"), count, here);
     let mut receiver = open(&folder.path().join("receiver"), count, there);
@@ -407,11 +408,7 @@ fn peak_mb(id: u32) -> Option<f64> {
 
 fn crawls(server: &Path, brokers: &[usize], fetches: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let asked = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&asked);
     let web = endless::web().with_observer(Arc::new(move |request: lab::Request| {

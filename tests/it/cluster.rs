@@ -317,6 +317,18 @@ fn must_begin_anew(ran: &Ran) {
     assert!(!ran.status.success() && says, "{ran:#?}");
 }
 
+/// Lets a machine come to its end; one whose session was ended by others is begun again, as a
+/// service manager does.
+fn come_to_an_end(live: Live, begin_again: impl FnOnce() -> Live) -> Ran {
+    let mut ran = live.ended();
+    if !ran.status.success() {
+        must_begin_anew(&ran);
+        ran = begin_again().ended();
+    }
+    assert!(ran.status.success(), "{ran:#?}");
+    ran
+}
+
 /// Twelve hosts in different cells, all on one machine: two machines that crawl them together ask
 /// that one no more often than one alone.
 #[test]
@@ -415,12 +427,7 @@ fn kill_some(cluster: &Cluster, kills: usize, least: usize, reason: &str) -> Vec
         live.get_or_insert_with(|| cluster.start(number));
     }
     for (number, live) in running.into_iter().flatten().enumerate() {
-        let mut ran = live.ended();
-        if !ran.status.success() {
-            must_begin_anew(&ran);
-            ran = cluster.start(number).ended();
-        }
-        assert!(ran.status.success(), "{ran:#?}");
+        let ran = come_to_an_end(live, || cluster.start(number));
         assert!(ran.out.contains(reason), "{ran:#?}");
     }
     println!("{} requests", cluster.wire.requests().len());
@@ -530,12 +537,7 @@ fn disturb(machines: usize, brokers: usize, act: impl FnOnce(&mut Cluster, &mut 
     let disturbed = Instant::now();
     act(&mut cluster, &mut running);
     for (number, live) in running.into_iter().enumerate() {
-        let mut ran = live.ended();
-        if !ran.status.success() {
-            must_begin_anew(&ran);
-            ran = cluster.start(number).ended();
-        }
-        assert!(ran.status.success(), "{ran:#?}");
+        come_to_an_end(live, || cluster.start(number));
     }
     check_wire(&cluster.wire, &whole.forbidden, &[disturbed]);
     must_be_whole(&cluster.gathered(), &whole);

@@ -196,9 +196,10 @@ pub struct CellRecord {
 }
 
 impl CellRecord {
-    /// Whether the last checkpoint of its owner has the cell, so that nobody needs its bases.
-    pub fn is_saved_since(&self, cell: CellId, owner: &SessionRecord) -> bool {
-        owner.checkpoint > self.after && owner.holds.contains(&cell)
+    /// Whether the last checkpoint of its owner, which has these cells whole, has it as it was
+    /// since it was taken: then nobody needs its bases.
+    pub fn is_saved_since(&self, cell: CellId, checkpoint: u64, holds: &[CellId]) -> bool {
+        checkpoint > self.after && holds.contains(&cell)
     }
 }
 

@@ -92,7 +92,7 @@ impl Survey {
         let needed = self.cells.iter().filter(|(cell, record)| {
             let owner = record.owner.as_ref();
             let owner = owner.and_then(|owner| self.sessions.get(owner));
-            !owner.is_some_and(|(owner, _)| record.is_saved_since(**cell, owner))
+            !owner.is_some_and(|(o, _)| record.is_saved_since(**cell, o.checkpoint, &o.holds))
         });
         needed.flat_map(|(_, record)| &record.bases)
     }

@@ -33,6 +33,9 @@ use crate::fs::IoError;
 use crate::metrics::Metrics;
 use crate::web::fetch::Term;
 
+/// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
+/// a minute.
+const KEPT: u64 = 600_000;
 /// Between two looks at what the broker has answered.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often a key is tried that others change at the same time.
@@ -397,10 +400,6 @@ struct Commit {
     numbers: Arc<Mutex<(u64, u64)>>,
     tells: mpsc::UnboundedSender<Saved>,
 }
-
-/// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
-/// a minute.
-const KEPT: u64 = 600_000;
 
 impl Commit {
     fn commit(&self, made: Made) -> Committed {

@@ -117,12 +117,7 @@ fn figures(wire: &Wire, begun: Instant) -> String {
 /// Lets machines come to their ends, and begins those again whose sessions others have ended.
 fn to_the_end(running: Vec<Live>, start: impl Fn(usize) -> Live) {
     for (number, live) in running.into_iter().enumerate() {
-        let mut ran = live.ended();
-        if !ran.status.success() {
-            must_begin_anew(&ran);
-            ran = start(number).ended();
-        }
-        assert!(ran.status.success(), "{ran:#?}");
+        let ran = come_to_an_end(live, || start(number));
         assert!(ran.out.contains("nothing is left to fetch"), "{ran:#?}");
     }
 }

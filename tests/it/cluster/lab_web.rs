@@ -108,12 +108,7 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
         }
     }
     for (number, live) in running.into_iter().enumerate() {
-        let mut ran = live.ended();
-        if !ran.status.success() {
-            must_begin_anew(&ran);
-            ran = cluster.start(number).ended();
-        }
-        assert!(ran.status.success(), "{ran:#?}");
+        come_to_an_end(live, || cluster.start(number));
     }
     let requests = cluster.wire.requests();
     let seconds = begun.elapsed().as_secs();

@@ -304,12 +304,11 @@ impl Session {
             None => false,
             Some(owner) if *owner == self.id => {
                 // What it holds is that of the last one that was made.
-                let last = self.committed == self.made && self.made > record.after;
-                last && self.holds.contains(&cell)
+                self.committed == self.made && record.is_saved_since(cell, self.made, &self.holds)
             }
             Some(owner) => {
-                let other = self.others.get(owner);
-                other.is_some_and(|other| record.is_saved_since(cell, &other.record))
+                let owner = self.others.get(owner).map(|other| &other.record);
+                owner.is_some_and(|o| record.is_saved_since(cell, o.checkpoint, &o.holds))
             }
         }
     }
