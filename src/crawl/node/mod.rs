@@ -338,7 +338,8 @@ impl<E: Engine> Node<E> {
         if let Some(best) = self.patience.turn(cells, compares, now)? {
             self.tell(Order::Best(best));
         }
-        let few_left = standing.permits.free.is_some_and(is_near_its_end);
+        let left = self.permits.pages_left(cells, standing.permits);
+        let few_left = left.is_some_and(is_near_its_end);
         let beside = standing.beside.filter(|_| compares);
         cells.set_beside(beside.map(|best| Beside { best, few_left }));
         Ok(())

@@ -63,7 +63,6 @@ impl Permits {
         self.is_changed |= self.has_crawled && ceiling != self.ceiling;
         self.ceiling = ceiling;
         let left = self.left(cells, grant);
-        let of = |limit: Option<u64>, left| limit.map_or(u64::MAX, |_| left);
         let spent = self.spent(left, grant);
         let reached = if spent.bytes {
             Some("limits.bytes")
@@ -73,11 +72,28 @@ impl Permits {
             spent.fetches.then_some("limits.fetches")
         };
         Allowance {
-            pages: of(limits.documents, left.documents).min(of(limits.fetches, left.fetches)),
-            bytes: of(limits.bytes, left.bytes),
+            pages: self.pages(left),
+            bytes: limits.bytes.map_or(u64::MAX, |_| left.bytes),
             reached,
             ..Allowance::default()
         }
+    }
+
+    /// How many pages this machine may still ask for at the most, as far as it knows; `None`
+    /// where they are not limited. What others have taken ahead is not counted: a machine with
+    /// many permits of its own is not near the end, and one with few should use them well.
+    pub fn pages_left(&self, cells: &Cells, grant: Grant) -> Option<u64> {
+        let own = self.pages(self.left(cells, grant));
+        grant.free.map(|free| free.saturating_add(own))
+    }
+
+    /// The pages for which an amount is enough.
+    fn pages(&self, left: Amount) -> u64 {
+        let of = |limit: Option<u64>, left| limit.map_or(u64::MAX, |_| left);
+        let Ceiling {
+            documents, fetches, ..
+        } = self.ceiling;
+        of(documents, left.documents).min(of(fetches, left.fetches))
     }
 
     /// Of what nothing is left for any machine, and for this one.

@@ -1,11 +1,9 @@
-//! Real pages: what four machines bring of the whole lab web, while one after the other is killed,
-//! is what one machine brings, document for document.
+//! Real pages, while one of four machines after the other is killed: what they bring of the whole
+//! lab web is what one machine brings, document for document, and with a limit it is as much as the
+//! limit says.
 
 use super::*;
 use spoor::outputs::Document;
-
-/// Between two kills.
-const BETWEEN: Duration = Duration::from_secs(10);
 
 /// The sections of a job that follows every link and keeps every page.
 const ALL: &str = "[strategy]\nkind = \"unfocused\"\n";
@@ -34,54 +32,29 @@ fn lab_web() -> Option<(Lab, Vec<String>)> {
     Some((Lab::open(&web).unwrap(), seeds))
 }
 
-/// What is the same whenever a page is fetched and whichever links led there.
-fn same(mut document: Document) -> (String, Document) {
-    document.fetched = String::new();
-    (document.via, document.hops, document.near_copy_of) = (None, 0, None);
-    (document.url.clone(), document)
-}
-
-fn documents(job: &Job) -> BTreeMap<String, Document> {
-    let all = job.documents();
-    let count = all.len();
-    let by_url: BTreeMap<_, _> = all.into_iter().map(same).collect();
-    assert_eq!(by_url.len(), count, "a page has two documents");
-    by_url
-}
-
-#[test]
-#[ignore = "long: a quarter of an hour, much less with optimisation"]
-fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
+/// Four machines and three brokers before the lab web.
+fn four_machines(more: &'static str) -> Option<Cluster> {
     let (Some(brokers), Some((lab, seeds))) = (Brokers::start(3), lab_web()) else {
-        return;
+        return None;
     };
-    let begins: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let whole = {
-        let wire = Wire::serve(lab);
-        let rest = format!("{ALL}{NO_IMAGES}[frontier]\nstore = \"fjall\"\n");
-        let text = JobText {
-            seeds: &begins,
-            politeness: POLITENESS,
-            rest: &rest,
-            ..JobText::default()
-        };
-        let job = Job::new(&wire, &text);
-        let out = job.run();
-        assert!(out.contains("nothing is left to fetch"), "{out}");
-        documents(&job)
-    };
-    let Some((lab, _)) = lab_web() else { return };
     let text = (seeds, POLITENESS.to_owned());
-    let cluster = Cluster::of(brokers, Wire::serve(lab), 4, ALL, text);
+    let cluster = Cluster::of(brokers, Wire::serve(lab), 4, more, text);
     for machine in &cluster.machines {
         let text = std::fs::read_to_string(machine.file()).unwrap();
         std::fs::write(machine.file(), text.replacen("[images]\n", NO_IMAGES, 1)).unwrap();
     }
+    Some(cluster)
+}
+
+/// Lets all machines crawl to the end, and kills one after the other, with so much time between two
+/// kills. Returns how many kills there were.
+fn crawl(cluster: &Cluster, between: Duration) -> usize {
     let begun = Instant::now();
-    let mut running: Vec<Live> = (0..4).map(|number| cluster.start(number)).collect();
+    let machines = cluster.machines.len();
+    let mut running: Vec<Live> = (0..machines).map(|number| cluster.start(number)).collect();
     let (mut kills, mut events) = (0, 0);
     'crawl: loop {
-        let next = Instant::now() + BETWEEN;
+        let next = Instant::now() + between;
         let mut has_ended = || running.iter_mut().any(Live::has_ended);
         cluster
             .wire
@@ -101,7 +74,7 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
         if events == before {
             break;
         }
-        let number = kills % running.len();
+        let number = kills % machines;
         if running[number].kill() {
             kills += 1;
             running[number] = cluster.start(number);
@@ -114,6 +87,46 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
     let seconds = begun.elapsed().as_secs();
     println!("{kills} kills in {seconds} s, {} requests", requests.len());
     assert_eq!(too_close(&requests, |_| Duration::from_millis(20)), [""; 0]);
+    kills
+}
+
+/// What is the same whenever a page is fetched and whichever links led there.
+fn same(mut document: Document) -> (String, Document) {
+    document.fetched = String::new();
+    (document.via, document.hops, document.near_copy_of) = (None, 0, None);
+    (document.url.clone(), document)
+}
+
+fn documents(job: &Job) -> BTreeMap<String, Document> {
+    let all = job.documents();
+    let count = all.len();
+    let by_url: BTreeMap<_, _> = all.into_iter().map(same).collect();
+    assert_eq!(by_url.len(), count, "a page has two documents");
+    by_url
+}
+
+#[test]
+#[ignore = "long: a quarter of an hour, much less with optimisation"]
+fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
+    let (Some(cluster), Some((lab, seeds))) = (four_machines(ALL), lab_web()) else {
+        return;
+    };
+    let begins: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let whole = {
+        let wire = Wire::serve(lab);
+        let rest = format!("{ALL}{NO_IMAGES}[frontier]\nstore = \"fjall\"\n");
+        let text = JobText {
+            seeds: &begins,
+            politeness: POLITENESS,
+            rest: &rest,
+            ..JobText::default()
+        };
+        let job = Job::new(&wire, &text);
+        let out = job.run();
+        assert!(out.contains("nothing is left to fetch"), "{out}");
+        documents(&job)
+    };
+    crawl(&cluster, Duration::from_secs(10));
     let gathered = documents(&cluster.gathered());
     println!(
         "{} documents of one, {} of four",
@@ -125,4 +138,19 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
     }
     let more = gathered.keys().filter(|url| !whole.contains_key(*url));
     assert_eq!(Vec::from_iter(more), [""; 0]);
+}
+
+#[test]
+#[ignore = "long: some minutes, less with optimisation"]
+fn four_machines_that_are_killed_bring_as_many_documents_as_the_limit_says() {
+    let more = "[strategy]\nkind = \"unfocused\"\n[limits]\ndocuments = 1000\n";
+    let Some(cluster) = four_machines(more) else {
+        return;
+    };
+    let kills = crawl(&cluster, Duration::from_secs(3));
+    assert!(kills > 2, "{kills}");
+    let gathered = cluster.gathered();
+    let (documents, pages) = (documents(&gathered), done(&gathered, "page"));
+    assert_eq!(documents.len(), 1000);
+    assert!(documents.keys().eq(pages.iter()), "the log has other pages");
 }

@@ -12,6 +12,10 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::turns::Standing;
 use crate::page::Task;
 
+/// How long it takes, in milliseconds, until all that wait for a page of another machine look
+/// again: nothing says when it is gone.
+const LOOK_AGAIN: u64 = 100;
+
 /// What the cells could lease.
 #[derive(Default)]
 struct Offers {
@@ -99,37 +103,45 @@ impl Cells {
         for cell in self.open.values_mut() {
             cell.frontier.gate.is_patient = false;
         }
+        self.look_again = 0;
         let mut tried = BTreeSet::new();
-        loop {
+        'standings: loop {
             let offers = self.standings(among, now)?;
-            let order = self.in_order(&offers);
-            let Some(id) = order.into_iter().find(|id| !tried.contains(id)) else {
-                return Ok(None);
-            };
-            let other = |all: &[(Rank, CellId)]| {
-                let first = all
-                    .iter()
-                    .find(|(_, cell)| *cell != id && !tried.contains(cell));
-                first.map(|(rank, _)| *rank)
-            };
-            let ready = other(&offers.pages);
-            let resting = offers.resting.iter().find(|(_, other)| *other != id);
-            let resting = resting.map(|(rank, _)| *rank);
-            let beside = self.beside;
-            let (leased, gave_way) = self.act(id, |frontier| {
-                frontier.gate.elsewhere.ready = ready;
-                frontier.gate.elsewhere.resting = resting;
-                frontier.gate.elsewhere.beside = beside;
-                let leased = lease_from(frontier, patient, now)?;
-                Ok::<_, StoreError>((leased, frontier.gate.gave_way))
-            })?;
-            if let Some(task) = leased {
-                return Ok(Some((id, task)));
-            }
-            // A cell that gave way has lowered or dropped a link, so this comes to an end.
-            if !gave_way {
+            for id in self.in_order(&offers) {
+                if tried.contains(&id) {
+                    continue;
+                }
+                let other = |all: &[(Rank, CellId)]| {
+                    let first = all
+                        .iter()
+                        .find(|(_, cell)| *cell != id && !tried.contains(cell));
+                    first.map(|(rank, _)| *rank)
+                };
+                let ready = other(&offers.pages);
+                let resting = offers.resting.iter().find(|(_, other)| *other != id);
+                let resting = resting.map(|(rank, _)| *rank);
+                let beside = self.beside;
+                let (leased, gave_way) = self.act(id, |frontier| {
+                    frontier.gate.elsewhere.ready = ready;
+                    frontier.gate.elsewhere.resting = resting;
+                    frontier.gate.elsewhere.beside = beside;
+                    let leased = lease_from(frontier, patient, now)?;
+                    Ok::<_, StoreError>((leased, frontier.gate.gave_way))
+                })?;
+                if let Some(task) = leased {
+                    return Ok(Some((id, task)));
+                }
+                // A cell that gave way has lowered or dropped a link, so this comes to an end.
+                // The others stand where they stood otherwise.
+                if gave_way {
+                    continue 'standings;
+                }
                 tried.insert(id);
             }
+            if self.beside.is_some() {
+                self.look_again = now.saturating_add(LOOK_AGAIN);
+            }
+            return Ok(None);
         }
     }
 
@@ -216,7 +228,10 @@ impl Cells {
             }
         };
         // The page that one waits for may be gone meanwhile.
-        let otherwise = || frontiers().filter_map(|f| f.next_event_with(room)).min();
+        let otherwise = || {
+            let events = frontiers().filter_map(|f| f.next_event_with(room));
+            Some(events.min()?.max(self.look_again))
+        };
         frontiers().filter_map(event).min().or_else(otherwise)
     }
 

@@ -105,6 +105,8 @@ pub struct Cells {
     finders: BTreeSet<CellId>,
     /// What other machines could ask for.
     beside: Option<Beside>,
+    /// Before this moment nothing can be leased, if all pages wait for one of another machine.
+    look_again: u64,
     sweep: Sweep,
     /// Cells that are open and lease nothing.
     held: BTreeSet<CellId>,
@@ -201,6 +203,7 @@ impl Cells {
             sums: Sums::default(),
             finders: BTreeSet::new(),
             beside: None,
+            look_again: 0,
             sweep,
             held: BTreeSet::new(),
             lessons: None,
@@ -272,8 +275,7 @@ impl Cells {
         self.sums.opened(&mut frontier, now)?;
         let standing = None;
         self.open.insert(cell, Cell { frontier, standing });
-        let finds = |(_, cell): &(&CellId, &Cell)| !cell.frontier.ledger.referring().is_empty();
-        let finders = self.open.iter().filter(finds).map(|(id, _)| *id);
+        let finders = self.open.keys().filter(|id| self.finds(**id)).copied();
         self.finders = finders.collect();
         Ok(self.deliver_but_edits(now)?)
     }
@@ -362,9 +364,6 @@ impl Cells {
         let done = act(frontier);
         self.sums.take_back(frontier, lent);
         let begins = frontier.ratings.begun() != begun;
-        if !frontier.ledger.referring().is_empty() {
-            self.finders.insert(id);
-        }
         let promised = std::mem::take(&mut frontier.process.promised);
         if let Some(all) = &mut self.promised {
             all.extend(promised.into_iter().map(|promise| (id, promise)));
@@ -372,11 +371,23 @@ impl Cells {
         if let Some(lessons) = &mut self.lessons {
             lessons.told(id, frontier.ratings.take_told());
         }
+        if self.finds(id) {
+            self.finders.insert(id);
+        }
         let done = done?;
         if begins {
             self.rerate_others(id)?;
         }
         Ok(done)
+    }
+
+    /// Whether a cell has found something for another one that is open. What it has for those of
+    /// other machines waits to be sent.
+    fn finds(&self, id: CellId) -> bool {
+        self.open.get(&id).is_some_and(|cell| {
+            let mut others = cell.frontier.ledger.referring().keys();
+            others.any(|other| self.open.contains_key(other))
+        })
     }
 
     /// The error of a cell that should be open.

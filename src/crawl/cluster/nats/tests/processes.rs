@@ -281,8 +281,9 @@ async fn witness(seen: Arc<Mutex<Vec<Seen>>>) -> String {
                     head.clear();
                     let answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
                                    Content-Length: 4\r\n\r\ncats";
-                    let sent = stream.write_all(answer).await;
+                    // Before it is sent: this process may be late to see that it was.
                     let end = Instant::now();
+                    let sent = stream.write_all(answer).await;
                     seen.lock().unwrap().push(Seen { cell, begin, end });
                     if sent.is_err() {
                         return;

@@ -73,6 +73,9 @@ fn what_other_machines_want_waits_until_it_has_arrived() {
         ..NewTask::seed(&url(TO))
     };
     crawl_with(&mut cells, &[link], &mut now);
+    // What waits to be sent gives this crawl nothing to do.
+    assert_eq!(cells.lease_best(now).unwrap(), None);
+    assert_eq!(cells.next_event(), None);
     let outbox = all(&cells);
     let [(target, slip)] = outbox.as_slice() else {
         panic!("{outbox:?}");
