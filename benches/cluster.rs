@@ -4,7 +4,7 @@
 //! ```sh
 //! cargo bench --features nats --bench cluster
 //! cargo bench --features nats --bench cluster -- links --brokers 1,3 --pages 20000
-//! cargo bench --features nats --bench cluster -- crawls --fetches 20000 --repeat 2
+//! cargo bench --features nats --bench cluster -- crawls --fetches 60000 --repeat 2
 //! ```
 //!
 //! Needs a `nats-server` of 2.10 or newer, in the path or where `--server` says. `SPOOR_PROGRAM`
@@ -87,7 +87,7 @@ fn main() {
         }
     }
     if wants("crawls") {
-        let fetches = number("--fetches", 20_000);
+        let fetches = number("--fetches", 60_000);
         println!("\n{fetches} fetches of the endless web, {}", HEADER);
         for _ in 0..number("--repeat", 1) {
             crawls(&server, &brokers, fetches);

@@ -46,19 +46,29 @@ fn four_machines(more: &'static str) -> Option<Cluster> {
     Some(cluster)
 }
 
-/// Lets all machines crawl to the end, and kills one after the other, with so much time between two
-/// kills. Returns how many kills there were.
-fn crawl(cluster: &Cluster, between: Duration) -> usize {
+/// When the next machine is killed.
+#[derive(Clone, Copy)]
+enum Between {
+    Time(Duration),
+    Requests(usize),
+}
+
+/// Lets all machines crawl to the end, and kills one after the other. Returns how many kills there
+/// were.
+fn crawl(cluster: &Cluster, between: Between) -> usize {
     let begun = Instant::now();
     let machines = cluster.machines.len();
     let mut running: Vec<Live> = (0..machines).map(|number| cluster.start(number)).collect();
     let (mut kills, mut events) = (0, 0);
     'crawl: loop {
-        let next = Instant::now() + between;
+        let begins = Instant::now();
+        let asked = cluster.wire.notes().requests.len();
+        let is_due = |notes: &Notes| match between {
+            Between::Time(time) => begins.elapsed() >= time,
+            Between::Requests(requests) => notes.requests.len() >= asked + requests,
+        };
         let mut has_ended = || running.iter_mut().any(Live::has_ended);
-        cluster
-            .wire
-            .wait(|_| Instant::now() >= next, &mut has_ended);
+        cluster.wire.wait(is_due, &mut has_ended);
         for (number, live) in running.iter_mut().enumerate() {
             if !live.has_ended() {
                 continue;
@@ -126,7 +136,7 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
         assert!(out.contains("nothing is left to fetch"), "{out}");
         documents(&job)
     };
-    crawl(&cluster, Duration::from_secs(10));
+    crawl(&cluster, Between::Time(Duration::from_secs(10)));
     let gathered = documents(&cluster.gathered());
     println!(
         "{} documents of one, {} of four",
@@ -147,7 +157,7 @@ fn four_machines_that_are_killed_bring_as_many_documents_as_the_limit_says() {
     let Some(cluster) = four_machines(more) else {
         return;
     };
-    let kills = crawl(&cluster, Duration::from_secs(3));
+    let kills = crawl(&cluster, Between::Requests(200));
     assert!(kills > 2, "{kills}");
     let gathered = cluster.gathered();
     let (documents, pages) = (documents(&gathered), done(&gathered, "page"));

@@ -1,6 +1,10 @@
 //! Loading cells into a store that is in use: a thread writes them, a batch at a time, while
 //! the crawl goes on in the others.
 //!
+//! fjall could take sorted pairs as whole tables (bulk ingestion). For the 450,000 pairs of
+//! 150,000 addresses that saves 0.2 s of 0.75, but all of them must be in memory and in order
+//! before, and most of the time of a takeover is reading and decoding the checkpoint.
+//!
 //! Until a load ends its cells are marked as leaving ([`sweep`](super::sweep)), so nobody opens
 //! half a cell. A load that is dropped, or whose process dies, is deleted by the sweep.
 
