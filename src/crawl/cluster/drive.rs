@@ -26,7 +26,7 @@ pub enum Order {
     /// [`Session::has_applied`].
     Applied(u64),
     /// [`Session::set_idle`].
-    Idle(bool),
+    Idle(Option<BTreeSet<CellId>>),
     /// [`Session::set_best`].
     Best(Option<Best>),
     /// [`Session::leave`].
@@ -192,7 +192,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
             Order::Best(best) => self.session.set_best(best),
             Order::Applied(orders) => self.session.has_applied(orders, now),
-            Order::Idle(is_idle) => self.session.set_idle(is_idle, now),
+            Order::Idle(idle) => self.session.set_idle(idle.as_ref(), now),
             Order::Leave => self.session.leave(now),
         }
     }

@@ -127,6 +127,9 @@ pub struct SessionRecord {
     /// Whether it has nothing to do, and nothing on its way to others.
     #[serde(default)]
     pub idle: bool,
+    /// How many cells it has: one that is idle has nothing to do in these.
+    #[serde(default)]
+    pub hands: u16,
     /// When it began, in milliseconds since 1970 by its own clock.
     #[serde(default)]
     pub begun: u64,
@@ -340,6 +343,7 @@ mod tests {
             checkpoint: 2,
             weight: 1.5,
             idle: true,
+            hands: 3,
             begun: 5,
             used: Amount {
                 documents: 1,

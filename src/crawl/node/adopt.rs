@@ -448,6 +448,7 @@ impl<E: Engine> Founding<E> {
             checkpoint: 0,
             weight: self.weight,
             idle: true,
+            hands: 0,
             begun: self.begun,
             used: Amount::default(),
             best: None,

@@ -141,6 +141,8 @@ pub struct Node<E> {
     is_leaving: bool,
     is_done: bool,
     is_idle: bool,
+    /// The last batch of the store when there was nothing to do any more.
+    rested: Option<u64>,
     /// The session is over, or has lost what it did.
     end: Option<NodeError>,
     has_left: bool,
@@ -239,6 +241,7 @@ impl<E: Engine> Node<E> {
             is_leaving: false,
             is_done: false,
             is_idle: false,
+            rested: None,
             end: None,
             has_left: false,
             due: 0,
@@ -351,8 +354,12 @@ impl<E: Engine> Node<E> {
                 cell,
                 state,
                 revision,
-            } => self.loading.want(cell, state, revision),
+            } => {
+                self.is_idle = false;
+                self.loading.want(cell, state, revision);
+            }
             News::Kept(cell) => {
+                self.is_idle = false;
                 let from = self.standing().cells.get(&cell).copied();
                 let asked = Asked::Last(from.unwrap_or(now).max(now));
                 cells.open_after(cell, asked, now)?;
@@ -502,20 +509,26 @@ impl<E: Engine> Node<E> {
     }
 
     fn say_whether_idle(&mut self, cells: &Cells, standing: &Standing, may_ask: bool) {
-        let is_idle = may_ask
+        let opened: BTreeSet<CellId> = cells.opened().collect();
+        let rests = may_ask
             && self.giving.is_empty()
             && self.orders.is_quiet()
             && self.loading.is_empty()
-            && standing
-                .cells
-                .keys()
-                .eq(Vec::from_iter(cells.opened()).iter())
+            && standing.cells.keys().eq(opened.iter())
             && self.has_nothing(cells)
             && !self.permits.are_open(cells, standing.permits)
             && self.links.is_quiet(cells);
+        // If this machine dies while others take the job for done, nothing of it may be lost.
+        let rested = self.rested.unwrap_or(cells.commits());
+        self.rested = rests.then_some(rested);
+        let is_saved = |(_, until): (u64, u64)| until >= rested;
+        let is_idle = rests && self.checkpoints.last().is_some_and(is_saved);
+        if rests && !is_idle {
+            self.checkpoints.hurry();
+        }
         if is_idle != self.is_idle {
             self.is_idle = is_idle;
-            self.tell(Order::Idle(is_idle));
+            self.tell(Order::Idle(is_idle.then_some(opened)));
         }
     }
 }

@@ -116,6 +116,7 @@ mod tests {
             checkpoint: 0,
             weight: 1.0,
             idle: false,
+            hands: 0,
             begun: 1,
             used: Default::default(),
             orders: 0,

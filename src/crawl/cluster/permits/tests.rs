@@ -26,6 +26,7 @@ fn record() -> SessionRecord {
         checkpoint: 0,
         weight: 1.0,
         idle: false,
+        hands: 0,
         begun: 0,
         used: Amount::default(),
         best: None,

@@ -60,6 +60,7 @@ impl Session {
                 };
                 self.hands.insert(cell, hand);
                 self.table.set(cell, None);
+                self.stirs();
                 self.news.push(News::Kept(cell));
             }
             _ => {
@@ -238,6 +239,7 @@ impl Session {
         };
         self.hands.insert(cell, hand);
         self.table.set(cell, None);
+        self.stirs();
         self.news.push(News::Taken {
             cell,
             state,

@@ -38,6 +38,7 @@ impl Session {
             self.end_as(Over::NameTaken);
         }
         self.others.forget_unseen(sent);
+        self.see_owners(now);
         self.see_job(now);
         for record in self.table.records() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {

@@ -276,10 +276,14 @@ pub struct Session {
     is_leaving: bool,
     /// Whether the node has nothing to do.
     is_idle: bool,
-    /// The best page that the node could ask for.
-    best: Option<Best>,
     /// Since when.
     idle_since: Option<u64>,
+    /// Who has each cell, as the last look showed it.
+    owners: Vec<Option<SessionId>>,
+    /// Since when that is the same.
+    owners_since: u64,
+    /// The best page that the node could ask for.
+    best: Option<Best>,
     /// The job's key, as the last look showed it.
     job: Option<(JobRecord, Revision)>,
     permits: Account,
@@ -336,6 +340,8 @@ impl Session {
             is_idle: false,
             best: None,
             idle_since: None,
+            owners: Vec::new(),
+            owners_since: 0,
             job: None,
             permits: Account::default(),
             permits_due: 0,

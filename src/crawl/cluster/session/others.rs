@@ -12,6 +12,8 @@ pub(super) struct Other {
     pub(super) revision: Revision,
     /// Since when its key has not changed, as far as is known.
     pub(super) since: u64,
+    /// When it was seen that it had renewed its term; 0 for never.
+    pub(super) renewed: u64,
     /// When it was first seen.
     first: u64,
     /// When the look was asked for that has shown it last.
@@ -43,6 +45,9 @@ impl Others {
             Some(other) if other.revision == revision => other.seen = sent,
             Some(other) => {
                 other.idle = record.idle.then(|| other.idle.unwrap_or(now));
+                if record.beat > other.record.beat {
+                    other.renewed = now;
+                }
                 other.record = record;
                 other.revision = revision;
                 other.since = now;
@@ -54,6 +59,7 @@ impl Others {
                     record,
                     revision,
                     since: now,
+                    renewed: 0,
                     first: now,
                     seen: sent,
                 };

@@ -192,6 +192,7 @@ impl Session {
             checkpoint: self.made,
             weight: self.setting.weight,
             idle: self.is_idle,
+            hands: u16::try_from(self.hands.len()).unwrap_or(u16::MAX),
             begun: self.begun,
             used: self.used,
             best: self.best,

@@ -4,14 +4,24 @@
 //! A node that says it is idle has sent all that it found for others, and reads the logs of its
 //! cells. So what was sent to it before is known to it at most a moment later, and it says so
 //! with its next renewal. The time that all must have been idle is longer than that.
+//!
+//! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes a
+//! cell is not idle before the node has loaded it and says so, and its next renewal tells others. So
+//! the time also counts from the last change of a cell's owner: the cells of a session that is over
+//! may have work, although all those that take them had nothing to do.
 
-use super::super::record::{JobPhase, Key, Value};
+use std::collections::BTreeSet;
+
+use super::super::record::{JobPhase, Key, SessionId, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
-use crate::crawl::frontier::Best;
+use crate::crawl::frontier::{Best, CellId};
 
 impl Session {
-    /// Says whether the node has nothing to do, and nothing on its way to others.
-    pub fn set_idle(&mut self, is_idle: bool, now: u64) {
+    /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
+    /// to others; `None` where it has. While the session has other cells than these it does not
+    /// count: the node has not heard of them.
+    pub fn set_idle(&mut self, idle: Option<&BTreeSet<CellId>>, now: u64) {
+        let is_idle = idle.is_some_and(|cells| cells.iter().eq(self.hands.keys()));
         if self.is_idle != is_idle {
             self.is_idle = is_idle;
             self.idle_since = is_idle.then_some(now);
@@ -68,12 +78,43 @@ impl Session {
         self.call(now, Purpose::Done, call, calls);
     }
 
-    /// Since when all sessions that live have nothing to do, as far as is known; `None` where
-    /// one has, or a cell is nobody's.
+    /// A cell is taken: nobody knows yet what there is to do in it.
+    pub(super) fn stirs(&mut self) {
+        self.is_idle = false;
+        self.idle_since = None;
+    }
+
+    /// Takes note of who has the cells, as a look has shown it.
+    pub(super) fn see_owners(&mut self, now: u64) {
+        let owner = |cell| match self.hands.contains_key(&cell) {
+            true => Some(self.id.clone()),
+            false => self.table.get(cell)?.0.owner.clone(),
+        };
+        let owners: Vec<_> = self.setting.cells.all().map(owner).collect();
+        if owners != self.owners {
+            self.owners = owners;
+            self.owners_since = now;
+        }
+    }
+
+    /// Since when all sessions that live have nothing to do, and have had the same cells, as far
+    /// as is known; `None` where one has, or a cell is nobody's.
     fn all_idle_since(&self) -> Option<u64> {
-        let mut since = self.idle_since?;
-        for (_, other) in self.others.iter() {
+        let mut since = self.idle_since?.max(self.owners_since);
+        let owned = |id: &SessionId| {
+            let owners = self.owners.iter().flatten();
+            owners.filter(|owner| *owner == id).count()
+        };
+        for (id, other) in self.others.iter() {
             if other.record.state.is_live() {
+                // By keys that a broker has forgotten and that are older now it may have others.
+                if usize::from(other.record.hands) != owned(id) {
+                    return None;
+                }
+                // What it said before does not count: it may have taken a cell since then.
+                if other.renewed <= self.owners_since {
+                    return None;
+                }
                 since = since.max(other.idle?);
             }
         }

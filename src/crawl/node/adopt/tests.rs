@@ -205,6 +205,7 @@ impl Alone {
             checkpoint,
             weight: 1.0,
             idle: false,
+            hands: 0,
             begun: 1,
             used: Amount::default(),
             best: None,

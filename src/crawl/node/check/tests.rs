@@ -25,6 +25,7 @@ fn record(state: State, checkpoint: u64) -> SessionRecord {
         checkpoint,
         weight: 1.0,
         idle: false,
+        hands: 0,
         begun: 1,
         used: Default::default(),
         orders: 0,

@@ -32,6 +32,7 @@ fn record(state: Life, used: Amount) -> (SessionRecord, Revision) {
         checkpoint: 4,
         weight: 1.0,
         idle: false,
+        hands: 0,
         begun: now(),
         used,
         orders: 0,

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::super::record::{Key, SessionId, Value};
+use super::super::super::record::{JobPhase, JobRecord, Key, SessionId, Value};
 use super::super::super::{EngineError, Revision};
 use super::super::{Answer, Call};
 use super::world::CELLS;
@@ -15,6 +15,7 @@ type Entry = Option<(Value, Revision)>;
 pub(super) struct Broker {
     cells: [Entry; CELLS as usize],
     sessions: Vec<(SessionId, Entry)>,
+    job: Entry,
     last: u64,
     /// What each key was before it was changed in the last minutes, with the moment.
     past: VecDeque<(u64, Key, Entry)>,
@@ -26,6 +27,23 @@ pub(super) struct Broker {
 }
 
 impl Broker {
+    /// One that has the key of a job that goes on.
+    pub(super) fn of_a_job() -> Self {
+        let job = JobRecord {
+            cells: CELLS,
+            phase: JobPhase::Run,
+        };
+        Self {
+            job: Some((Value::Job(job), Revision(0))),
+            ..Self::default()
+        }
+    }
+
+    /// Whether somebody has said that the job is done.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(&self.job, Some((Value::Job(job), _)) if job.phase == JobPhase::Done)
+    }
+
     /// Does what is asked.
     pub(super) fn answer(&mut self, now: u64, call: Call) -> Result<Answer, EngineError> {
         self.changed = None;
@@ -68,7 +86,8 @@ impl Broker {
                 let mut sessions = self.sessions.iter();
                 sessions.find(|(other, _)| other == id)?.1.as_ref()
             }
-            Key::Job | Key::Permits => None,
+            Key::Job => self.job.as_ref(),
+            Key::Permits => None,
         }
     }
 
@@ -84,7 +103,8 @@ impl Broker {
                 });
                 &mut self.sessions[place].1
             }
-            Key::Job | Key::Permits => unreachable!("nobody asks for {key}"),
+            Key::Job => &mut self.job,
+            Key::Permits => unreachable!("nobody asks for {key}"),
         };
         std::mem::replace(place, entry)
     }
@@ -101,6 +121,9 @@ impl Broker {
             if let Some((value, revision)) = entry {
                 all.push((Key::Session(id.clone()), value.clone(), *revision));
             }
+        }
+        if let Some((value, revision)) = &self.job {
+            all.push((Key::Job, value.clone(), *revision));
         }
         all
     }

@@ -7,6 +7,7 @@
 //! - no two sessions may ask the hosts of one cell, and nobody writes to the web for longer
 //!   than a term of the slowest clock after its last renewal (C1);
 //! - no host is asked sooner than its delay permits, whoever asks (C2);
+//! - the job is not called done, as there is always something to do;
 //! - no page is done twice in committed checkpoints (C6; not where the broker forgot
 //!   something, which only links and checkpoints of later steps can mend);
 //!

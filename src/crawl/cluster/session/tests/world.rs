@@ -237,7 +237,7 @@ impl World {
             events: Calendar::new(),
             faults: BinaryHeap::new(),
             planned: Vec::new(),
-            broker: Broker::default(),
+            broker: Broker::of_a_job(),
             lives: BTreeMap::new(),
             union: Default::default(),
             asked: Default::default(),

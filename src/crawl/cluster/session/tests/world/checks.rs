@@ -100,6 +100,9 @@ impl World {
             }
             all |= cells;
         }
+        if self.broker.is_done() {
+            return Err("C6: the job is called done".to_owned());
+        }
         Ok(())
     }
 

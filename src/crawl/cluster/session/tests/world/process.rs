@@ -118,6 +118,10 @@ impl World {
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
+        // There is always something to do in each cell, and nothing without one.
+        let is_idle = process.session.cells().next().is_none();
+        let idle = is_idle.then(BTreeSet::new);
+        process.session.set_idle(idle.as_ref(), local);
         let (session, cells) = (&process.session, &mut process.cells);
         let again = session.resumed();
         let mut leased = Vec::new();
