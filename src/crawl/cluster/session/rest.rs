@@ -86,9 +86,11 @@ impl Session {
 
     /// Takes note of who has the cells, as a look has shown it.
     pub(super) fn see_owners(&mut self, now: u64) {
-        let owner = |cell| match self.hands.contains_key(&cell) {
-            true => Some(self.id.clone()),
-            false => self.table.get(cell)?.0.owner.clone(),
+        let owner = |cell| {
+            if self.hands.contains_key(&cell) {
+                return Some(self.id.clone());
+            }
+            self.table.get(cell)?.0.owner.clone()
         };
         let owners: Vec<_> = self.setting.cells.all().map(owner).collect();
         if owners != self.owners {
