@@ -468,14 +468,14 @@ fn machines_crawl_the_endless_web_for_some_time() {
         kill: Kill::Pages(400),
         settings: "cells = 8\nterm = \"5s\"\ncheckpoint = \"1s\"\nlinger = \"200ms\"\n\
                    settle = \"1s\"\n",
-        samples: 40,
+        // A request that fails before the web sees it is in no sample.
+        samples: 50,
         folder: folder.path(),
     });
     let Some(samples) = samples else {
         return;
     };
-    // A request that failed before the web saw it counts as well.
-    assert!(samples.len() >= 36, "{}", samples.len());
+    assert!(samples.len() >= 40, "{}", samples.len());
     assert!(
         samples
             .iter()

@@ -60,7 +60,7 @@ impl Session {
                 };
                 self.hands.insert(cell, hand);
                 self.table.set(cell, None);
-                self.stirs();
+                self.set_idle(None, now);
                 self.news.push(News::Kept(cell));
             }
             _ => {
@@ -239,7 +239,7 @@ impl Session {
         };
         self.hands.insert(cell, hand);
         self.table.set(cell, None);
-        self.stirs();
+        self.set_idle(None, now);
         self.news.push(News::Taken {
             cell,
             state,

@@ -18,7 +18,7 @@ use crate::crawl::frontier::{Best, CellId};
 
 impl Session {
     /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
-    /// to others; `None` where it has. While the session has other cells than these it does not
+    /// to others; `None` where it has, or has just taken a cell. While the session has other cells than these it does not
     /// count: the node has not heard of them.
     pub fn set_idle(&mut self, idle: Option<&BTreeSet<CellId>>, now: u64) {
         let is_idle = idle.is_some_and(|cells| cells.iter().eq(self.hands.keys()));
@@ -76,12 +76,6 @@ impl Session {
         job.phase = JobPhase::Done;
         let call = Call::Swap(Key::Job, Value::Job(job), Some(revision));
         self.call(now, Purpose::Done, call, calls);
-    }
-
-    /// A cell is taken: nobody knows yet what there is to do in it.
-    pub(super) fn stirs(&mut self) {
-        self.is_idle = false;
-        self.idle_since = None;
     }
 
     /// Takes note of who has the cells, as a look has shown it.
