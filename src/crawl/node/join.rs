@@ -54,6 +54,8 @@ pub struct Joined<E> {
     keeping: Keeping,
     session: SessionId,
     secret: u64,
+    /// See [`Kept::sender`].
+    sender: u64,
     /// Up to where the configuration has what orders changed.
     since: u64,
     cells: CellCount,
@@ -101,6 +103,7 @@ pub fn join<E: Engine>(
         let kept_now = match kept.take() {
             Some(mut kept) => {
                 kept.secrets.insert(secret);
+                kept.sender.get_or_insert(secret);
                 kept
             }
             None => {
@@ -111,12 +114,14 @@ pub fn join<E: Engine>(
                         number: 0,
                     },
                     secrets: BTreeSet::from([secret]),
+                    sender: Some(secret),
                     made: 0,
                     used: Amount::default(),
                     cells: BTreeMap::new(),
                 }
             }
         };
+        let sender = kept_now.sender.unwrap_or(secret);
         let keeping = Keeping::begin(&folder, kept_now.clone())?;
         let (own, at) = (Arc::clone(&engine), term.clone());
         let (driver, mut handle) = if is_resumed {
@@ -139,6 +144,7 @@ pub fn join<E: Engine>(
                     keeping,
                     session,
                     secret,
+                    sender,
                     since,
                     cells,
                     store: store.as_str().to_owned(),
@@ -363,7 +369,8 @@ impl<E: Engine> Joined<E> {
     ) -> Result<Node<E>, NodeError> {
         let links = LinksSetting {
             linger: millis(config.cluster.linger),
-            ..LinksSetting::usual(self.secret, self.cells)
+            process: self.secret,
+            ..LinksSetting::usual(self.sender, self.cells)
         };
         let terms = Terms::new(config.cluster.term, config.cluster.settle);
         let parts = Parts {

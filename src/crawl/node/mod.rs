@@ -221,7 +221,7 @@ impl<E: Engine> Node<E> {
             runtime: parts.runtime,
             handle: parts.handle,
             lessons: Lessons::new(Arc::clone(&parts.engine), cells)?,
-            links: Links::new(parts.engine, parts.links, cells)?,
+            links: Links::new(parts.engine, parts.links, kept, cells)?,
             keeping: parts.keeping,
             checkpoints: parts.checkpoints,
             loading: Loading::new(parts.source),
@@ -304,7 +304,9 @@ impl<E: Engine> Node<E> {
         }
         let may_ask = self.may_ask(cells, &standing, now)?;
         let asked = |cell: &CellId| standing.cells.get(cell).is_some_and(|from| *from <= now);
-        let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !asked(cell);
+        // Before its log was read, what its last owner has promised to hosts may be unknown.
+        let is_ready = |cell: &CellId| asked(cell) && self.links.has_caught_up(*cell);
+        let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !is_ready(cell);
         cells.hold(cells.opened().filter(is_held).collect());
         self.addresses.release(self.is_leaving, self.giving.cells());
         self.links.hurry(!self.giving.is_empty());

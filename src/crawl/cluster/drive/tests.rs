@@ -176,6 +176,7 @@ async fn without_the_broker_the_term_ends_and_goes_on_after_a_quiet_time() {
 /// What a node with this secret would have written down.
 fn kept(standing: &Standing, secret: u64, cells: BTreeMap<CellId, Revision>) -> Kept {
     Kept {
+        sender: None,
         session: standing.session.clone().unwrap(),
         secrets: [secret].into(),
         made: 0,

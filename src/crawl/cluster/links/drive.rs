@@ -23,6 +23,9 @@ const AT_A_TIME: usize = 8;
 /// How long to wait before a log is opened again, or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;
 
+/// How long a cell waits for messages that its log has not, in milliseconds.
+const LONGEST_WAIT: u64 = 10_000;
+
 /// Why links cannot be exchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum LinksError {
@@ -77,7 +80,13 @@ pub struct Links<E> {
     /// When logs may be cut next; `None` while one is being cut.
     cutting: Option<u64>,
     opened: BTreeSet<CellId>,
+    /// Cells of the last process that are not open yet. What it was sending may be theirs, and is
+    /// made again from all of it.
+    awaited: BTreeSet<CellId>,
     readers: BTreeMap<CellId, Reader>,
+    /// Cells whose logs were not read yet to where they ended when the cell was opened, each with
+    /// that end and when that was, where it is known.
+    behind: BTreeMap<CellId, Option<(u64, u64)>>,
     /// How many readers were begun.
     begun: u64,
     news: mpsc::UnboundedReceiver<News>,
@@ -100,39 +109,47 @@ enum Reader {
     Reading(mpsc::Receiver<(u64, Bytes)>),
 }
 
+/// A log that is being read, and the number of the last message that it had before.
+type Opened = (mpsc::Receiver<(u64, Bytes)>, u64);
+
 /// What the broker has answered.
 #[derive(Debug)]
 enum News {
     /// The cell, the number of the message, when its oldest link was found.
     Sent(CellId, u64, u64, Result<(), EngineError>),
-    Opened(
-        CellId,
-        u64,
-        Result<mpsc::Receiver<(u64, Bytes)>, EngineError>,
-    ),
+    /// The cell, the number of the reader, and the log with the number of its last message.
+    Opened(CellId, u64, Result<Opened, EngineError>),
     Cut(Vec<(CellId, u64)>),
 }
 
 impl<E: Engine> Links<E> {
-    /// Goes on where the last process with this store ended.
+    /// Goes on where the last process with this store ended. Nothing is sent before all cells that
+    /// it kept are open.
     ///
     /// # Errors
     /// [`LinksError`] where the store has one cell, fails, or is damaged.
-    pub fn new(engine: Arc<E>, setting: Setting, cells: &mut Cells) -> Result<Self, LinksError> {
+    pub fn new(
+        engine: Arc<E>,
+        setting: Setting,
+        kept: BTreeSet<CellId>,
+        cells: &mut Cells,
+    ) -> Result<Self, LinksError> {
         let (tells, news) = mpsc::unbounded_channel();
         Ok(Self {
             engine,
             session: setting.session,
             linger: setting.linger,
             reads: true,
-            promises: Promises::new(setting.session, cells),
+            promises: Promises::new(setting.process, cells),
             publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
             closes: 0,
             compares: 0,
             cuts: Cuts::default(),
             cutting: Some(0),
             opened: BTreeSet::new(),
+            awaited: kept,
             readers: BTreeMap::new(),
+            behind: BTreeMap::new(),
             begun: 0,
             news,
             tells,
@@ -201,6 +218,12 @@ impl<E: Engine> Links<E> {
         self.is_idle(cells) && cells.opened().all(is_reading)
     }
 
+    /// Whether the log of a cell that is open was read to where it ended when the cell was opened.
+    /// Before that, what others have promised to its hosts may be unknown.
+    pub fn has_caught_up(&self, cell: CellId) -> bool {
+        self.opened.contains(&cell) && !self.behind.contains_key(&cell)
+    }
+
     /// What has been done so far.
     pub fn tally(&self) -> Tally {
         Tally {
@@ -224,12 +247,15 @@ impl<E: Engine> Links<E> {
         for closed in self.opened.difference(&opened) {
             self.publisher.forget_sender(*closed);
             self.readers.remove(closed);
+            self.behind.remove(closed);
         }
         let mut changes = Vec::new();
         for new in opened.difference(&self.opened) {
             changes.extend(self.publisher.forget_target(*new)?);
             self.readers.insert(*new, Reader::Resting(now));
+            self.behind.insert(*new, None);
         }
+        self.awaited.retain(|cell| !opened.contains(cell));
         self.opened = opened;
         Ok(cells.change_outbox(&changes)?)
     }
@@ -259,8 +285,15 @@ impl<E: Engine> Links<E> {
                 // A cell that was closed meanwhile has another reader, or none.
                 let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
-                    let resting = Reader::Resting(now.saturating_add(PAUSE));
-                    *reader = messages.map_or(resting, Reader::Reading);
+                    *reader = match messages {
+                        Ok((messages, last)) => {
+                            self.behind.entry(cell).and_modify(|end| {
+                                end.get_or_insert((last, now));
+                            });
+                            Reader::Reading(messages)
+                        }
+                        Err(_) => Reader::Resting(now.saturating_add(PAUSE)),
+                    };
                 }
             }
             News::Cut(done) => {
@@ -305,12 +338,37 @@ impl<E: Engine> Links<E> {
                 let after = cells.log_place(cell).map_err(LinksError::from)?.sequence;
                 let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
                 self.calls.spawn(async move {
-                    let opened = engine.read(&log_of(cell), after).await;
+                    let log = log_of(cell);
+                    let opened = match engine.last(&log).await {
+                        Ok(last) => engine.read(&log, after).await.map(|read| (read, last)),
+                        Err(error) => Err(error),
+                    };
                     // Nobody listens any more at the end.
                     drop(tells.send(News::Opened(cell, number, opened)));
                 });
             }
         }
+        self.catch_up(cells, now)
+    }
+
+    /// Takes note of logs that were read far enough.
+    fn catch_up<F: From<LinksError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
+        let mut done = Vec::new();
+        for (cell, opened) in &self.behind {
+            let (Some((end, since)), Some(Reader::Reading(messages))) =
+                (opened, self.readers.get(cell))
+            else {
+                continue;
+            };
+            let place = cells.log_place(*cell).map_err(LinksError::from)?;
+            // A log never comes to its end whose last messages are gone, because the broker has
+            // forgotten which checkpoint holds them.
+            let is_late = now.saturating_sub(*since) >= LONGEST_WAIT && messages.is_empty();
+            if place.sequence >= *end || is_late {
+                done.push(*cell);
+            }
+        }
+        self.behind.retain(|cell, _| !done.contains(cell));
         Ok(())
     }
 
@@ -373,6 +431,9 @@ impl<E: Engine> Links<E> {
         now: u64,
         outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
+        if !self.awaited.is_empty() {
+            return Ok(());
+        }
         if now >= self.compares {
             self.compares = now.saturating_add(self.linger / SOON);
             let leasing = Vec::from_iter(cells.leasing_cells());

@@ -36,7 +36,8 @@ struct Waiting {
 /// The promises of a machine.
 #[derive(Debug)]
 pub(super) struct Promises {
-    session: u64,
+    /// Which process makes them: a later one counts its messages from the beginning.
+    process: u64,
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
     tells: mpsc::UnboundedSender<(u64, Result<(), EngineError>)>,
@@ -44,11 +45,11 @@ pub(super) struct Promises {
 }
 
 impl Promises {
-    pub fn new(session: u64, cells: &mut Cells) -> Self {
+    pub fn new(process: u64, cells: &mut Cells) -> Self {
         cells.tell_promises();
         let (tells, answers) = mpsc::unbounded_channel();
         Self {
-            session,
+            process,
             waiting: BTreeMap::new(),
             next: 0,
             tells,
@@ -92,7 +93,7 @@ impl Promises {
             waiting.due = None;
             let (log, message) = (log_of(waiting.to), waiting.message.clone());
             // The same when it is sent again, so it is stored once.
-            let id = format!("promise.{:x}.{number}", self.session);
+            let id = format!("promise.{:x}.{number}", self.process);
             let (engine, tells, number) = (Arc::clone(engine), self.tells.clone(), *number);
             calls.spawn(async move {
                 let sent = engine.send(&log, &id, message).await;
@@ -105,7 +106,7 @@ impl Promises {
 
     fn add(&mut self, to: CellId, offers: Vec<CellOffer>, now: u64) -> Result<(), EnvelopeError> {
         let envelope = Envelope {
-            session: self.session,
+            session: self.process,
             number: UNNUMBERED,
             offers,
         };

@@ -61,9 +61,11 @@ const LONGEST_PAUSE: u64 = 30_000;
 /// How links are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The number that this session drew when it began
-    /// ([`SessionRecord::secret`](crate::crawl::cluster::SessionRecord)).
+    /// What tells this session from others, the same in all its processes
+    /// ([`Kept::sender`](crate::crawl::cluster::Kept)).
     pub session: u64,
+    /// What tells this process from others.
+    pub process: u64,
     /// The cells of the cluster.
     pub cells: CellCount,
     /// How long a link waits for others, in milliseconds.
@@ -77,10 +79,11 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The usual one.
+    /// The usual one, of a session's first process.
     pub fn usual(session: u64, cells: CellCount) -> Self {
         Self {
             session,
+            process: session,
             cells,
             linger: 5_000,
             links: 500,
@@ -264,7 +267,7 @@ impl Publisher {
     }
 
     /// Whether a slip is to be read now ([`Publisher::take`]).
-    pub(super) fn wants(&self, to: CellId, slip: &Slip) -> bool {
+    pub(in crate::crawl::cluster) fn wants(&self, to: CellId, slip: &Slip) -> bool {
         let Some(lane) = self.lanes.get(&to) else {
             return true;
         };
@@ -275,7 +278,13 @@ impl Publisher {
     }
 
     /// Takes what lies in the outbox under a slip.
-    pub(super) fn take(&mut self, to: CellId, slip: Slip, offers: Vec<Rated>, now: u64) {
+    pub(in crate::crawl::cluster) fn take(
+        &mut self,
+        to: CellId,
+        slip: Slip,
+        offers: Vec<Rated>,
+        now: u64,
+    ) {
         let best = self.best;
         let open = &mut self.lanes.entry(to).or_default().open;
         open.since.get_or_insert(now);

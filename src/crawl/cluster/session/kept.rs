@@ -27,6 +27,9 @@ pub struct Kept {
     /// The secrets that its key may have: that of the process, and those of processes
     /// before it whose secrets were not replaced for certain.
     pub secrets: BTreeSet<u64>,
+    /// The number by which other machines tell its messages with links from those of other
+    /// sessions: the secret of its first process. `None` where an earlier version kept it.
+    pub sender: Option<u64>,
     /// The number of the last checkpoint that was written; 0 for none.
     pub made: u64,
     /// What was used as of that checkpoint of what the job may limit.
@@ -62,6 +65,8 @@ pub enum KeptError {
 struct Written {
     session: SessionId,
     secrets: BTreeSet<u64>,
+    #[serde(default)]
+    sender: Option<u64>,
     made: u64,
     #[serde(default)]
     used: Amount,
@@ -102,6 +107,7 @@ impl Kept {
         Ok(Some(Self {
             session: written.session,
             secrets: written.secrets,
+            sender: written.sender,
             made: written.made,
             used: written.used,
             cells: known,
@@ -118,6 +124,7 @@ impl Kept {
         let written = Written {
             session: self.session.clone(),
             secrets: self.secrets.clone(),
+            sender: self.sender,
             made: self.made,
             used: self.used,
             cells: cells
@@ -153,6 +160,7 @@ mod tests {
         Kept {
             session: SessionId { node, number: 4 },
             secrets: BTreeSet::from([1, u64::MAX]),
+            sender: Some(u64::MAX),
             made: 17,
             used: Amount {
                 documents: 3,

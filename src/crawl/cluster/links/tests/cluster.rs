@@ -44,7 +44,13 @@ impl Cluster {
             let path = folder.path().join(number.to_string());
             let mut machine = Machine::new(path, own, cells(), BEGINNING);
             let setting = setting(number.into());
-            let links = Links::new(Arc::clone(&engine), setting, &mut machine.cells).unwrap();
+            let links = Links::new(
+                Arc::clone(&engine),
+                setting,
+                BTreeSet::new(),
+                &mut machine.cells,
+            )
+            .unwrap();
             (machine, links)
         };
         let machines = (0..machines).map(machine).collect();

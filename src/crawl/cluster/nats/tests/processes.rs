@@ -207,6 +207,7 @@ async fn a_node() {
         _ => {
             let begun = Driver::new(engine, setting, now, term.clone());
             let kept = Kept {
+                sender: None,
                 session: SessionId { node, number: 0 },
                 secrets: [secret].into(),
                 made: 0,

@@ -159,6 +159,7 @@ impl World {
         let session = process.session.id().clone();
         if session.number > 0 {
             let kept = Kept {
+                sender: None,
                 session: session.clone(),
                 secrets: process.secrets,
                 made: process.made,
