@@ -280,7 +280,9 @@ pub struct Session {
     idle_since: Option<u64>,
     /// Who has each cell, as the last look showed it.
     owners: Vec<Option<SessionId>>,
-    /// Since when that is the same.
+    /// The others that live, as far as is known.
+    live: BTreeSet<SessionId>,
+    /// Since when the last two are the same.
     owners_since: u64,
     /// The best page that the node could ask for.
     best: Option<Best>,
@@ -341,6 +343,7 @@ impl Session {
             best: None,
             idle_since: None,
             owners: Vec::new(),
+            live: BTreeSet::new(),
             owners_since: 0,
             job: None,
             permits: Account::default(),
@@ -622,6 +625,7 @@ impl Session {
             }
             (Purpose::Fence(id), Ok(Answer::Swapped(revision))) => {
                 self.others.fenced(&id, revision);
+                self.see_owners(now);
             }
             (Purpose::ReadPermits, Ok(Answer::Got(found))) => self.has_read_permits(found),
             (Purpose::Permits(record), Ok(Answer::Swapped(revision))) => {

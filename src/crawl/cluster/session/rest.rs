@@ -1,14 +1,15 @@
-//! What is left to do, here and elsewhere: a job is done when nobody has had anything to do, or on its
-//! way to another, for some time.
+//! What is left to do, here and elsewhere: a job is done when nobody has had anything to do, or on
+//! its way to another, for some time.
 //!
 //! A node that says it is idle has sent all that it found for others, and reads the logs of its
 //! cells. So what was sent to it before is known to it at most a moment later, and it says so
 //! with its next renewal. The time that all must have been idle is longer than that.
 //!
-//! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes a
-//! cell is not idle before the node has loaded it and says so, and its next renewal tells others. So
-//! the time also counts from the last change of a cell's owner: the cells of a session that is over
-//! may have work, although all those that take them had nothing to do.
+//! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes
+//! a cell is not idle before the node has loaded it and says so, and its next renewal tells others.
+//! So the time also counts from the last change of a cell's owner: the cells of a session that is
+//! over may have work, although all those that take them had nothing to do. So it does from the end
+//! of a session, whose permits are free then.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::crawl::frontier::{Best, CellId};
 
 impl Session {
     /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
-    /// to others; `None` where it has, or has just taken a cell. While the session has other cells than these it does not
-    /// count: the node has not heard of them.
+    /// to others; `None` where it has, or has just taken a cell. While the session has other cells
+    /// than these it does not count: the node has not heard of them.
     pub fn set_idle(&mut self, idle: Option<&BTreeSet<CellId>>, now: u64) {
         let is_idle = idle.is_some_and(|cells| cells.iter().eq(self.hands.keys()));
         if self.is_idle != is_idle {
@@ -78,7 +79,7 @@ impl Session {
         self.call(now, Purpose::Done, call, calls);
     }
 
-    /// Takes note of who has the cells, as a look has shown it.
+    /// Takes note of who has the cells, as a look has shown it, and of who lives.
     pub(super) fn see_owners(&mut self, now: u64) {
         let owner = |cell| {
             if self.hands.contains_key(&cell) {
@@ -87,8 +88,10 @@ impl Session {
             self.table.get(cell)?.0.owner.clone()
         };
         let owners: Vec<_> = self.setting.cells.all().map(owner).collect();
-        if owners != self.owners {
-            self.owners = owners;
+        let live = self.others.iter().filter(|(_, o)| o.record.state.is_live());
+        let live: BTreeSet<_> = live.map(|(id, _)| id.clone()).collect();
+        if owners != self.owners || live != self.live {
+            (self.owners, self.live) = (owners, live);
             self.owners_since = now;
         }
     }
