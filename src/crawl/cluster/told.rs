@@ -60,6 +60,18 @@ impl Log {
         self.messages = self.messages.split_off(&(up_to + 1));
     }
 
+    /// The number of the last message that was stored.
+    pub(in crate::crawl) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Forgets the messages behind a number, as a broker that was set back.
+    pub(in crate::crawl) fn set_back(&mut self, last: u64) {
+        self.messages.split_off(&(last + 1));
+        self.last = last;
+        self.ids.clear();
+    }
+
     /// Lets more time pass than repeated messages are known for.
     pub(in crate::crawl) fn forget_ids(&mut self) {
         self.ids.clear();

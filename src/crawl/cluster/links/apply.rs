@@ -14,7 +14,7 @@ use crate::crawl::frontier::{CellOffer, LogPlace};
 const MOST_SESSIONS: usize = 1_024;
 
 /// The number of a message that may come any number of times, in any order.
-pub(super) const UNNUMBERED: u64 = 0;
+pub(in crate::crawl::cluster) const UNNUMBERED: u64 = 0;
 
 /// What to do with a message.
 #[derive(Debug)]

@@ -37,6 +37,8 @@ mod sent;
 #[cfg(test)]
 pub(super) mod tests;
 
+#[cfg(test)]
+pub(in crate::crawl::cluster) use self::apply::UNNUMBERED;
 pub use self::apply::{Reading, read};
 pub use self::cut::Cuts;
 pub use self::drive::{Links, LinksError, Tally};

@@ -143,6 +143,28 @@ impl Offer {
         }
     }
 
+    /// A promise not to ask a host before `due`.
+    #[cfg(test)]
+    pub fn promise(host: &crate::address::HostKey, due: u64) -> Self {
+        let promise = crate::crawl::frontier::record::Promise {
+            host: host.as_str().to_owned(),
+            due,
+            failures: 1,
+            parked_until: None,
+        };
+        let what = Referred::Promise(promise);
+        Self(Referral { what, passed: 0 })
+    }
+
+    /// The host that a promise is made to, and when it may be asked again.
+    #[cfg(test)]
+    pub fn promised(&self) -> Option<(&str, u64)> {
+        match &self.0.what {
+            Referred::Promise(promise) => Some((&promise.host, promise.due)),
+            _ => None,
+        }
+    }
+
     /// Counts pages that link there and were not told of before.
     pub fn cite(&mut self, (good, bad): (f32, f32)) {
         if let Referred::Address { new, .. } = &mut self.0.what

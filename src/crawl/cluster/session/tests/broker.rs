@@ -16,6 +16,7 @@ pub(super) struct Broker {
     cells: [Entry; CELLS as usize],
     sessions: Vec<(SessionId, Entry)>,
     job: Entry,
+    permits: Entry,
     last: u64,
     /// What each key was before it was changed in the last minutes, with the moment.
     past: VecDeque<(u64, Key, Entry)>,
@@ -87,7 +88,7 @@ impl Broker {
                 sessions.find(|(other, _)| other == id)?.1.as_ref()
             }
             Key::Job => self.job.as_ref(),
-            Key::Permits => None,
+            Key::Permits => self.permits.as_ref(),
         }
     }
 
@@ -104,7 +105,7 @@ impl Broker {
                 &mut self.sessions[place].1
             }
             Key::Job => &mut self.job,
-            Key::Permits => unreachable!("nobody asks for {key}"),
+            Key::Permits => &mut self.permits,
         };
         std::mem::replace(place, entry)
     }
@@ -122,8 +123,10 @@ impl Broker {
                 all.push((Key::Session(id.clone()), value.clone(), *revision));
             }
         }
-        if let Some((value, revision)) = &self.job {
-            all.push((Key::Job, value.clone(), *revision));
+        for (key, entry) in [(Key::Job, &self.job), (Key::Permits, &self.permits)] {
+            if let Some((value, revision)) = entry {
+                all.push((key, value.clone(), *revision));
+            }
         }
         all
     }

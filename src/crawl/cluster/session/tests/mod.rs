@@ -2,27 +2,36 @@
 //! simulated time. A seed draws how fast the clocks run, who is killed, stopped, cut off or
 //! leaves, when the broker is away, and what it forgets.
 //!
+//! Pages have links to pages of other cells, hosts ask for pauses, and in a third of the worlds
+//! there is a limit. Messages with links are those of the real [`Publisher`], read by the real
+//! [`apply`](super::super::links), and permits those of the real session.
+//!
 //! After every step it is checked that
 //!
 //! - no two sessions may ask the hosts of one cell, and nobody writes to the web for longer
 //!   than a term of the slowest clock after its last renewal (C1);
 //! - no host is asked sooner than its delay permits, whoever asks (C2);
-//! - the job is not called done, as there is always something to do;
-//! - no page is done twice in committed checkpoints (C6; not where the broker forgot
-//!   something, which only links and checkpoints of later steps can mend);
+//! - every link of a page in a committed checkpoint is in the committed state of its target, in
+//!   the log behind that, or in the outbox of its page's cell (C3);
+//! - no message is added to a cell twice, and no link is sent twice by one session (C4);
+//! - a cell that is given back is in the checkpoint that its key names as it was at its end (C5);
+//! - no page is done twice in committed checkpoints, and the job is called done only when the
+//!   limit is reached (C6);
+//! - no message is cut that the committed state of its cell does not hold (C7);
+//! - no host is asked before the end of a pause that was told to the session that asks, or that
+//!   a log or a committed checkpoint knew when the cell was taken (C8);
+//! - committed checkpoints never have more pages than the limit (C9);
 //!
-//! and at the end that every cell was crawled in the last 40 seconds, and no page is
-//! missing (C6). A cell that is handed on with an old state does a page twice or leaves one
-//! out, so C5 shows there too.
+//! and at the end that every cell was crawled in the last 40 seconds, or the limit is reached
+//! exactly, and that no page is missing (C6).
 //!
-//! The other promises of a cluster are checked elsewhere:
+//! Where the broker forgot something, pages may be done twice and links be lost, which the guide
+//! says; so C3 to C9 are not checked from then on, but for a job that is called done without a
+//! limit. C10, that nothing differs without a cluster, is no matter of seeds: `tests/it/cells.rs`
+//! compares what one cell and sixteen bring.
 //!
-//! | promise | where |
-//! |---|---|
-//! | C3, C4, C7: links are kept, come once, and are cut when they are safe | `links::tests::simulated`, by seeds |
-//! | C8: the next owner of a cell keeps the pause that a host asked for | `frontier::cells::tests::promises`, by examples only |
-//! | C9: all machines together stay within a limit | `permits::tests`, by proptest |
-//! | C10: without a cluster nothing differs | not as such; `tests/it/cells.rs` compares what one cell and sixteen bring |
+//! What needs a store is tried by seeds in `links::tests::simulated`, and permits by proptest in
+//! `permits::tests`.
 //!
 //! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it
 //! alone.
@@ -55,7 +64,7 @@ fn must_hold(seeds: std::ops::Range<u64>, without: Without) {
 }
 
 /// How many seeds the default suite tries, in two tests that run beside each other: a seed takes
-/// 20 ms of processor time without optimisation, and 4 ms with it.
+/// some 60 ms of processor time without optimisation, and a fifth of that with it.
 const SEEDS: u64 = 2_000;
 
 #[test]
@@ -92,7 +101,8 @@ fn what_a_process_kept_is_used_by_the_next() {
 /// where a state is missing.
 #[test]
 fn what_nobody_needs_is_swept() {
-    for seed in 0..5 {
+    // Of worlds without a limit, which end early.
+    for seed in [1, 2, 4, 5, 7] {
         let mut world = World::new(seed, Without::Nothing);
         world.run().unwrap();
         let (swept, left) = world.swept();
@@ -106,7 +116,8 @@ fn what_nobody_needs_is_swept() {
 /// Who is ended at the first look loses work, and still no host is asked too soon.
 #[test]
 fn promises_rest_on_no_judgement_about_others() {
-    for seed in 0..SEEDS / 20 {
+    // Of worlds without a limit: the keys of permits would name hundreds of sessions.
+    for seed in (0..SEEDS / 40).filter(|seed| !seed.is_multiple_of(3)) {
         let wrong = World::new(seed, Without::Patience).run().err();
         let is_broken = |wrong: &String| wrong.contains("C1") || wrong.contains("C2");
         assert!(
@@ -123,12 +134,17 @@ fn without_a_rule_a_promise_is_broken() {
         (Without::Terms, ["C1", "C1"]),
         (Without::TheGateAtWrites, ["C1", "C1"]),
         (Without::QuietTime, ["C1", "C2"]),
-        (Without::LastCheckpoint, ["C6", "C6"]),
+        (Without::LastCheckpoint, ["C5", "C5"]),
+        (Without::Acknowledgements, ["C3", "C3"]),
+        (Without::Numbers, ["C4", "C4"]),
+        (Without::HeldMessages, ["C7", "C7"]),
+        (Without::CaughtUp, ["C8", "C8"]),
+        (Without::Permits, ["C9", "C9"]),
     ] {
         let wrong = |seed| World::new(seed, without).run().err();
         let is_broken = |wrong: &String| broken.iter().any(|promise| wrong.contains(promise));
         let finds = |seed| wrong(seed).as_ref().is_some_and(is_broken);
-        assert!((0..100).any(finds), "without {without:?}");
+        assert!((0..200).any(finds), "without {without:?}");
     }
 }
 

@@ -3,14 +3,23 @@
 mod calendar;
 mod checks;
 mod faults;
+mod logs;
+mod pages;
 mod process;
+mod spending;
+mod traffic;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use bytes::Bytes;
+
 use self::calendar::Calendar;
 use self::checks::Open;
 use self::faults::Fault;
+use self::logs::Logs;
+use self::spending::Purse;
+use self::traffic::{CellLinks, Links, Receipt};
 use super::super::super::record::{Base, Key, Node, SessionId, Value};
 use super::super::super::{EngineError, Revision};
 use super::super::{Answer, Call, CallId, Inherited, Kept, Needed, News, Session, Setting, Terms};
@@ -21,7 +30,7 @@ pub(super) const TERM: u64 = 5_000;
 pub(super) const CELLS: u16 = 8;
 const HOSTS: usize = 2;
 /// Between two requests to a host at least, and at most.
-const LEAST_DELAY: u64 = 1_000;
+const LEAST_DELAY: u64 = 1_300;
 const MOST_DELAY: u64 = 8_000;
 const NODES: usize = 4;
 
@@ -39,15 +48,31 @@ pub(super) enum Without {
     EnoughQuietTime,
     /// Cells are given back with the checkpoint before the last.
     LastCheckpoint,
+    /// Links leave the outbox when they are sent.
+    Acknowledgements,
+    /// What was read of a log is not known by the numbers of its senders.
+    Numbers,
+    /// Logs are cut up to what was read.
+    HeldMessages,
+    /// Hosts are asked before the log of their cell was read.
+    CaughtUp,
+    /// Pages are asked for without a permit.
+    Permits,
     /// Others are ended at the first look.
     Patience,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Event {
     Tick,
     Arrive(CallId, Call),
     Reply(CallId, Result<Answer, EngineError>),
+    /// A message for the log of a cell arrives at the broker.
+    Message(CellId, String, Bytes, Receipt),
+    /// The broker has stored it, or nothing was heard for too long.
+    Heard(CellId, Receipt, bool),
+    /// The broker is to cut a log.
+    Cut(CellId, u64),
     Write(CellId, usize, u64),
     Close(CellId, usize, u64),
 }
@@ -57,14 +82,17 @@ struct HostState {
     next: u64,
     delay: u64,
     asked: u64,
+    /// Not before this true moment, as the host has asked.
+    paused: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct CellState {
     hosts: [HostState; HOSTS],
     /// How many pages are done.
     done: u64,
     clean: bool,
+    links: CellLinks,
 }
 
 /// By the cells' numbers.
@@ -96,16 +124,20 @@ struct Process {
     revisions: BTreeMap<CellId, Revision>,
     secrets: BTreeSet<u64>,
     needed: Needed,
+    links: Links,
+    purse: Purse,
 }
 
 /// What outlives a process.
 struct Disk {
     kept: Kept,
     cells: Cells,
+    /// What is noted of messages that are sent.
+    notes: BTreeMap<CellId, Vec<u8>>,
 }
 
 impl Process {
-    fn of(session: Session) -> Self {
+    fn of(session: Session, links: Links) -> Self {
         Self {
             session,
             tenure: 0,
@@ -119,6 +151,8 @@ impl Process {
             revisions: BTreeMap::new(),
             secrets: BTreeSet::new(),
             needed: Needed::new(SET_BACK + 1_000),
+            links,
+            purse: Purse::default(),
         }
     }
 }
@@ -134,7 +168,9 @@ struct Machine {
     cut_out: bool,
     cut_back: bool,
     loss: u64,
-    kept: Vec<(CallId, Call)>,
+    /// Until when it cannot read logs.
+    deaf: u64,
+    kept: Vec<Event>,
     /// What its process may ask.
     may_ask: Open,
 }
@@ -149,6 +185,17 @@ impl Machine {
 struct ServerHost {
     last: Option<(u64, u64, usize, u64)>,
     delay: u64,
+    pause: Pause,
+}
+
+/// What a host has asked for.
+#[derive(Clone, Copy, Default)]
+struct Pause {
+    until: u64,
+    /// The session that was told.
+    told: u64,
+    /// Since when others can know of it.
+    stored: Option<u64>,
 }
 
 struct Checkpoint {
@@ -181,11 +228,22 @@ pub(super) struct World {
     planned: Vec<Fault>,
     machines: Vec<Machine>,
     broker: Broker,
+    logs: Logs,
+    /// The most pages of all machines together, in some worlds.
+    limit: Option<u64>,
+    /// Whether the broker may be set back.
+    forgets: bool,
+    /// How many pages committed checkpoints have together.
+    total: u64,
+    /// Whether keys, checkpoints or logs have changed since the last step.
+    is_stirred: bool,
     /// By the cells' numbers.
     hosts: [[ServerHost; HOSTS]; CELLS as usize],
     lives: BTreeMap<SessionId, Life>,
     /// How often committed checkpoints have each page of each cell.
     union: [Vec<u32>; CELLS as usize],
+    /// When each cell's key was changed last.
+    taken: [u64; CELLS as usize],
     /// When each cell was asked last.
     asked: [u64; CELLS as usize],
     pub(super) requests: u64,
@@ -206,7 +264,7 @@ type Wrong = String;
 impl World {
     pub(super) fn new(seed: u64, without: Without) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        let machines = (0..NODES).map(|n| Machine {
+        let machines = Vec::from_iter((0..NODES).map(|n| Machine {
             name: Node::new(&format!("n{n}")).unwrap(),
             rate: match dice.within(0, 2) {
                 0 => 0.8,
@@ -221,16 +279,19 @@ impl World {
             cut_out: false,
             cut_back: false,
             loss: 1,
+            deaf: 0,
             kept: Vec::new(),
             may_ask: Open::default(),
-        });
+        }));
         let server = ServerHost {
             last: None,
             delay: LEAST_DELAY,
+            pause: Pause::default(),
         };
+        let limit = seed.is_multiple_of(3).then(|| dice.within(100, 300));
         let mut world = Self {
             now: 0,
-            machines: machines.collect(),
+            machines,
             hosts: [[server; HOSTS]; CELLS as usize],
             dice,
             without,
@@ -238,8 +299,14 @@ impl World {
             faults: BinaryHeap::new(),
             planned: Vec::new(),
             broker: Broker::of_a_job(),
+            logs: Logs::default(),
+            limit,
+            forgets: seed.is_multiple_of(2),
+            total: 0,
+            is_stirred: false,
             lives: BTreeMap::new(),
             union: Default::default(),
+            taken: Default::default(),
             asked: Default::default(),
             requests: 0,
             over: 0,
@@ -273,7 +340,7 @@ impl World {
                 .peek()
                 .map_or(u64::MAX, |Reverse(fault)| fault.0);
             self.now = event.min(fault);
-            if self.now > 180_000 {
+            if self.now > 180_000 || self.is_over() {
                 break;
             }
             let done = if fault <= event {
@@ -296,10 +363,16 @@ impl World {
     }
 
     fn one(&mut self, node: usize, life: u64, event: Event) -> Result<(), Wrong> {
-        if let Event::Arrive(id, call) = event {
-            self.arrive(node, life, id, call)?;
-            return Ok(());
-        }
+        let event = match event {
+            Event::Arrive(id, call) => return self.arrive(node, life, id, call),
+            Event::Message(to, id, message, receipt) => {
+                self.stores(to, &id, &message);
+                self.reply(node, life, Event::Heard(to, receipt, true));
+                return Ok(());
+            }
+            Event::Cut(cell, sequence) => return self.cuts(node, life, cell, sequence),
+            event => event,
+        };
         let machine = &self.machines[node];
         if machine.life != life || machine.process.is_none() {
             return Ok(());
@@ -313,8 +386,9 @@ impl World {
         let local = machine.local(self.now);
         match event {
             Event::Tick => {
-                let next = self.dice.within(150, 270);
+                let next = self.dice.within(200, 350);
                 self.push(self.now + next, node, Event::Tick);
+                self.exchange(node, local)?;
                 self.crawl(node, local);
             }
             Event::Reply(id, answer) => {
@@ -324,6 +398,10 @@ impl World {
                     process.session.answer(local, id, answer);
                 }
             }
+            Event::Heard(to, receipt, is_stored) => {
+                self.hears(node, local, to, receipt, is_stored);
+                return Ok(());
+            }
             Event::Write(cell, host, tenure) => {
                 return self.write(node, cell, host, tenure, local);
             }
@@ -331,30 +409,31 @@ impl World {
                 self.close(node, cell, host, tenure, local);
                 return Ok(());
             }
-            Event::Arrive(..) => {}
+            Event::Arrive(..) | Event::Message(..) | Event::Cut(..) => {}
         }
         self.drive(node, local);
         Ok(())
     }
 
-    fn send(&mut self, node: usize, id: CallId, call: Call) {
+    /// Sends something to the broker.
+    fn send(&mut self, node: usize, event: Event) {
         let machine = &mut self.machines[node];
         if machine.cut_out || self.broker.is_down {
             if self.dice.percent(50) && machine.cut_out {
-                machine.kept.push((id, call));
+                machine.kept.push(event);
             }
             return;
         }
         if self.dice.percent(machine.loss) {
             return;
         }
-        let again = self.dice.percent(2).then(|| call.clone());
+        let again = self.dice.percent(2).then(|| event.clone());
         let slow = if self.dice.percent(3) { 2_500 } else { 40 };
         let at = self.now + self.dice.within(1, slow);
-        self.push(at, node, Event::Arrive(id, call));
-        if let Some(call) = again {
+        self.push(at, node, event);
+        if let Some(event) = again {
             let at = at + self.dice.within(0, 3_000);
-            self.push(at, node, Event::Arrive(id, call));
+            self.push(at, node, event);
         }
     }
 
@@ -363,20 +442,35 @@ impl World {
             return Ok(());
         }
         let answer = self.broker.answer(self.now, call);
-        if let Some((Key::Session(session), before)) = self.broker.changed.take() {
-            self.has_changed(node, life, &session, before.as_ref())?;
+        if let Some((key, before)) = self.broker.changed.take() {
+            self.is_stirred = true;
+            match key {
+                Key::Session(session) => {
+                    self.has_changed(node, life, &session, before.as_ref())?;
+                }
+                Key::Cell(cell) => {
+                    self.taken[usize::from(cell.number())] = self.now;
+                    self.must_be_given_whole(node, cell)?;
+                }
+                Key::Job | Key::Permits => {}
+            }
         }
+        self.reply(node, life, Event::Reply(id, answer));
+        Ok(())
+    }
+
+    /// Sends an answer of the broker.
+    fn reply(&mut self, node: usize, life: u64, event: Event) {
         let machine = &self.machines[node];
         if machine.life != life || machine.cut_back || self.dice.percent(machine.loss) {
-            return Ok(());
+            return;
         }
         let slow = if self.dice.percent(3) { 2_500 } else { 40 };
         let at = self.now + self.dice.within(1, slow);
         if self.dice.percent(2) {
-            self.push(at + 7, node, Event::Reply(id, answer.clone()));
+            self.push(at + 7, node, event.clone());
         }
-        self.push(at, node, Event::Reply(id, answer));
-        Ok(())
+        self.push(at, node, event);
     }
 
     /// A node has changed the key of a session.

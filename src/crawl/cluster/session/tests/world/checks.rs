@@ -1,7 +1,8 @@
 //! What must hold, and what a world looks like to people.
 
 use super::super::super::Giving;
-use super::{CELLS, CellCount, CellId, Key, Machine, Process, SessionId, World, Wrong};
+use super::process::at;
+use super::{CELLS, CellCount, CellId, Key, Machine, Process, SessionId, Value, World, Wrong};
 
 /// The cells that a process may ask, as a set of bits, and how long that holds by its clock
 /// while its session does not change.
@@ -81,11 +82,50 @@ impl World {
                 union.resize(page + 1, 0);
             }
             union[page] += 1;
+            self.total += 1;
             if union[page] > 1 && self.broker.set_back == 0 {
                 return Err(format!("C6: page {page} of {cell} is done twice"));
             }
         }
         life.committed = life.committed.max(checkpoint.written);
+        let states = checkpoint.cells.iter().enumerate();
+        let paused: Vec<_> = states
+            .filter_map(|(cell, state)| Some((cell, state.as_ref()?.hosts)))
+            .collect();
+        for (cell, hosts) in paused {
+            for (host, state) in hosts.iter().enumerate() {
+                self.is_promised(cell, host, state.paused);
+            }
+        }
+        let too_many = self.limit.filter(|limit| self.total > *limit);
+        match too_many.filter(|_| self.broker.set_back == 0) {
+            Some(limit) => Err(format!("C9: {} pages of {limit}", self.total)),
+            None => Ok(()),
+        }
+    }
+
+    /// A cell that was given back is in the checkpoint that its key names as it was at its end.
+    pub(super) fn must_be_given_whole(&self, node: usize, cell: CellId) -> Result<(), Wrong> {
+        let Some((Value::Cell(record), _)) = self.broker.get(&Key::Cell(cell)) else {
+            return Ok(());
+        };
+        let (None, Some(base), Some(process)) = (
+            &record.owner,
+            record.bases.first(),
+            &self.machines[node].process,
+        ) else {
+            return Ok(());
+        };
+        let Some(is) = &process.cells[at(cell)] else {
+            return Ok(());
+        };
+        let state = self.committed(cell);
+        let is_whole = state.is_some_and(|was| was.done == is.done && was.links == is.links);
+        if *process.session.id() == base.session && !is_whole {
+            return Err(format!(
+                "C5: {cell} is given back without what was done last"
+            ));
+        }
         Ok(())
     }
 
@@ -100,10 +140,17 @@ impl World {
             }
             all |= cells;
         }
-        if self.broker.is_done() {
-            return Err("C6: the job is called done".to_owned());
+        if std::mem::take(&mut self.is_stirred) && self.broker.set_back == 0 {
+            self.check_links()?;
         }
-        Ok(())
+        match self.limit {
+            _ if !self.broker.is_done() => Ok(()),
+            Some(limit) if self.total == limit || self.broker.set_back > 0 => Ok(()),
+            _ => Err(format!(
+                "C6: the job is called done after {} pages",
+                self.total
+            )),
+        }
     }
 
     fn two_have(&self, number: usize, cells: u64) -> Wrong {
@@ -115,6 +162,14 @@ impl World {
 
     /// After a minute without faults, every cell is crawled again, and nothing is missing.
     pub(super) fn check_the_end(&self) -> Result<(), Wrong> {
+        if let Some(limit) = self.limit {
+            let is_all = self.total == limit || self.broker.set_back > 0;
+            return if is_all {
+                Ok(())
+            } else {
+                Err(format!("C9: {} pages of {limit}", self.total))
+            };
+        }
         for (cell, asked) in self.asked.iter().enumerate() {
             let ago = self.now.min(180_000) - asked;
             if ago > 40_000 {
@@ -154,6 +209,20 @@ impl World {
             }
             shown += "\n";
         }
+        shown += &format!("{} of {:?} pages\n", self.total, self.limit);
+        for machine in &self.machines {
+            if let Some(process) = &machine.process {
+                let (used, open) = (process.written.len(), &process.open);
+                shown += &format!(
+                    "{}: {used} used, open {open:?}, {:?}, {:?}, behind {:?}\n",
+                    machine.name,
+                    process.purse,
+                    process.session.grant(),
+                    process.links.behind,
+                );
+            }
+        }
+        shown += &format!("{:?}\n", self.broker.get(&Key::Permits));
         for key in keys() {
             shown += &format!("{key}: {:?}\n", self.broker.get(&key));
         }

@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Disk, Event, Kept, NODES, SET_BACK, World};
-use crate::crawl::frontier::Amount;
+use super::{Disk, Event, Kept, NODES, SET_BACK, Without, World};
 
 /// What happens to whom; some end by themselves.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +19,8 @@ pub(super) enum Fault {
         loss: u64,
     },
     Heal(usize),
+    /// It cannot read logs for so long.
+    Deafen(usize, u64),
     BrokerDown,
     BrokerUp,
     SetBack(u64),
@@ -41,8 +42,22 @@ impl World {
             let at = self.dice.within(3_000, 110_000);
             let node = self.dice.within(0, NODES as u64 - 1) as usize;
             let lasts = self.dice.within(200, 25_000);
-            match self.dice.within(0, 10) {
-                10 => {
+            // In half of the worlds the broker never forgets: there everything is checked.
+            let last = if self.forgets { 11 } else { 9 };
+            let kind = match self.dice.within(0, last) {
+                // What a rule is for has to happen.
+                _ if self.without == Without::CaughtUp && self.dice.percent(50) => 9,
+                kind => kind,
+            };
+            match kind {
+                9 => {
+                    self.fault(at, Fault::Deafen(node, lasts + 20_000));
+                    // What it takes over then it does not know.
+                    let other = (node + 1) % NODES;
+                    self.fault(at + 500, Fault::Lose(other));
+                    self.fault(at + lasts, Fault::Start(other));
+                }
+                8 => {
                     self.fault(at, Fault::Lose(node));
                     self.fault(at + lasts, Fault::Start(node));
                 }
@@ -125,18 +140,24 @@ impl World {
                 let machine = &mut self.machines[node];
                 (machine.cut_out, machine.cut_back, machine.loss) = (out, back, loss);
             }
+            Fault::Deafen(node, lasts) => self.machines[node].deaf = self.now + lasts,
             Fault::Heal(node) => {
                 let machine = &mut self.machines[node];
+                machine.deaf = 0;
                 (machine.cut_out, machine.cut_back, machine.loss) = (false, false, 1);
                 // What the client could not send, it sends now.
-                for (id, call) in std::mem::take(&mut machine.kept) {
+                for event in std::mem::take(&mut machine.kept) {
                     let at = self.now + self.dice.within(1, 2_000);
-                    self.push(at, node, Event::Arrive(id, call));
+                    self.push(at, node, event);
                 }
             }
             Fault::BrokerDown => self.broker.is_down = true,
             Fault::BrokerUp => self.broker.is_down = false,
-            Fault::SetBack(depth) => self.broker.forget(self.now.saturating_sub(depth)),
+            Fault::SetBack(depth) => {
+                let moment = self.now.saturating_sub(depth);
+                self.broker.forget(moment);
+                self.logs.forget(moment);
+            }
             Fault::Leave(node) => {
                 let local = self.machines[node].local(self.now);
                 self.machines[node].stirs();
@@ -159,15 +180,15 @@ impl World {
         let session = process.session.id().clone();
         if session.number > 0 {
             let kept = Kept {
-                sender: None,
+                sender: Some(process.links.sender),
                 session: session.clone(),
                 secrets: process.secrets,
                 made: process.made,
-                used: Amount::default(),
+                used: process.purse.used,
                 cells: process.revisions,
             };
-            let cells = process.cells;
-            machine.disk = Some(Disk { kept, cells });
+            let (cells, notes) = (process.cells, process.links.notes);
+            machine.disk = Some(Disk { kept, cells, notes });
         }
         self.lives.entry(session).or_default().written = Some(process.written);
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::faults::Fault;
+use super::spending::pages;
 use super::{
-    Base, CELLS, CellCount, CellId, CellState, Cells, Checkpoint, Disk, Event, HOSTS, HostState,
-    Inherited, LEAST_DELAY, Life, MOST_DELAY, News, Open, Process, Session, SessionId, Setting,
-    TERM, Terms, Without, World, Wrong,
+    Base, CELLS, CellCount, CellId, CellLinks, CellState, Cells, Checkpoint, Disk, Event, HOSTS,
+    HostState, Inherited, Key, LEAST_DELAY, Life, Links, MOST_DELAY, News, Open, Pause, Process,
+    Session, SessionId, Setting, TERM, Terms, Value, Without, World, Wrong,
 };
-use crate::crawl::frontier::Amount;
 
 impl World {
     pub(super) fn begin(&mut self, node: usize) {
@@ -31,21 +31,38 @@ impl World {
         };
         let mut secrets = BTreeSet::from([setting.secret]);
         let mut process = match machine.disk.take() {
-            Some(Disk { kept, mut cells }) => {
+            Some(Disk {
+                kept,
+                mut cells,
+                notes,
+            }) => {
                 secrets.extend(&kept.secrets);
+                let own = kept.cells.keys().copied().collect();
+                let links = Links::new(kept.sender.unwrap(), setting.secret, notes, own);
                 for state in cells.iter_mut().flatten() {
                     state.forget_moments(false);
                 }
                 let life = self.lives.entry(kept.session.clone()).or_default();
-                Process {
+                let (made, used) = (kept.made, kept.used);
+                let mut process = Process {
                     cells,
                     written: life.written.take().unwrap_or_default(),
-                    made: kept.made,
+                    made,
                     revisions: kept.cells.clone(),
-                    ..Process::of(Session::resume(setting, kept, local))
-                }
+                    ..Process::of(Session::resume(setting, kept, local), links)
+                };
+                process.purse.used = used;
+                process
             }
-            None => Process::of(Session::new(setting, local)),
+            None => {
+                let links = Links::new(
+                    setting.secret,
+                    setting.secret,
+                    BTreeMap::new(),
+                    BTreeSet::new(),
+                );
+                Process::of(Session::new(setting, local), links)
+            }
         };
         process.secrets = secrets;
         process.checkpoint_due = local + 3_000;
@@ -74,6 +91,8 @@ impl World {
         if !news.is_empty() {
             machine.may_ask = Open::default();
         }
+        let is_over = news.iter().any(|news| matches!(news, News::Over(_)));
+        let has_lost = news.iter().any(|news| matches!(news, News::Lost(_)));
         for news in news {
             match news {
                 News::Done => {}
@@ -93,6 +112,7 @@ impl World {
                     process.revisions.remove(&cell);
                     process.open.retain(|(of, _)| *of != cell);
                     process.giving.retain(|of| *of != cell);
+                    process.links.closed.remove(&cell);
                 }
                 News::Over(_) => {
                     let id = process.session.id().clone();
@@ -106,8 +126,15 @@ impl World {
                 }
             }
         }
+        if has_lost && !is_over {
+            // What it did there cannot count, so the node begins another session.
+            self.dies(node);
+            self.machines[node].disk = None;
+            self.fault(self.now + 500, Fault::Start(node));
+            return;
+        }
         for (id, call) in calls {
-            self.send(node, id, call);
+            self.send(node, Event::Arrive(id, call));
         }
     }
 
@@ -118,15 +145,29 @@ impl World {
         let Some(process) = &mut self.machines[node].process else {
             return;
         };
-        // There is always something to do in each cell, and nothing without one.
-        let is_idle = process.session.cells().next().is_none();
-        let idle = is_idle.then(BTreeSet::new);
+        let mut left = match self.limit {
+            Some(limit) => process.may_lease(limit),
+            None => u64::MAX,
+        };
+        if without == Without::Permits {
+            left = u64::MAX;
+        }
+        // There is always something to do in each cell, but for limits.
+        let has_cells = process.session.cells().next().is_some();
+        let is_idle = match self.limit {
+            Some(_) if has_cells => process.is_spent(),
+            Some(_) => process.has_none(),
+            None => !has_cells,
+        };
+        let idle: Option<BTreeSet<CellId>> = is_idle.then(|| process.session.cells().collect());
         process.session.set_idle(idle.as_ref(), local);
+        let links = &process.links;
         let (session, cells) = (&process.session, &mut process.cells);
         let again = session.resumed();
         let mut leased = Vec::new();
         for cell in session.cells() {
             let may = open.has(cell) || without == Without::Terms;
+            let may = may && (links.has_caught_up(cell) || without == Without::CaughtUp);
             let (true, Some(state), Some(from)) = (may, &mut cells[at(cell)], session.from(cell))
             else {
                 continue;
@@ -139,28 +180,36 @@ impl World {
                 } else {
                     first
                 };
-                if local >= host.next && local >= first {
+                if local >= host.next && local >= first && now >= host.paused && left > 0 {
+                    left -= 1;
                     host.next = u64::MAX;
                     leased.push((cell, number));
                 }
             }
         }
         process.open.extend(&leased);
-        let idle = |cell: &CellId| !process.open.iter().any(|(of, _)| of == cell);
-        let stopped: Vec<CellId> = process.giving.iter().copied().filter(idle).collect();
+        let is_empty = |cell: &CellId| {
+            let waits = |state: &CellState| state.links.waiting != 0;
+            let has_unsent = process.cells[at(*cell)].as_ref().is_some_and(waits);
+            !has_unsent && !process.open.iter().any(|(of, _)| of == cell)
+        };
+        let stopped: Vec<CellId> = process.giving.iter().copied().filter(is_empty).collect();
+        process.links.closed.extend(&stopped);
         if local >= process.checkpoint_due || !stopped.is_empty() {
             process.checkpoint_due = local + 3_000;
             process.made += 1;
             let checkpoint = Checkpoint {
-                cells: process.cells,
+                cells: process.cells.clone(),
                 written: process.written.len(),
             };
             let life = self.lives.entry(process.session.id().clone()).or_default();
             life.checkpoints.insert(process.made, checkpoint);
             let holds = held(&process.cells);
+            process.purse.used = pages(process.written.len());
+            process.links.has_saved(process.made, &process.cells);
             process
                 .session
-                .commit(process.made, Amount::default(), holds, local);
+                .commit(process.made, process.purse.used, holds, local);
             sweep(process, life, now);
             for cell in stopped {
                 let last = without == Without::LastCheckpoint;
@@ -214,7 +263,18 @@ impl World {
                 self.now - stored
             ));
         }
+        let sender = process.links.sender;
         let server = &mut self.hosts[at(cell)][host];
+        let pause = server.pause;
+        // What was stored later may come too late.
+        let taken = self.taken[at(cell)];
+        let is_known = pause.told == sender || pause.stored.is_some_and(|stored| stored <= taken);
+        if is_known && self.now < pause.until && self.broker.set_back == 0 {
+            return Err(format!(
+                "C8: n{node} asks host {host} of {cell} {} ms before the end of its pause",
+                pause.until - self.now
+            ));
+        }
         if let Some((last, delay, by, of_life)) = server.last {
             let same = (by, of_life) == (node, life);
             // What was learned of a host and forgotten by the broker is lost.
@@ -261,7 +321,7 @@ impl World {
             host.next = host.asked + host.delay;
             return;
         }
-        process.written.push((cell, state.done));
+        let page = state.done;
         state.done += 1;
         let known = &mut state.hosts[host];
         let server = &mut self.hosts[at(cell)][host];
@@ -276,11 +336,20 @@ impl World {
         }
         known.delay = server.delay;
         known.next = (known.asked + known.delay).max(local);
+        if self.dice.percent(5) {
+            let longest = if self.now < 100_000 { 60_000 } else { 6_000 };
+            let until = self.now + self.dice.within(3_000, longest);
+            known.paused = known.paused.max(until);
+            server.pause = Pause::until(known.paused, process.links.sender);
+            process.links.promise(cell, host, known.paused);
+        }
+        process.written.push((cell, page));
+        World::finds(process, cell, page);
     }
 }
 
 /// The place of a cell among all.
-fn at(cell: CellId) -> usize {
+pub(super) fn at(cell: CellId) -> usize {
     usize::from(cell.number())
 }
 
@@ -304,23 +373,57 @@ fn sweep(process: &mut Process, life: &mut Life, now: u64) {
     life.swept += before - life.checkpoints.len();
 }
 
-/// The state of a cell that was taken.
-fn inherit(lives: &BTreeMap<SessionId, Life>, cell: CellId, state: &Inherited) -> CellState {
+/// The state that these checkpoints have of a cell.
+fn found<'l>(
+    lives: &'l BTreeMap<SessionId, Life>,
+    cell: CellId,
+    bases: &[Base],
+) -> Option<&'l CellState> {
     let of = |base: &Base| {
         let life = lives.get(&base.session)?;
-        life.checkpoints.get(&base.checkpoint)?.cells[at(cell)]
+        life.checkpoints.get(&base.checkpoint)?.cells[at(cell)].as_ref()
     };
-    let found = state.bases.iter().find_map(of);
+    bases.iter().find_map(of)
+}
+
+/// The state of a cell that was taken.
+fn inherit(lives: &BTreeMap<SessionId, Life>, cell: CellId, state: &Inherited) -> CellState {
     let host = HostState {
         next: 0,
         delay: LEAST_DELAY,
         asked: 0,
+        paused: 0,
     };
-    let mut own = found.unwrap_or(CellState {
-        hosts: [host; HOSTS],
-        done: 0,
-        clean: true,
-    });
+    let mut own = found(lives, cell, &state.bases)
+        .cloned()
+        .unwrap_or(CellState {
+            hosts: [host; HOSTS],
+            done: 0,
+            clean: true,
+            links: CellLinks::default(),
+        });
     own.forget_moments(state.clean);
     own
+}
+
+impl World {
+    /// The state of a cell that counts: whoever takes it would go on from there.
+    pub(super) fn committed(&self, cell: CellId) -> Option<&CellState> {
+        let Some((Value::Cell(record), _)) = self.broker.get(&Key::Cell(cell)) else {
+            return None;
+        };
+        let mut bases = record.bases.clone();
+        if let Some(owner) = &record.owner
+            && let Some((Value::Session(session), _)) =
+                self.broker.get(&Key::Session(owner.clone()))
+            && session.checkpoint > record.after
+        {
+            let session = Base {
+                session: owner.clone(),
+                checkpoint: session.checkpoint,
+            };
+            bases.insert(0, session);
+        }
+        found(&self.lives, cell, &bases)
+    }
 }
