@@ -186,6 +186,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_an_earlier_version_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cells = CellCount::new(8).unwrap();
+        kept(cells).write(folder.path()).unwrap();
+        let path = folder.path().join(NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let sender = format!("\"sender\":{},", u64::MAX);
+        assert!(text.contains(&sender), "{text}");
+        std::fs::write(&path, text.replace(&sender, "")).unwrap();
+        let read = Kept::read(folder.path(), &Node::new("n1").unwrap(), cells).unwrap();
+        let before = Kept {
+            sender: None,
+            ..kept(cells)
+        };
+        assert_eq!(read, Some(before));
+    }
+
+    #[test]
     fn a_damaged_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let node = Node::new("n1").unwrap();
