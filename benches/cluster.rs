@@ -7,7 +7,7 @@
 //! cargo bench --features nats --bench cluster -- crawls --fetches 60000 --repeat 2
 //! ```
 //!
-//! Needs a `nats-server` of 2.10 or newer, in the path or where `--server` says. `SPOOR_PROGRAM`
+//! Needs a `nats-server` of 2.10 or newer, in the path or where `.ci/run` puts it. `SPOOR_PROGRAM`
 //! names another program than that of this build, to compare two.
 //!
 //! **links**: pages with links to the hosts of another machine are finished, so that their links
@@ -26,9 +26,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,6 +48,13 @@ use spoor::crawl::frontier::{
 use spoor::lab::{self, endless};
 use spoor::page::{Bucket, Clues, Outcome, TaskKind};
 use spoor::web::scope::Scope;
+
+use self::broker::Brokers;
+
+/// Shared with the tests.
+#[allow(dead_code)]
+#[path = "../tests/it/support/broker.rs"]
+mod broker;
 
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
@@ -77,12 +84,11 @@ fn main() {
         let is_named = arguments.iter().any(|a| names.contains(&a.as_str()));
         !is_named || arguments.iter().any(|a| a == what)
     };
-    let server = option("--server").map_or_else(server, PathBuf::from);
     let brokers = option("--brokers").unwrap_or_else(|| "1,3".to_owned());
     let brokers: Vec<usize> = brokers.split(',').map(|n| n.parse().unwrap()).collect();
     if wants("links") {
         for count in &brokers {
-            let brokers = Brokers::start(&server, *count);
+            let brokers = Brokers::start(*count).expect("nats-server");
             links(&brokers, number("--pages", 10_000));
         }
     }
@@ -90,99 +96,26 @@ fn main() {
         let fetches = number("--fetches", 60_000);
         println!("\n{fetches} fetches of the endless web, {}", HEADER);
         for _ in 0..number("--repeat", 1) {
-            crawls(&server, &brokers, fetches);
+            crawls(&brokers, fetches);
         }
     }
 }
 
-/// Where `.ci/run` puts the server, or where the path has it.
-fn server() -> PathBuf {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
-    if own.exists() {
-        own
-    } else {
-        PathBuf::from("nats-server")
-    }
-}
-
-/// Servers on loopback, until this is dropped.
-struct Brokers {
-    _folder: tempfile::TempDir,
-    ports: Vec<u16>,
-    running: Vec<Child>,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-impl Brokers {
-    fn start(server: &Path, count: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
-        let mut running = Vec::new();
-        for (number, (port, route)) in ports.iter().enumerate() {
-            let store = folder.path().join(format!("n{number}"));
-            let mut config = format!(
-                "server_name: n{number}\nlisten: 127.0.0.1:{port}\n\
-                 jetstream {{ store_dir: {store:?}, sync_interval: always }}\n"
-            );
-            if count > 1 {
-                let routes = ports.iter().map(|(_, r)| format!("nats://127.0.0.1:{r}"));
-                let routes = Vec::from_iter(routes).join(",");
-                config.push_str(&format!(
-                    "cluster {{ name: bench, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
-                ));
-            }
-            let file = folder.path().join(format!("n{number}.conf"));
-            std::fs::write(&file, config).unwrap();
-            let mut command = Command::new(server);
-            command.arg("-c").arg(&file);
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-            running.push(command.spawn().expect("nats-server"));
+/// An engine, as soon as there can be one.
+async fn connect(brokers: &Brokers) -> Nats {
+    let place = Place {
+        servers: brokers.addresses(),
+        job: "bench".to_owned(),
+        replicas: brokers.count(),
+        credentials: None,
+    };
+    let begun = Instant::now();
+    loop {
+        match Nats::connect(place.clone()).await {
+            Ok(engine) => return engine,
+            Err(error) => assert!(begun.elapsed().as_secs() < 60, "{error}"),
         }
-        Self {
-            _folder: folder,
-            ports: ports.into_iter().map(|(port, _)| port).collect(),
-            running,
-        }
-    }
-
-    fn addresses(&self) -> Vec<String> {
-        let ports = self.ports.iter();
-        ports.map(|p| format!("nats://127.0.0.1:{p}")).collect()
-    }
-
-    fn ids(&self) -> Vec<u32> {
-        self.running.iter().map(Child::id).collect()
-    }
-
-    async fn connect(&self) -> Nats {
-        let place = Place {
-            servers: self.addresses(),
-            job: "bench".to_owned(),
-            replicas: self.ports.len(),
-            credentials: None,
-        };
-        // They may just begin.
-        let begun = Instant::now();
-        loop {
-            match Nats::connect(place.clone()).await {
-                Ok(engine) => return engine,
-                Err(error) => assert!(begun.elapsed().as_secs() < 60, "{error}"),
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-}
-
-impl Drop for Brokers {
-    fn drop(&mut self) {
-        for child in &mut self.running {
-            child.kill().ok();
-            child.wait().ok();
-        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -268,7 +201,7 @@ fn links(brokers: &Brokers, pages: u64) {
     let (here, there) = all.split_at(32);
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime();
-    let engine = Arc::new(runtime.block_on(brokers.connect()));
+    let engine = Arc::new(runtime.block_on(connect(brokers)));
     let mut sender = open(&folder.path().join("sender"), count, here);
     let mut receiver = open(&folder.path().join("receiver"), count, there);
     fill(&mut sender, count, (here, there), pages);
@@ -285,7 +218,7 @@ fn links(brokers: &Brokers, pages: u64) {
         let (goal, is_ready) = (&goal, &is_ready);
         let adding = scope.spawn(move || {
             let _entered = handle.enter();
-            let mut links = Links::new(other, setting(2), &mut receiver).unwrap();
+            let mut links = Links::new(other, setting(2), BTreeSet::new(), &mut receiver).unwrap();
             loop {
                 let now = spoor::clock::now();
                 let added = links.turn::<LinksError>(&mut receiver, now, &mut NoOutputs);
@@ -305,7 +238,7 @@ fn links(brokers: &Brokers, pages: u64) {
         let before = cpu_of(&brokers.ids());
         let begun = Instant::now();
         let _entered = runtime.enter();
-        let mut links = Links::new(engine, setting(1), &mut sender).unwrap();
+        let mut links = Links::new(engine, setting(1), BTreeSet::new(), &mut sender).unwrap();
         loop {
             let now = spoor::clock::now();
             let sent = links.turn::<LinksError>(&mut sender, now, &mut NoOutputs);
@@ -328,7 +261,7 @@ fn links(brokers: &Brokers, pages: u64) {
          \x20 sent:  {:.0} links/s\n\
          \x20 added: {:.0} links/s\n\
          \x20 at the broker: {:.0} bytes a link, {:.0} a page, {:.2} ms of CPU a message",
-        brokers.ports.len(),
+        brokers.count(),
         sending.read,
         sending.offers,
         sending.messages,
@@ -406,7 +339,7 @@ fn peak_mb(id: u32) -> Option<f64> {
     Some(kb / 1e3)
 }
 
-fn crawls(server: &Path, brokers: &[usize], fetches: u64) {
+fn crawls(brokers: &[usize], fetches: u64) {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime();
     let asked = Arc::new(AtomicU64::new(0));
@@ -428,8 +361,8 @@ fn crawls(server: &Path, brokers: &[usize], fetches: u64) {
     crawls.run("one process", 1, None);
     for count in brokers {
         for machines in [1, 2] {
-            let brokers = Brokers::start(server, *count);
-            runtime.block_on(brokers.connect());
+            let brokers = Brokers::start(*count).expect("nats-server");
+            runtime.block_on(connect(&brokers));
             let name = format!("{machines} of a cluster, {count} brokers");
             crawls.run(&name, machines, Some(&brokers));
         }
@@ -508,7 +441,7 @@ impl Crawls<'_> {
                         "[cluster]\nbrokers = {:?}\nreplicas = {}\nnode = \"m{number}\"\n\
                          store = \"file://{}\"\nsettle = \"1s\"\n",
                         brokers.addresses(),
-                        brokers.ports.len(),
+                        brokers.count(),
                         store.display(),
                     )
                 });

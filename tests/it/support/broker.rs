@@ -1,13 +1,14 @@
-//! Real servers of NATS on loopback.
+//! Real servers of NATS on loopback, for the tests of a cluster, of its engine, and for its bench.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt as _;
 
 /// The server, where there is one: where `.ci/run` puts it, or in the path.
-fn server() -> Option<PathBuf> {
+pub fn server() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
@@ -24,9 +25,20 @@ fn server() -> Option<PathBuf> {
     server
 }
 
+/// A port that is free, and stays so: servers are begun again on it. The system gives those from
+/// 32,768 on to whoever binds to port 0 or connects to somebody, which other tests do all the time.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    loop {
+        // Processes that run beside each other begin at different places.
+        let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);
+        let place = std::process::id().wrapping_mul(1_009).wrapping_add(drawn) % 20_000;
+        let port = 12_000 + u16::try_from(place).expect("below 20,000");
+        if is_free(&port) {
+            return port;
+        }
+    }
 }
 
 /// What a server says of a configuration; `None`, after a word, where none is installed.
@@ -41,6 +53,10 @@ pub fn check_configuration(text: &str) -> Option<String> {
         .env("SERVER_NAME", "n1");
     let out = checked.output().unwrap();
     Some(String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+fn address(port: u16) -> String {
+    format!("nats://127.0.0.1:{port}")
 }
 
 /// What streams hold.
@@ -83,10 +99,7 @@ impl Brokers {
              jetstream {{ store_dir: {store:?}, sync_interval: always }}\n"
         );
         if self.ports.len() > 1 {
-            let routes = self
-                .ports
-                .iter()
-                .map(|(_, port)| format!("nats://127.0.0.1:{port}"));
+            let routes = self.ports.iter().map(|(_, port)| address(*port));
             let routes = Vec::from_iter(routes).join(",");
             config.push_str(&format!(
                 "cluster {{ name: test, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
@@ -111,13 +124,14 @@ impl Brokers {
         }
     }
 
-    /// Their addresses as a list in TOML.
+    /// Where they serve clients.
+    pub fn addresses(&self) -> Vec<String> {
+        self.ports.iter().map(|(port, _)| address(*port)).collect()
+    }
+
+    /// The same, as a list in TOML.
     pub fn list(&self) -> String {
-        let addresses = self
-            .ports
-            .iter()
-            .map(|(port, _)| format!("nats://127.0.0.1:{port}"));
-        format!("{:?}", Vec::from_iter(addresses))
+        format!("{:?}", self.addresses())
     }
 
     /// The ports at which they serve clients.
@@ -132,16 +146,12 @@ impl Brokers {
 
     /// What all streams hold together.
     pub fn stored(&self) -> Stored {
-        let addresses = self.ports.iter();
-        let addresses: Vec<String> = addresses
-            .map(|(port, _)| format!("nats://127.0.0.1:{port}"))
-            .collect();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let client = async_nats::connect(addresses).await.unwrap();
+            let client = async_nats::connect(self.addresses()).await.unwrap();
             let mut streams = async_nats::jetstream::new(client).streams();
             let mut stored = Stored::default();
             while let Some(stream) = streams.next().await {

@@ -1,113 +1,27 @@
 //! The engine with real servers on loopback.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+
+use self::broker::Brokers;
+use super::*;
 
 mod processes;
 
-use super::*;
+/// Shared with the tests of whole machines.
+#[allow(dead_code)]
+#[path = "../../../../tests/it/support/broker.rs"]
+mod broker;
 
-/// The server, where there is one: in the path, or where `.ci/run` puts it.
-fn server() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let own = root.join("target/nats/bin/nats-server");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let others = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
-    let mut found = std::iter::once(own).chain(others);
-    let runs = |path: &PathBuf| {
-        let asked = Command::new(path).arg("--version").output();
-        let said = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-        said.is_ok_and(|said| {
-            let version = said.rsplit('v').next().unwrap_or_default();
-            is_new_enough(version.trim())
-        })
+/// An engine, as soon as there can be one.
+async fn connected(brokers: &Brokers) -> Nats {
+    let place = Place {
+        servers: brokers.addresses(),
+        job: "cats".to_owned(),
+        replicas: brokers.count(),
+        credentials: None,
     };
-    let server = found.find(runs);
-    if server.is_none() {
-        eprintln!("SKIPPED: no nats-server of 2.10 or newer; `.ci/run` installs one");
-    }
-    server
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-/// Servers on loopback, of which each can be killed and begun again.
-struct Brokers {
-    folder: tempfile::TempDir,
-    server: PathBuf,
-    ports: Vec<(u16, u16)>,
-    running: Vec<Option<Child>>,
-}
-
-impl Brokers {
-    fn start(count: usize) -> Option<Self> {
-        let server = server()?;
-        let mut brokers = Self {
-            folder: tempfile::tempdir().unwrap(),
-            server,
-            ports: (0..count).map(|_| (free_port(), free_port())).collect(),
-            running: (0..count).map(|_| None).collect(),
-        };
-        (0..count).for_each(|number| brokers.begin(number));
-        Some(brokers)
-    }
-
-    fn begin(&mut self, number: usize) {
-        let (port, route) = self.ports[number];
-        let store = self.folder.path().join(format!("n{number}"));
-        let mut config = format!(
-            "server_name: n{number}\nlisten: 127.0.0.1:{port}\n\
-             jetstream {{ store_dir: {store:?}, sync_interval: always }}\n"
-        );
-        if self.ports.len() > 1 {
-            let routes = self
-                .ports
-                .iter()
-                .map(|(_, port)| format!("nats://127.0.0.1:{port}"));
-            let routes = Vec::from_iter(routes).join(",");
-            config.push_str(&format!(
-                "cluster {{ name: test, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
-            ));
-        }
-        let file = self.folder.path().join(format!("n{number}.conf"));
-        std::fs::write(&file, config).unwrap();
-        let child = Command::new(&self.server)
-            .arg("-c")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        self.running[number] = Some(child.unwrap());
-    }
-
-    fn kill(&mut self, number: usize) {
-        if let Some(mut child) = self.running[number].take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    /// An engine, as soon as there can be one.
-    async fn engine(&self) -> Nats {
-        let address = |(port, _): &(u16, u16)| format!("nats://127.0.0.1:{port}");
-        let place = Place {
-            servers: self.ports.iter().map(address).collect(),
-            job: "cats".to_owned(),
-            replicas: self.ports.len(),
-            credentials: None,
-        };
-        until(async || Nats::connect(place.clone()).await).await
-    }
-}
-
-impl Drop for Brokers {
-    fn drop(&mut self) {
-        (0..self.running.len()).for_each(|number| self.kill(number));
-    }
+    until(async || Nats::connect(place.clone()).await).await
 }
 
 /// Does it again until it succeeds, for a minute.
@@ -175,7 +89,7 @@ async fn keys_are_replaced_only_if_they_are_what_they_were() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     assert_eq!(engine.get("s.n1.1").await.unwrap(), None);
     let first = engine.swap("s.n1.1", b"a".to_vec(), None).await.unwrap();
     let stale = engine.swap("s.n1.1", b"b".to_vec(), None).await;
@@ -206,7 +120,7 @@ async fn messages_are_stored_once_read_in_order_and_cut() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     for (id, text) in [("1", "one"), ("2", "two"), ("1", "one"), ("3", "three")] {
         engine.send("links-7", id, text.into()).await.unwrap();
     }
@@ -219,7 +133,7 @@ async fn messages_are_stored_once_read_in_order_and_cut() {
     assert_eq!(next(&mut messages).await, Some((3, Bytes::from("three"))));
 
     let mut questions = engine.answer("ctl").await.unwrap();
-    let other = brokers.engine().await;
+    let other = connected(&brokers).await;
     let answers = tokio::spawn(async move {
         let first = next(&mut questions).await.unwrap();
         assert_eq!(first.body, "there?");
@@ -241,7 +155,7 @@ async fn what_was_stored_outlives_the_servers() {
     let Some(mut brokers) = Brokers::start(3) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     let mut last = until(async || swapped(&engine, 0, None).await).await;
     engine
         .send("links-1", "first", "first".into())
@@ -297,7 +211,7 @@ async fn all_keys_are_read_without_leaving_a_consumer() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     assert_eq!(engine.all().await.unwrap(), Vec::new());
     let mut written = Vec::new();
     for n in 0..300 {
@@ -320,7 +234,7 @@ async fn the_ends_of_a_log_are_known() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     assert_eq!(engine.log_ends("links-1").await.unwrap(), None);
     for n in 0..5 {
         let id = n.to_string();

@@ -6,7 +6,7 @@
 //! requests is what a crawl does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Output;
+use std::process::{Child, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
@@ -425,12 +425,11 @@ async fn processes_that_die_and_stop_keep_all_promises() {
     let Some(mut brokers) = Brokers::start(3) else {
         return;
     };
-    let engine = brokers.engine().await;
+    let engine = connected(&brokers).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let address = |(port, _): &(u16, u16)| format!("nats://127.0.0.1:{port}");
     let mut nodes = Nodes {
         folder: tempfile::tempdir().unwrap(),
-        brokers: Vec::from_iter(brokers.ports.iter().map(address)).join(","),
+        brokers: brokers.addresses().join(","),
         web: witness(seen.clone()).await,
         begun: 0,
         running: BTreeMap::new(),
