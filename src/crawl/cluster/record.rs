@@ -150,6 +150,26 @@ pub struct SessionRecord {
     pub holds: Vec<CellId>,
 }
 
+impl SessionRecord {
+    /// A session that has done nothing yet and has no cells, of an ordinary node.
+    pub fn new(state: State, secret: u64) -> Self {
+        Self {
+            state,
+            secret,
+            beat: 0,
+            checkpoint: 0,
+            weight: 1.0,
+            idle: false,
+            hands: 0,
+            begun: 0,
+            used: Amount::default(),
+            best: None,
+            orders: 0,
+            holds: Vec::new(),
+        }
+    }
+}
+
 /// Whether a job goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -442,18 +442,10 @@ impl<E: Engine> Founding<E> {
         self.note.adopted = Some(adopted.clone());
         Beside(self.folder.clone()).write(&self.note)?;
         let mut record = SessionRecord {
-            state: State::Live,
-            secret: self.note.secret,
-            beat: 0,
-            checkpoint: 0,
             weight: self.weight,
             idle: true,
-            hands: 0,
             begun: self.begun,
-            used: Amount::default(),
-            best: None,
-            orders: 0,
-            holds: Vec::new(),
+            ..SessionRecord::new(State::Live, self.note.secret)
         };
         self.renew(&mut record).await?;
         let taken = self.take(&mut record, made.used).await;

@@ -109,20 +109,7 @@ mod tests {
     async fn set_state(engine: &Told, name: &str, state: State) {
         let node = Name::new(name).unwrap();
         let key = Key::Session(SessionId { node, number: 1 }).to_string();
-        let record = SessionRecord {
-            state,
-            secret: 1,
-            beat: 1,
-            checkpoint: 0,
-            weight: 1.0,
-            idle: false,
-            hands: 0,
-            begun: 1,
-            used: Default::default(),
-            orders: 0,
-            holds: Vec::new(),
-            best: None,
-        };
+        let record = SessionRecord::new(state, 1);
         let was = engine.get(&key).await.unwrap().map(|(_, was)| was);
         let bytes = Value::Session(record).to_bytes().unwrap();
         engine.swap(&key, bytes, was).await.unwrap();

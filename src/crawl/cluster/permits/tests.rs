@@ -18,23 +18,6 @@ fn ceiling() -> Ceiling {
     }
 }
 
-fn record() -> SessionRecord {
-    SessionRecord {
-        state: State::Live,
-        secret: 0,
-        beat: 0,
-        checkpoint: 0,
-        weight: 1.0,
-        idle: false,
-        hands: 0,
-        begun: 0,
-        used: Amount::default(),
-        best: None,
-        orders: 0,
-        holds: Vec::new(),
-    }
-}
-
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -88,7 +71,8 @@ impl World {
             node: Node::new("n").unwrap(),
             number: self.begun,
         };
-        self.records.insert(id.clone(), record());
+        self.records
+            .insert(id.clone(), SessionRecord::new(State::Live, 0));
         self.used.insert(id.clone(), Amount::default());
         self.processes.insert(id, Process::new());
     }

@@ -199,18 +199,8 @@ impl Alone {
     /// Sets the key of a session.
     fn put(&self, name: &str, state: State, checkpoint: u64) {
         let record = SessionRecord {
-            state,
-            secret: 77,
-            beat: 1,
             checkpoint,
-            weight: 1.0,
-            idle: false,
-            hands: 0,
-            begun: 1,
-            used: Amount::default(),
-            best: None,
-            orders: 0,
-            holds: Vec::new(),
+            ..SessionRecord::new(state, 77)
         };
         let key = format!("s.{name}.1");
         let was = self.runtime.block_on(self.engine.told.get(&key)).unwrap();

@@ -19,18 +19,8 @@ fn session(node: &str, number: u64) -> SessionId {
 
 fn record(state: State, checkpoint: u64) -> SessionRecord {
     SessionRecord {
-        state,
-        secret: 1,
-        beat: 1,
         checkpoint,
-        weight: 1.0,
-        idle: false,
-        hands: 0,
-        begun: 1,
-        used: Default::default(),
-        orders: 0,
-        holds: Vec::new(),
-        best: None,
+        ..SessionRecord::new(state, 1)
     }
 }
 

@@ -26,18 +26,10 @@ fn session(node: &str) -> SessionId {
 
 fn record(state: Life, used: Amount) -> (SessionRecord, Revision) {
     let record = SessionRecord {
-        state,
-        secret: 1,
-        beat: 1,
         checkpoint: 4,
-        weight: 1.0,
-        idle: false,
-        hands: 0,
         begun: now(),
         used,
-        orders: 0,
-        holds: Vec::new(),
-        best: None,
+        ..SessionRecord::new(state, 1)
     };
     (record, Revision(1))
 }
