@@ -10,21 +10,16 @@ use tokio::task::JoinSet;
 use super::apply::{self, Reading};
 use super::cut::Cuts;
 use super::envelope::EnvelopeError;
+use super::open_cells::OpenCells;
 use super::promises::Promises;
 use super::publish::{Publisher, SOON, Sending, Setting};
-use super::{REJECTED, log_of};
+use super::{AT_A_TIME, REJECTED, log_of};
 use crate::crawl::cluster::{Engine, EngineError};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
 
-/// The most messages of one cell that are added at a time: the crawl waits for them.
-const AT_A_TIME: usize = 8;
-
 /// How long to wait before a log is opened again, or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;
-
-/// How long a cell waits for messages that its log has not, in milliseconds.
-const LONGEST_WAIT: u64 = 10_000;
 
 /// Why links cannot be exchanged.
 #[derive(Debug, thiserror::Error)]
@@ -79,14 +74,8 @@ pub struct Links<E> {
     cuts: Cuts,
     /// When logs may be cut next; `None` while one is being cut.
     cutting: Option<u64>,
-    opened: BTreeSet<CellId>,
-    /// Cells of the last process that are not open yet. What it was sending may be theirs, and is
-    /// made again from all of it.
-    awaited: BTreeSet<CellId>,
+    opened: OpenCells,
     readers: BTreeMap<CellId, Reader>,
-    /// Cells whose logs were not read yet to where they ended when the cell was opened, each with
-    /// that end and when that was, where it is known.
-    behind: BTreeMap<CellId, Option<(u64, u64)>>,
     /// How many readers were begun.
     begun: u64,
     news: mpsc::UnboundedReceiver<News>,
@@ -146,10 +135,8 @@ impl<E: Engine> Links<E> {
             compares: 0,
             cuts: Cuts::default(),
             cutting: Some(0),
-            opened: BTreeSet::new(),
-            awaited: kept,
+            opened: OpenCells::new(kept),
             readers: BTreeMap::new(),
-            behind: BTreeMap::new(),
             begun: 0,
             news,
             tells,
@@ -221,7 +208,7 @@ impl<E: Engine> Links<E> {
     /// Whether the log of a cell that is open was read to where it ended when the cell was opened.
     /// Before that, what others have promised to its hosts may be unknown.
     pub fn has_caught_up(&self, cell: CellId) -> bool {
-        self.opened.contains(&cell) && !self.behind.contains_key(&cell)
+        self.opened.has_caught_up(cell)
     }
 
     /// What has been done so far.
@@ -240,23 +227,18 @@ impl<E: Engine> Links<E> {
 
     /// Takes note of cells that were opened or closed.
     fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
-        let opened: BTreeSet<CellId> = cells.opened().collect();
-        if opened == self.opened {
+        let Some(changed) = self.opened.follow(cells.opened()) else {
             return Ok(());
-        }
-        for closed in self.opened.difference(&opened) {
-            self.publisher.forget_sender(*closed);
-            self.readers.remove(closed);
-            self.behind.remove(closed);
+        };
+        for closed in changed.closed {
+            self.publisher.forget_sender(closed);
+            self.readers.remove(&closed);
         }
         let mut changes = Vec::new();
-        for new in opened.difference(&self.opened) {
-            changes.extend(self.publisher.forget_target(*new)?);
-            self.readers.insert(*new, Reader::Resting(now));
-            self.behind.insert(*new, None);
+        for new in changed.opened {
+            changes.extend(self.publisher.forget_target(new)?);
+            self.readers.insert(new, Reader::Resting(now));
         }
-        self.awaited.retain(|cell| !opened.contains(cell));
-        self.opened = opened;
         Ok(cells.change_outbox(&changes)?)
     }
 
@@ -287,9 +269,7 @@ impl<E: Engine> Links<E> {
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
                     *reader = match messages {
                         Ok((messages, last)) => {
-                            self.behind.entry(cell).and_modify(|end| {
-                                end.get_or_insert((last, now));
-                            });
+                            self.opened.has_heard(cell, last, now);
                             Reader::Reading(messages)
                         }
                         Err(_) => Reader::Resting(now.saturating_add(PAUSE)),
@@ -353,22 +333,13 @@ impl<E: Engine> Links<E> {
 
     /// Takes note of logs that were read far enough.
     fn catch_up<F: From<LinksError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
-        let mut done = Vec::new();
-        for (cell, opened) in &self.behind {
-            let (Some((end, since)), Some(Reader::Reading(messages))) =
-                (opened, self.readers.get(cell))
-            else {
-                continue;
-            };
-            let place = cells.log_place(*cell).map_err(LinksError::from)?;
-            // A log never comes to its end whose last messages are gone, because the broker has
-            // forgotten which checkpoint holds them.
-            let is_late = now.saturating_sub(*since) >= LONGEST_WAIT && messages.is_empty();
-            if place.sequence >= *end || is_late {
-                done.push(*cell);
+        for cell in Vec::from_iter(self.opened.behind()) {
+            if let Some(Reader::Reading(messages)) = self.readers.get(&cell) {
+                let place = cells.log_place(cell).map_err(LinksError::from)?;
+                let is_all = messages.is_empty();
+                self.opened.has_read(cell, place.sequence, is_all, now);
             }
         }
-        self.behind.retain(|cell, _| !done.contains(cell));
         Ok(())
     }
 
@@ -431,7 +402,7 @@ impl<E: Engine> Links<E> {
         now: u64,
         outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
-        if !self.awaited.is_empty() {
+        if !self.opened.may_send() {
             return Ok(());
         }
         if now >= self.compares {

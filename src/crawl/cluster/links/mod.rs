@@ -22,6 +22,7 @@
 //! | `sent` | what was sent before, and need not be sent again |
 //! | `publish` | which links go in which message, and when; pure |
 //! | `apply` | what becomes of a message; pure |
+//! | `open_cells` | which cells are open, and whether to send links and ask hosts; pure |
 //! | `promises` | when hosts may be asked again, for whoever has their cell next |
 //! | `cut` | up to where logs may be cut; pure |
 //! | `drive` | these, an engine and the cells put together |
@@ -31,6 +32,7 @@ mod cut;
 mod drive;
 mod envelope;
 mod merge;
+mod open_cells;
 mod promises;
 mod publish;
 mod sent;
@@ -43,11 +45,15 @@ pub use self::apply::{Reading, read};
 pub use self::cut::Cuts;
 pub use self::drive::{Links, LinksError, Tally};
 pub use self::envelope::{Envelope, EnvelopeError};
+pub use self::open_cells::OpenCells;
 pub use self::publish::{Post, Publisher, Sending, Setting};
 use crate::crawl::frontier::CellId;
 
 /// The log of messages that could not be read.
 pub const REJECTED: &str = "rejected";
+
+/// The most messages of one cell that are added at a time: the crawl waits for them.
+pub(super) const AT_A_TIME: usize = 8;
 
 /// The log of a cell.
 pub fn log_of(cell: CellId) -> String {

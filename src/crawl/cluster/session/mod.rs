@@ -419,7 +419,7 @@ impl Session {
     }
 
     /// The cells that it has.
-    pub fn cells(&self) -> impl Iterator<Item = CellId> {
+    pub fn cells(&self) -> impl Iterator<Item = CellId> + Clone {
         self.hands.keys().copied()
     }
 

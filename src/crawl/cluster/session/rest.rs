@@ -129,3 +129,38 @@ impl Session {
         self.setting.cells.all().all(has_owner).then_some(since)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::record::{Node, SessionRecord, State};
+    use super::super::{Setting, Terms};
+    use super::*;
+    use crate::crawl::cluster::Revision;
+    use crate::crawl::frontier::CellCount;
+
+    #[test]
+    fn the_end_of_a_session_without_cells_begins_the_rest_again() {
+        let setting = Setting {
+            node: Node::new("a").unwrap(),
+            secret: 1,
+            weight: 1.0,
+            cells: CellCount::ONE,
+            terms: Terms::new(Duration::from_secs(5), Duration::ZERO),
+        };
+        let mut session = Session::new(setting, 0);
+        let node = Node::new("b").unwrap();
+        let other = SessionId { node, number: 1 };
+        let record = SessionRecord::new(State::Live, 2);
+        let others = &mut session.others;
+        others.see(10, 9, other.clone(), record, Revision(1));
+        session.see_owners(10);
+        session.see_owners(20);
+        assert_eq!(session.owners_since, 10);
+        // Its permits are free from here on.
+        session.others.fenced(&other, Revision(2));
+        session.see_owners(30);
+        assert_eq!(session.owners_since, 30);
+    }
+}

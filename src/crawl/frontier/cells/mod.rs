@@ -223,7 +223,7 @@ impl Cells {
     }
 
     /// The cells that are open.
-    pub fn opened(&self) -> impl Iterator<Item = CellId> {
+    pub fn opened(&self) -> impl Iterator<Item = CellId> + Clone {
         self.open.keys().copied()
     }
 

@@ -23,7 +23,7 @@
 //! - committed checkpoints never have more pages than the limit (C9);
 //!
 //! and at the end that every cell was crawled in the last 40 seconds, or the limit is reached
-//! exactly, and that no page is missing (C6).
+//! exactly (with a minute more where it needs that), and that no page is missing (C6).
 //!
 //! Where the broker forgot something, pages may be done twice and links be lost, which the guide
 //! says; so C3 to C9 are not checked from then on, but for a job that is called done without a
@@ -134,6 +134,7 @@ fn without_a_rule_a_promise_is_broken() {
         (Without::Terms, ["C1", "C1"]),
         (Without::TheGateAtWrites, ["C1", "C1"]),
         (Without::QuietTime, ["C1", "C2"]),
+        (Without::EnoughQuietTime, ["C1", "C2"]),
         (Without::LastCheckpoint, ["C5", "C5"]),
         (Without::Acknowledgements, ["C3", "C3"]),
         (Without::Numbers, ["C4", "C4"]),
@@ -148,13 +149,17 @@ fn without_a_rule_a_promise_is_broken() {
     }
 }
 
-/// A quiet time of one term is not enough for clocks that run at different speeds. That
-/// shows rarely.
+/// Links may not be sent that were made from cells of which some are not open yet. That shows
+/// rarely.
 #[test]
-#[ignore = "hundreds of seeds"]
-fn a_quiet_time_of_one_term_is_too_short() {
-    let (_, wrong) = first_failure(0..2_000, Without::EnoughQuietTime).unwrap_or_default();
-    assert!(wrong.contains("C1") || wrong.contains("C2"), "{wrong:?}");
+#[ignore = "thousands of seeds"]
+fn what_is_sent_before_all_cells_are_open_is_sent_twice() {
+    let wrong = |seed| World::new(seed, Without::Awaited).run().err();
+    assert!(
+        (0..4_000)
+            .filter_map(wrong)
+            .any(|wrong| wrong.contains("C4"))
+    );
 }
 
 #[test]

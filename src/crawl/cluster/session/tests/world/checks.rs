@@ -2,7 +2,8 @@
 
 use super::super::super::Giving;
 use super::process::at;
-use super::{CELLS, CellCount, CellId, Key, Machine, Process, SessionId, Value, World, Wrong};
+use super::traffic::cell_ids;
+use super::{CellId, END, Key, Machine, Process, SessionId, Value, World, Wrong};
 
 /// The cells that a process may ask, as a set of bits, and how long that holds by its clock
 /// while its session does not change.
@@ -171,7 +172,7 @@ impl World {
             };
         }
         for (cell, asked) in self.asked.iter().enumerate() {
-            let ago = self.now.min(180_000) - asked;
+            let ago = self.now.min(END) - asked;
             if ago > 40_000 {
                 return Err(format!("cell {cell} was not asked for {ago} ms"));
             }
@@ -191,8 +192,7 @@ impl World {
 
 /// The keys of all cells.
 fn keys() -> impl Iterator<Item = Key> {
-    let cells = CellCount::new(CELLS).into_iter();
-    cells.flat_map(CellCount::all).map(Key::Cell)
+    cell_ids().map(Key::Cell)
 }
 
 impl World {
@@ -218,7 +218,7 @@ impl World {
                     machine.name,
                     process.purse,
                     process.session.grant(),
-                    process.links.behind,
+                    Vec::from_iter(process.links.opened.behind()),
                 );
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::faults::Fault;
 use super::spending::pages;
+use super::traffic::cell_ids;
 use super::{
     Base, CELLS, CellCount, CellId, CellLinks, CellState, Cells, Checkpoint, Disk, Event, HOSTS,
     HostState, Inherited, Key, LEAST_DELAY, Life, Links, MOST_DELAY, News, Open, Pause, Process,
@@ -16,7 +17,7 @@ impl World {
         let mut terms = Terms::new(Duration::from_millis(TERM), Duration::from_secs(10));
         match self.without {
             Without::QuietTime => terms.quiet = 0,
-            Without::EnoughQuietTime => terms.quiet = TERM,
+            Without::EnoughQuietTime => (terms.quiet, terms.patience) = (TERM, TERM / 4),
             Without::Patience => terms.patience = 0,
             _ => {}
         }
@@ -37,7 +38,10 @@ impl World {
                 notes,
             }) => {
                 secrets.extend(&kept.secrets);
-                let own = kept.cells.keys().copied().collect();
+                let own = match self.without {
+                    Without::Awaited => BTreeSet::new(),
+                    _ => kept.cells.keys().copied().collect(),
+                };
                 let links = Links::new(kept.sender.unwrap(), setting.secret, notes, own);
                 for state in cells.iter_mut().flatten() {
                     state.forget_moments(false);
@@ -167,7 +171,7 @@ impl World {
         let mut leased = Vec::new();
         for cell in session.cells() {
             let may = open.has(cell) || without == Without::Terms;
-            let may = may && (links.has_caught_up(cell) || without == Without::CaughtUp);
+            let may = may && (links.opened.has_caught_up(cell) || without == Without::CaughtUp);
             let (true, Some(state), Some(from)) = (may, &mut cells[at(cell)], session.from(cell))
             else {
                 continue;
@@ -355,8 +359,9 @@ pub(super) fn at(cell: CellId) -> usize {
 
 /// The cells that a checkpoint has.
 fn held(cells: &Cells) -> Vec<CellId> {
-    let all = CellCount::new(CELLS).into_iter().flat_map(CellCount::all);
-    all.filter(|cell| cells[at(*cell)].is_some()).collect()
+    cell_ids()
+        .filter(|cell| cells[at(*cell)].is_some())
+        .collect()
 }
 
 /// Removes the checkpoints of a session that nobody needs.

@@ -12,17 +12,15 @@ use super::{
     CELLS, CellCount, CellId, CellState, Cells, Event, HOSTS, Process, Without, World, Wrong,
 };
 use crate::address::HostKey;
-use crate::crawl::cluster::links::{Cuts, Envelope, Publisher, Reading, Setting, UNNUMBERED, read};
+use crate::crawl::cluster::links::{
+    AT_A_TIME, Cuts, Envelope, OpenCells, Publisher, Reading, Setting, UNNUMBERED, read,
+};
 use crate::crawl::frontier::{CellOffer, LogPlace, OutboxChange, Slip};
 
 /// How long a link waits for others.
 const LINGER: u64 = 2_000;
 /// After so long without an answer a message is sent again.
 const ANSWER: u64 = 4_000;
-/// How long a cell waits for messages that its log has not.
-const LONGEST_WAIT: u64 = 10_000;
-/// The most messages of a log that are read at a time.
-const AT_A_TIME: usize = 8;
 
 /// What a cell's state has of links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,12 +40,7 @@ pub(super) struct Links {
     process: u64,
     publisher: Publisher,
     pub(super) notes: BTreeMap<CellId, Vec<u8>>,
-    opened: BTreeSet<CellId>,
-    /// Cells of the last process that are not open yet.
-    awaited: BTreeSet<CellId>,
-    /// Cells whose logs were not read to where they ended when the cell was opened, with that
-    /// end and the moment when that was known.
-    pub(super) behind: BTreeMap<CellId, Option<(u64, u64)>>,
+    pub(super) opened: OpenCells,
     /// Cells that are closed and about to be given back.
     pub(super) closed: BTreeSet<CellId>,
     pub(super) cuts: Cuts,
@@ -77,20 +70,13 @@ impl Links {
             process,
             publisher: Publisher::new(setting, &known).unwrap(),
             notes,
-            opened: BTreeSet::new(),
-            awaited: kept,
-            behind: BTreeMap::new(),
+            opened: OpenCells::new(kept),
             closed: BTreeSet::new(),
             cuts: Cuts::default(),
             saved: VecDeque::new(),
             promises: BTreeMap::new(),
             promised: 0,
         }
-    }
-
-    /// Whether the hosts of a cell may be asked: what others have promised to them is known.
-    pub(super) fn has_caught_up(&self, cell: CellId) -> bool {
-        self.opened.contains(&cell) && !self.behind.contains_key(&cell)
     }
 
     /// A checkpoint was made.
@@ -167,30 +153,20 @@ impl World {
             ..
         } = process;
         let is_open = |cell: &CellId| cells[at(*cell)].is_some() && !links.closed.contains(cell);
-        if session
-            .cells()
-            .filter(is_open)
-            .eq(links.opened.iter().copied())
-        {
+        let Some(changed) = links.opened.follow(session.cells().filter(is_open)) else {
             return;
+        };
+        for gone in changed.closed {
+            links.publisher.forget_sender(gone);
         }
-        let opened: BTreeSet<CellId> = session.cells().filter(is_open).collect();
-        for gone in links.opened.difference(&opened) {
-            links.publisher.forget_sender(*gone);
-            links.behind.remove(gone);
-        }
-        let new = Vec::from_iter(opened.difference(&links.opened).copied());
-        for cell in new {
-            if let Some(change) = links.publisher.forget_target(cell).unwrap() {
+        for new in changed.opened {
+            if let Some(change) = links.publisher.forget_target(new).unwrap() {
                 links.change(cells, change);
             }
-            links.behind.insert(cell, None);
         }
-        links.awaited.retain(|cell| !opened.contains(cell));
-        links.opened = opened;
         // What open cells have found for each other needs no log.
-        let own = links.opened.iter().copied();
-        for (from, to) in own.flat_map(|from| links.opened.iter().map(move |to| (from, *to))) {
+        let own = links.opened.iter();
+        for (from, to) in own.flat_map(|from| links.opened.iter().map(move |to| (from, to))) {
             let waits = |state: &CellState| state.links.waiting & LINKS[at(from)][at(to)];
             let found = cells[at(from)].as_ref().map_or(0, waits);
             if found == 0 {
@@ -210,7 +186,8 @@ impl World {
         let Some(link) = link_of(page) else { return };
         let to = target(at(cell), link);
         let Links { opened, closed, .. } = &process.links;
-        let is_here = opened.difference(closed).any(|open| at(*open) == to);
+        let mut open = opened.iter().filter(|open| !closed.contains(open));
+        let is_here = open.any(|open| at(open) == to);
         if let Some(state) = process.cells[to].as_mut().filter(|_| is_here) {
             state.links.known[at(cell)] |= 1 << link;
         } else if let Some(state) = &mut process.cells[at(cell)] {
@@ -226,11 +203,11 @@ impl World {
         let Process { links, cells, .. } = process;
         let waits = |state: &CellState| state.links.waiting != 0;
         let is_idle = links.publisher.is_idle() && !cells.iter().flatten().any(waits);
-        if is_idle || !links.awaited.is_empty() {
+        if is_idle || !links.opened.may_send() {
             return;
         }
         let ids = Vec::from_iter(cell_ids());
-        for from in links.opened.clone() {
+        for from in links.opened.iter() {
             let waiting = cells[at(from)].as_ref().map_or(0, |s| s.links.waiting);
             for link in bits(waiting) {
                 let slip = Slip { from, commit: link };
@@ -338,15 +315,13 @@ impl World {
         let Some(process) = &mut self.machines[node].process else {
             return Ok(());
         };
-        for cell in process.links.opened.clone() {
+        for cell in Vec::from_iter(process.links.opened.iter()) {
             let (log, messages) = (&self.logs.logs[at(cell)], &self.logs.messages);
             let Some(state) = &mut process.cells[at(cell)] else {
                 continue;
             };
             let end = log.last();
-            if let Some(behind) = process.links.behind.get_mut(&cell) {
-                behind.get_or_insert((end, now));
-            }
+            process.links.opened.has_heard(cell, end, now);
             if end > place(state) || back > 0 {
                 let behind = log.behind(place(state).saturating_sub(back));
                 for (sequence, message) in behind.into_iter().take(AT_A_TIME) {
@@ -359,12 +334,8 @@ impl World {
                 }
             }
             let place = place(state);
-            process.links.behind.retain(|behind, opened| {
-                let is_there = |(end, since): (u64, u64)| {
-                    place >= end || (now - since >= LONGEST_WAIT && log.behind(place).is_empty())
-                };
-                *behind != cell || !opened.is_some_and(is_there)
-            });
+            let is_all = log.behind(place).is_empty();
+            process.links.opened.has_read(cell, place, is_all, now);
         }
         Ok(())
     }
