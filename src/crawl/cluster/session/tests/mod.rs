@@ -23,7 +23,7 @@
 //! - committed checkpoints never have more pages than the limit (C9);
 //!
 //! and at the end that every cell was crawled in the last 40 seconds, or the limit is reached
-//! exactly (with a minute more where it needs that), and that no page is missing (C6).
+//! exactly, and that no page is missing (C6). Where that takes longer, a world has a minute more.
 //!
 //! Where the broker forgot something, pages may be done twice and links be lost, which the guide
 //! says; so C3 to C9 are not checked from then on, but for a job that is called done without a

@@ -3,7 +3,7 @@
 use super::super::super::Giving;
 use super::process::at;
 use super::traffic::cell_ids;
-use super::{CellId, END, Key, Machine, Process, SessionId, Value, World, Wrong};
+use super::{CellId, END, Key, LATELY, Machine, Process, SessionId, Value, World, Wrong};
 
 /// The cells that a process may ask, as a set of bits, and how long that holds by its clock
 /// while its session does not change.
@@ -161,7 +161,18 @@ impl World {
         format!("C1: n{other} and n{number} both have cell {cell}")
     }
 
-    /// After a minute without faults, every cell is crawled again, and nothing is missing.
+    /// Whether a limit is not reached yet, or a cell not asked again.
+    pub(super) fn has_to_wait(&self) -> bool {
+        self.limit.is_some() || self.forgotten().is_some()
+    }
+
+    /// A cell that was not asked for too long.
+    fn forgotten(&self) -> Option<usize> {
+        let is_early = |asked: &u64| *asked < END - LATELY;
+        self.asked.iter().position(is_early)
+    }
+
+    /// After a minute without faults, or two, every cell is crawled again, and nothing is missing.
     pub(super) fn check_the_end(&self) -> Result<(), Wrong> {
         if let Some(limit) = self.limit {
             let is_all = self.total == limit || self.broker.set_back > 0;
@@ -171,11 +182,8 @@ impl World {
                 Err(format!("C9: {} pages of {limit}", self.total))
             };
         }
-        for (cell, asked) in self.asked.iter().enumerate() {
-            let ago = self.now.min(END) - asked;
-            if ago > 40_000 {
-                return Err(format!("cell {cell} was not asked for {ago} ms"));
-            }
+        if let Some(cell) = self.forgotten() {
+            return Err(format!("cell {cell} was not asked for too long"));
         }
         for (cell, union) in self.union.iter().enumerate() {
             let missing = union.iter().position(|times| *times == 0);
