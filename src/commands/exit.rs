@@ -4,6 +4,7 @@ use spoor::config::new_job::StartError;
 use spoor::config::{ContactMissing, FileErrors};
 use spoor::corpus::search::SearchError;
 use spoor::crawl::checkpoint::OpenError;
+use spoor::crawl::node::NodeError;
 use spoor::crawl::pipeline::Stop;
 use spoor::crawl::saved::SaveError;
 use spoor::crawl::train::TrainError;
@@ -75,6 +76,11 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
         Some(SaveError::Alive { .. } | SaveError::Overtaken { .. }) => return BUSY,
         Some(SaveError::Open(OpenError::Busy { .. })) => return BUSY,
         Some(SaveError::OtherJob { .. }) => return REFUSED,
+        _ => {}
+    }
+    match error.downcast_ref() {
+        Some(DaemonError::Node(NodeError::Open(OpenError::Busy { .. }))) => return BUSY,
+        Some(DaemonError::Node(node)) if node.is_of_job_file() => return REFUSED,
         _ => {}
     }
     let open = match error.downcast_ref() {

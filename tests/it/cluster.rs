@@ -7,6 +7,7 @@ mod faults;
 mod lab_web;
 mod orders;
 mod soak;
+mod stores;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};

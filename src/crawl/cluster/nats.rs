@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{CreateStreamErrorKind, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream,
@@ -97,7 +97,11 @@ impl Nats {
             options = read.map_err(|e| failed(format!("{}: {e}", file.display())))?;
         }
         let client = options.connect(place.servers.as_slice()).await;
-        let client = client.map_err(|error| failed(error.to_string()))?;
+        let client = client.map_err(|error| {
+            failed(format!(
+                "{error}; is a nats-server there? See cluster.brokers"
+            ))
+        })?;
         let server = client.server_info();
         if !is_new_enough(&server.version) {
             return Err(failed(format!(
@@ -117,7 +121,18 @@ impl Nats {
             ..stored(&place)
         };
         let keys = streams.get_or_create_stream(bucket).await;
-        let keys = keys.map_err(|error| failed(format!("making the bucket: {error}")))?;
+        let keys = keys.map_err(|error| {
+            let hint = match error.kind() {
+                _ if place.replicas > 1 && error.to_string().contains("replicas") => {
+                    "; one server alone needs cluster.replicas = 1"
+                }
+                CreateStreamErrorKind::JetStreamUnavailable => {
+                    "; the server needs `jetstream {}` in its configuration"
+                }
+                _ => "",
+            };
+            failed(format!("making the bucket: {error}{hint}"))
+        })?;
         Ok(Self {
             client,
             streams,

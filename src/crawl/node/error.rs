@@ -4,7 +4,7 @@ use super::loading::SourceError;
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::cluster::lessons::LessonsError;
 use crate::crawl::cluster::links::LinksError;
-use crate::crawl::cluster::{EngineError, KeptError, Over, WrongNode};
+use crate::crawl::cluster::{EngineError, KeptError, Over, SessionId, WrongNode};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, CellsError};
 use crate::crawl::pipeline::CrawlError;
@@ -52,6 +52,28 @@ pub enum NodeError {
     /// There is no place for checkpoints.
     #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
     NoStore,
+    /// The store is not that of the other machines.
+    #[error(
+        "cluster.store is {store}, which has nothing of what the machines of the cluster have saved, as checkpoint {number} of {session}; set it to the store of the other machines, or move what that has to this one first"
+    )]
+    OtherStore {
+        /// The store of this machine.
+        store: String,
+        /// A session that has saved something.
+        session: SessionId,
+        /// Its checkpoint.
+        number: u64,
+    },
+    /// The store has the sessions of a job that the brokers do not know.
+    #[error(
+        "cluster.store is {store}, which has what a cluster has saved that the brokers know nothing of ({sessions}), as after `spoor cluster end`; this job would replace it. Set cluster.store to another place, or remove the folder `sessions` there when nobody needs it"
+    )]
+    EarlierJob {
+        /// The store.
+        store: String,
+        /// The first of the sessions.
+        sessions: String,
+    },
     /// The cluster has another number of cells.
     #[error(
         "the cluster was begun with cluster.cells = {there}, and this job says {here}; set it to {there}"
@@ -64,7 +86,7 @@ pub enum NodeError {
     },
     /// The cluster crawls with another configuration.
     #[error(
-        "the machines of the cluster have another configuration: {0}. Copy the job file of one of them to this machine; or run `spoor reload JOB.toml` with this file on a machine that crawls, which changes it for all"
+        "the machines of the cluster have another configuration: {0}. Copy the job file of one of them to this machine; or run `spoor reload JOB.toml` with this file on a machine that crawls, which changes it for all, but for keys of [cluster]"
     )]
     OtherConfig(String),
     /// The cluster crawls with another model.
@@ -97,6 +119,23 @@ pub enum NodeError {
     /// The session is over.
     #[error("{}", told(*.0))]
     Over(Over),
+}
+
+impl NodeError {
+    /// Whether the job file has to be changed before the machine can join.
+    pub fn is_of_job_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Name(_)
+                | Self::NoStore
+                | Self::OtherStore { .. }
+                | Self::EarlierJob { .. }
+                | Self::OtherCells { .. }
+                | Self::OtherConfig(_)
+                | Self::OtherModel(_)
+                | Self::Over(Over::NameTaken)
+        )
+    }
 }
 
 fn told(over: Over) -> &'static str {

@@ -1,8 +1,8 @@
 //! How a machine joins: before its job's folder is opened it finds out which session it is, and
 //! so whether the folder's frontier is still its own.
 //!
-//! 1. It agrees with the others on what is fixed, the number of cells, and on the configuration
-//!    and the model.
+//! 1. It looks whether its store is that of the others, and agrees with them on what is fixed, the
+//!    number of cells, and on the configuration and the model.
 //! 2. What an earlier process kept is resumed, if the others have not ended that session.
 //! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
 //!    old session counts, and the rest is done again. The folder is moved aside.
@@ -17,15 +17,15 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::NodeError;
 use super::loading::{Source, SourceError};
-use super::settings;
 use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
+use super::{settings, store};
 use crate::clock::{millis, now};
 use crate::config::Config;
 use crate::crawl::checkpoint;
 use crate::crawl::cluster::links::Setting as LinksSetting;
 use crate::crawl::cluster::{
     Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Needed,
-    Node as Name, Order, Over, SessionId, Setting, Standing, Terms, Value, WrongNode,
+    Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
 };
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
@@ -80,6 +80,9 @@ pub fn join<E: Engine>(
     let section = &config.cluster;
     let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
     let name = name_of(config)?;
+    store::check(store.as_str(), || {
+        insist(say, || Ok(runtime.block_on(Survey::of(&*engine))?))
+    })?;
     insist(say, || runtime.block_on(agree(&*engine, cells)))?;
     let folder = config.job_folder();
     let mut lock = locked(config)?;

@@ -31,6 +31,7 @@
 //! | `orders` | what an operator told one machine, for all of them |
 //! | `permits` | what it may still ask for, where limits hold for all machines |
 //! | `settings` | whether it has the configuration and the model of the others |
+//! | `store` | whether it has the store of the others |
 //! | `error` | what ends a session |
 //! | `check` | whether all keys and checkpoints of a cluster are as they should be |
 //! | `adopt` | what one machine has crawled alone, as the beginning of a cluster |
@@ -48,6 +49,7 @@ mod orders;
 mod patience;
 mod permits;
 mod settings;
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

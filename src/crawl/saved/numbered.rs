@@ -118,7 +118,8 @@ pub(super) fn manifest_of(objects: &dyn Objects, number: u64) -> Result<Manifest
     Ok(found.ok_or_else(missing)?.0)
 }
 
-fn name(number: u64) -> String {
+/// The name of a manifest.
+pub(super) fn name(number: u64) -> String {
     format!("{FOLDER}/{number:010}")
 }
 

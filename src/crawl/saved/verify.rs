@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::SaveError;
 use super::manifest::{Manifest, Piece, digest, list_of};
-use super::numbered::{address, manifest_of};
+use super::numbered::{address, manifest_of, name};
 use super::pairs::{self, JOB, file_of_key};
 use super::send::image_name;
 use crate::crawl::frontier::CellId;
@@ -84,6 +84,14 @@ impl SavedSession {
     pub fn open(store: &str, session: &str) -> Result<Self, SaveError> {
         let objects = objects::open(&address(store, session))?;
         Ok(Self { objects })
+    }
+
+    /// Whether it has a checkpoint with this number.
+    ///
+    /// # Errors
+    /// [`SaveError::Objects`] where the store fails.
+    pub fn has(&self, number: u64) -> Result<bool, SaveError> {
+        Ok(self.objects.length(&name(number))?.is_some())
     }
 
     /// Looks at all objects that these checkpoints name. `quick` is whether only their lengths

@@ -77,6 +77,23 @@ pub struct Changes {
     pub rated: bool,
 }
 
+/// Checks that a job file leaves to the machines of a cluster what all of them need to agree on
+/// while they crawl. With another store, or another term than the others, one that starts again
+/// would do harm.
+fn check_cluster(held: &Config, new: &Config) -> Result<(), ControlError> {
+    let shared = held.with_shared(new.clone());
+    let mut changed = keys(held, &shared);
+    changed.retain(|key| key.starts_with("cluster."));
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(ControlError::Change(format!(
+        "{}: cannot be changed while machines of the cluster crawl; stop all of them, change it \
+         in all job files, and start them again. Nothing is changed",
+        changed.join(", ")
+    )))
+}
+
 /// The limits of a job.
 pub fn limits(config: &Config) -> Limits {
     Limits {
@@ -118,6 +135,7 @@ impl ControlHandle {
                 (changed, rates, None)
             }
             Some(shared) => {
+                check_cluster(&held, config)?;
                 self.check_ratings(&wanted)?;
                 drop(held);
                 let act = Self::reload_order(config).await?;
