@@ -22,13 +22,15 @@ impl Session {
                     if self.phase != Phase::Live || id != self.id =>
                 {
                     is_refused |= self.is_a_second(&id, &record);
-                    self.others.see(now, sent, id, record, revision);
+                    let term = self.setting.terms.term;
+                    self.others.see((now, sent, term), id, record, revision);
                 }
                 (Key::Cell(cell), Value::Cell(record)) => {
                     self.table.set(cell, Some((record, revision)));
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
                 (Key::Permits, Value::Permits(record)) => {
+                    self.see_taken(&record, now);
                     self.permits.see(&self.id, record, revision);
                 }
                 _ => {}

@@ -282,7 +282,9 @@ pub struct Session {
     owners: Vec<Option<SessionId>>,
     /// The others that live, as far as is known.
     live: BTreeSet<SessionId>,
-    /// Since when the last two are the same.
+    /// What sessions have taken of what the job may limit, as the last look showed it.
+    taken: BTreeMap<String, Amount>,
+    /// Since when the last three are the same.
     owners_since: u64,
     /// The best page that the node could ask for.
     best: Option<Best>,
@@ -344,6 +346,7 @@ impl Session {
             idle_since: None,
             owners: Vec::new(),
             live: BTreeSet::new(),
+            taken: BTreeMap::new(),
             owners_since: 0,
             job: None,
             permits: Account::default(),

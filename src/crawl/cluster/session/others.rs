@@ -32,10 +32,10 @@ pub(super) struct Others {
 
 impl Others {
     /// Takes note of the key of a session, as the look that was asked for at `sent` shows it.
+    /// Whoever was away for longer than a term may not know yet what there is to do.
     pub(super) fn see(
         &mut self,
-        now: u64,
-        sent: u64,
+        (now, sent, term): (u64, u64, u64),
         id: SessionId,
         record: SessionRecord,
         revision: Revision,
@@ -44,7 +44,9 @@ impl Others {
         match self.known.get_mut(&id) {
             Some(other) if other.revision == revision => other.seen = sent,
             Some(other) => {
-                other.idle = record.idle.then(|| other.idle.unwrap_or(now));
+                let was_away = now.saturating_sub(other.since) > term;
+                let before = other.idle.filter(|_| !was_away);
+                other.idle = record.idle.then(|| before.unwrap_or(now));
                 if record.beat > other.record.beat {
                     other.renewed = now;
                 }
@@ -80,10 +82,11 @@ impl Others {
         }
     }
 
-    /// Forgets how long they have done nothing.
+    /// Forgets how long nothing was heard of them, and how long they have had nothing to do.
     pub(super) fn excuse(&mut self, now: u64) {
         for other in self.known.values_mut() {
             other.since = now;
+            other.idle = other.idle.map(|_| now);
         }
         for since in self.missing.values_mut() {
             *since = now;

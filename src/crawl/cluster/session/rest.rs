@@ -9,11 +9,14 @@
 //! a cell is not idle before the node has loaded it and says so, and its next renewal tells others.
 //! So the time also counts from the last change of a cell's owner: the cells of a session that is
 //! over may have work, although all those that take them had nothing to do. So it does from the end
-//! of a session, whose permits are free then.
+//! of a session, whose permits are free then, and from when somebody has taken permits: who had
+//! nothing to do for want of them may die before it says that it has. And it counts from when
+//! somebody was away for longer than a term, or this session was: who comes back has to see first
+//! what is free.
 
 use std::collections::BTreeSet;
 
-use super::super::record::{JobPhase, Key, SessionId, Value};
+use super::super::record::{JobPhase, Key, PermitsRecord, SessionId, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
 use crate::crawl::frontier::{Best, CellId};
 
@@ -96,6 +99,14 @@ impl Session {
         }
     }
 
+    /// Takes note of what sessions have taken of what the job may limit.
+    pub(super) fn see_taken(&mut self, record: &PermitsRecord, now: u64) {
+        if record.taken != self.taken {
+            self.taken.clone_from(&record.taken);
+            self.owners_since = now;
+        }
+    }
+
     /// Since when all sessions that live have nothing to do, and have had the same cells, as far
     /// as is known; `None` where one has, or a cell is nobody's.
     fn all_idle_since(&self) -> Option<u64> {
@@ -138,10 +149,9 @@ mod tests {
     use super::super::{Setting, Terms};
     use super::*;
     use crate::crawl::cluster::Revision;
-    use crate::crawl::frontier::CellCount;
+    use crate::crawl::frontier::{Amount, CellCount};
 
-    #[test]
-    fn the_end_of_a_session_without_cells_begins_the_rest_again() {
+    fn session() -> Session {
         let setting = Setting {
             node: Node::new("a").unwrap(),
             secret: 1,
@@ -149,12 +159,21 @@ mod tests {
             cells: CellCount::ONE,
             terms: Terms::new(Duration::from_secs(5), Duration::ZERO),
         };
-        let mut session = Session::new(setting, 0);
+        Session::new(setting, 0)
+    }
+
+    fn other() -> SessionId {
         let node = Node::new("b").unwrap();
-        let other = SessionId { node, number: 1 };
+        SessionId { node, number: 1 }
+    }
+
+    #[test]
+    fn the_end_of_a_session_without_cells_begins_the_rest_again() {
+        let mut session = session();
+        let other = other();
         let record = SessionRecord::new(State::Live, 2);
         let others = &mut session.others;
-        others.see(10, 9, other.clone(), record, Revision(1));
+        others.see((10, 9, 5_000), other.clone(), record, Revision(1));
         session.see_owners(10);
         session.see_owners(20);
         assert_eq!(session.owners_since, 10);
@@ -162,5 +181,46 @@ mod tests {
         session.others.fenced(&other, Revision(2));
         session.see_owners(30);
         assert_eq!(session.owners_since, 30);
+    }
+
+    #[test]
+    fn permits_that_somebody_takes_begin_the_rest_again() {
+        let mut session = session();
+        let taken = |documents| {
+            let amount = Amount {
+                documents,
+                ..Amount::default()
+            };
+            let taken = [("b.1".to_owned(), amount)].into();
+            PermitsRecord { taken }
+        };
+        session.see_taken(&taken(3), 10);
+        session.see_taken(&taken(3), 20);
+        assert_eq!(session.owners_since, 10);
+        session.see_taken(&taken(4), 30);
+        assert_eq!(session.owners_since, 30);
+    }
+
+    #[test]
+    fn who_was_away_has_to_see_what_there_is_to_do() {
+        let mut session = session();
+        let others = &mut session.others;
+        let other = other();
+        let mut beat = |now, revision| {
+            let record = SessionRecord {
+                idle: true,
+                beat: revision,
+                ..SessionRecord::new(State::Live, 2)
+            };
+            others.see((now, now, 5_000), other.clone(), record, Revision(revision));
+            others.get(&other).unwrap().idle
+        };
+        assert_eq!(beat(1_000, 1), Some(1_000));
+        assert_eq!(beat(5_000, 2), Some(1_000));
+        assert_eq!(beat(10_001, 3), Some(10_001));
+        assert_eq!(beat(11_000, 4), Some(10_001));
+        // Now it is this session that was away.
+        others.excuse(40_000);
+        assert_eq!(others.get(&other).unwrap().idle, Some(40_000));
     }
 }
