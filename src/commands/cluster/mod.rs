@@ -71,7 +71,7 @@ enum Work {
     Drain {
         /// The job's TOML file.
         job: PathBuf,
-        /// The machine's name, as `status` shows it.
+        /// The machine's name: what `status` shows without the number of the session at its end.
         node: String,
     },
     /// Check the keys at the brokers and all checkpoints in cluster.store, and report damage.
@@ -86,7 +86,7 @@ enum Work {
     Forget {
         /// The job's TOML file.
         job: PathBuf,
-        /// The machine's name, as `status` shows it.
+        /// The machine's name: what `status` shows without the number of the session at its end.
         node: String,
     },
     /// Remove what the brokers have of the job, when all machines have ended. What is in
