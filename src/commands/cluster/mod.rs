@@ -178,7 +178,10 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
     let store = store.context("cluster.store is not set")?.as_str();
     let saved = asked.survey.saved();
     if saved.is_empty() {
-        bail!("no machine has made a checkpoint yet; try again in a minute");
+        bail!(
+            "the brokers know of no checkpoint: either no machine has made one yet, which takes a \
+             minute, or the cluster was ended"
+        );
     }
     let parts_folder = beside(&into, PARTS);
     let mut parts = Vec::new();
@@ -277,6 +280,14 @@ fn forget(asked: &Asked, node: &str, json: bool) -> Result<()> {
         survey,
         ..
     } = asked;
+    for (id, _) in survey.live().filter(|(id, _)| id.node == name) {
+        if runtime.block_on(asked.client_of(id).status()).is_ok() {
+            bail!(
+                "{node} answers, so it is not off; `spoor cluster drain` has it give its hosts to \
+                 the others and end"
+            );
+        }
+    }
     let ended = runtime.block_on(survey.forget(&**broker, &name))?;
     if ended == 0 {
         bail!("no session of `{node}` lives; `spoor cluster status` lists the machines");
@@ -303,7 +314,8 @@ fn end(asked: &Asked, json: bool) -> Result<()> {
         return print_json(&json!({"streams": removed}));
     }
     println!("the brokers have nothing of the job any more ({removed} streams removed)");
-    println!("what the machines have crawled stays in cluster.store and in gathered folders");
+    println!("what the machines have crawled stays in cluster.store and in gathered folders;");
+    println!("set cluster.store to another place before you crawl the job from its beginning");
     Ok(())
 }
 

@@ -52,7 +52,11 @@ fn another_store_is_refused() {
     let ran = cluster.start(0).ended();
     assert!(ran.status.success(), "{ran:#?}");
     must_be_whole(&cluster.gathered(), &whole);
-    Ran::of(&mut spoor(&["cluster", "end", file])).good();
+    let ended = Ran::of(&mut spoor(&["cluster", "end", file])).good();
+    assert!(
+        ended.contains("set cluster.store to another place"),
+        "{ended}"
+    );
     refused(
         cluster.start(0).ended(),
         5,

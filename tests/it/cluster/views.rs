@@ -144,6 +144,8 @@ fn one_machine_shows_asks_and_drains_another() {
         wrong.contains("`m7` is no machine; there are m0, m1"),
         "{wrong}"
     );
+    let alive = run(&elsewhere, &["cluster", "forget"], &["m0"]).refused();
+    assert!(alive.contains("m0 answers, so it is not off"), "{alive}");
     let drained = run(&elsewhere, &["cluster", "drain"], &["m0"]);
     assert!(drained.err.contains("m0 ends: "), "{drained:#?}");
     assert!(drained.good().contains("m0 has ended in good order"));
