@@ -198,7 +198,9 @@ impl Account {
         // What was used is never given back, whatever the limit is now.
         let after = wanted.with(free, u64::min).with(used, u64::max);
         let after = ceiling.limited(after);
-        if after == before && self.is_certain && self.unanswered.is_none() {
+        // What is not limited others set to what was used, and nobody has to set back.
+        let is_same = after == ceiling.limited(before);
+        if is_same && self.is_certain && self.unanswered.is_none() {
             return None;
         }
         taken.insert(name, after);
@@ -252,6 +254,13 @@ impl Account {
         if self.known.as_ref().is_some_and(is_newer) {
             self.has_read(own, record, Some(revision));
         }
+    }
+
+    /// What each session has taken of what is limited.
+    pub(super) fn limited(&self, record: &PermitsRecord) -> BTreeMap<String, Amount> {
+        let all = record.taken.iter();
+        all.map(|(name, taken)| (name.clone(), self.ask.ceiling.limited(*taken)))
+            .collect()
     }
 
     /// Takes note that the key is not what it was taken for.

@@ -388,3 +388,38 @@ fn what_was_used_stays_taken() {
     assert_eq!(world.grant(&id).hand.documents, LIMIT + 5);
     assert!(!world.open(&id));
 }
+
+/// What is not limited is written by whoever changes the key, as its session has used it. The
+/// session itself, which takes nothing of it, must not set it back: two would never come to rest.
+#[test]
+fn what_is_not_limited_is_no_reason_to_write() {
+    let node = Node::new("a").unwrap();
+    let own = SessionId { node, number: 1 };
+    let used = Amount {
+        documents: 53,
+        fetches: 66,
+        bytes: 229_023,
+    };
+    let mut account = Account::default();
+    account.ask(Ask {
+        number: 1,
+        ceiling: Ceiling {
+            documents: Some(90),
+            ..Ceiling::default()
+        },
+        used,
+        wanted: used,
+    });
+    assert_eq!(account.step(&own, [].into_iter()), Some(Step::Read));
+    account.has_read(&own, PermitsRecord::default(), None);
+    let Some(Step::Swap(mut record, None)) = account.step(&own, [].into_iter()) else {
+        panic!("it takes what it has used");
+    };
+    let taken = record.taken.get_mut("a.1").unwrap();
+    assert_eq!((taken.documents, taken.fetches), (53, 0));
+    account.has_swapped(&own, record.clone(), Revision(1));
+    assert_eq!(account.step(&own, [].into_iter()), None);
+    record.taken.insert("a.1".to_owned(), used);
+    account.see(&own, record, Revision(2));
+    assert_eq!(account.step(&own, [].into_iter()), None);
+}

@@ -101,9 +101,9 @@ impl Session {
 
     /// Takes note of what sessions have taken of what the job may limit.
     pub(super) fn see_taken(&mut self, record: &PermitsRecord, now: u64) {
-        if record.taken != self.taken {
-            self.taken.clone_from(&record.taken);
-            self.owners_since = now;
+        let taken = self.permits.limited(record);
+        if taken != self.taken {
+            (self.taken, self.owners_since) = (taken, now);
         }
     }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::super::super::record::{Node, SessionRecord, State};
     use super::super::{Setting, Terms};
     use super::*;
-    use crate::crawl::cluster::Revision;
+    use crate::crawl::cluster::{Ask, Ceiling, Revision};
     use crate::crawl::frontier::{Amount, CellCount};
 
     fn session() -> Session {
@@ -186,18 +186,29 @@ mod tests {
     #[test]
     fn permits_that_somebody_takes_begin_the_rest_again() {
         let mut session = session();
-        let taken = |documents| {
+        let ceiling = Ceiling {
+            documents: Some(9),
+            ..Ceiling::default()
+        };
+        session.permits.ask(Ask {
+            number: 1,
+            ceiling,
+            ..Ask::default()
+        });
+        let taken = |documents, fetches| {
             let amount = Amount {
                 documents,
-                ..Amount::default()
+                fetches,
+                bytes: 0,
             };
             let taken = [("b.1".to_owned(), amount)].into();
             PermitsRecord { taken }
         };
-        session.see_taken(&taken(3), 10);
-        session.see_taken(&taken(3), 20);
+        session.see_taken(&taken(3, 0), 10);
+        // These are not limited.
+        session.see_taken(&taken(3, 7), 20);
         assert_eq!(session.owners_since, 10);
-        session.see_taken(&taken(4), 30);
+        session.see_taken(&taken(4, 7), 30);
         assert_eq!(session.owners_since, 30);
     }
 

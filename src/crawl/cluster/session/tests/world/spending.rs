@@ -18,11 +18,13 @@ pub(super) struct Purse {
     pub(super) used: Amount,
 }
 
-/// So many pages.
+/// So many pages. Only they are limited.
 pub(super) fn pages(documents: usize) -> Amount {
+    let documents = documents as u64;
     Amount {
-        documents: documents as u64,
-        ..Amount::default()
+        documents,
+        fetches: documents + 1,
+        bytes: 1_000 * documents,
     }
 }
 
