@@ -74,7 +74,6 @@ fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u
     let told = Told {
         job,
         topic: config.job.name.as_str(),
-        limits: &config.limits,
         keeps_documents: config.text.documents,
         summary: &summary,
     };

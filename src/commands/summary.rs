@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::clock::{now, timestamp};
-use spoor::config::Limits;
 use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
 use spoor::crawl::pipeline::{End, Stop};
 use spoor::daemon::{Fruitless, Summary};
@@ -28,8 +27,6 @@ pub struct Told<'a> {
     pub job: &'a Path,
     /// The topic of the crawl, for the text.
     pub topic: &'a str,
-    /// The job's limits.
-    pub limits: &'a Limits,
     /// Whether it keeps documents.
     pub keeps_documents: bool,
     /// The result of the run.
@@ -127,8 +124,8 @@ impl Told<'_> {
 
     /// Why the run ended, as the rest of a sentence.
     fn reason(&self) -> String {
-        let limits = self.limits;
         let summary = self.summary;
+        let limits = &summary.limits;
         match (summary.end, summary.stop) {
             (End::Limit(key), _) => {
                 let value = match key {

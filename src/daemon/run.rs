@@ -16,7 +16,7 @@ use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
@@ -66,6 +66,8 @@ pub struct Summary {
     pub folder: PathBuf,
     /// Whether other machines crawl the job as well, and this is only its own part.
     pub is_shared: bool,
+    /// The limits at the end; they may have been changed meanwhile.
+    pub limits: config::Limits,
 }
 
 /// Answers questions about the crawl that has, or will have, `control` and `config`.
@@ -185,7 +187,8 @@ pub fn crawl(
     let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
     watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
-    let mut summary = before.into_summary(&frontier, (end, stop), config)?;
+    let in_force = runtime.block_on(watching.in_force());
+    let mut summary = before.into_summary(&frontier, (end, stop), &in_force)?;
     // It is counted what the crawl has done before its cells go to others.
     machine::leave(&mut handler, &mut frontier, options.drain)?;
     if summary.counts.documents == 0 && member.is_none() {
@@ -407,6 +410,7 @@ impl Before {
             images_left: frontier.images_left()?,
             folder: config.job_folder(),
             is_shared: config.cluster.is_there(),
+            limits: config.limits.clone(),
         })
     }
 }

@@ -190,7 +190,7 @@ impl ControlHandle {
         ratings.map_or(Ok(()), |ratings| ratings.by(new).map(drop))
     }
 
-    pub(super) async fn in_force(&self) -> Arc<Config> {
+    pub(in crate::daemon) async fn in_force(&self) -> Arc<Config> {
         Arc::clone(&*self.0.in_force.lock().await)
     }
 

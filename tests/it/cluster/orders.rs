@@ -80,7 +80,10 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     for live in running {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
-        assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
+        assert!(
+            ran.out.contains("limits.documents is reached (90)"),
+            "{ran:#?}"
+        );
     }
     let is_seed = |seen: &&Seen| seen.address() == "extra.test/told";
     let requests = cluster.wire.requests();
@@ -155,7 +158,10 @@ fn a_limit_is_lowered_and_raised() {
     for live in running {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
-        assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
+        assert!(
+            ran.out.contains("limits.documents is reached (90)"),
+            "{ran:#?}"
+        );
     }
     assert_eq!(cluster.gathered().documents().len(), 90);
 }
