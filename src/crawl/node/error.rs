@@ -122,7 +122,8 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Whether the job file has to be changed before the machine can join.
+    /// Whether the job file has to be changed before the machine can join. A name that is taken is
+    /// another matter: the last sign of life of a process that was killed may come late.
     pub fn is_of_job_file(&self) -> bool {
         matches!(
             self,
@@ -133,7 +134,6 @@ impl NodeError {
                 | Self::OtherCells { .. }
                 | Self::OtherConfig(_)
                 | Self::OtherModel(_)
-                | Self::Over(Over::NameTaken)
         )
     }
 }
