@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::archive::writer::Packed;
 use crate::page::{Outcome, Reason, Task, Validators};
 use crate::web::fetch::{self, FetchError, HeldBytes};
@@ -47,6 +49,9 @@ pub struct Completion<P> {
     pub(super) exchange: Option<Box<Packed>>,
     /// Releases the memory of the body when the task is completed.
     pub(super) _held: Option<HeldBytes>,
+    /// Keeps the worker that made a large product until the task is completed: a body that came
+    /// in a content coding holds little memory, and what is made of it may take much.
+    pub(super) _worker: Option<OwnedSemaphorePermit>,
 }
 
 /// How far a request came.
@@ -119,6 +124,7 @@ impl<P> Completion<P> {
             retry_after: None,
             exchange: None,
             _held: None,
+            _worker: None,
         }
     }
 

@@ -22,6 +22,10 @@ use crate::clock::now;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind, Wire};
 use crate::web::fetch::{Answer, Exchanged, FetchError, Fetcher, HeldBytes, Received};
 
+/// The size of a body, without its coding, from which what is made of it keeps its worker until
+/// the loop has taken it. Otherwise such products gather while the loop has no time.
+const LARGE_BODY: u64 = 256 << 10;
+
 /// Starts journeys.
 pub(super) struct Launcher<P> {
     pub runtime: Handle,
@@ -234,7 +238,6 @@ impl<P: Send + 'static> Journey<P> {
         let span = Span::current();
         let asked = now();
         let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
             let _within = span.entered();
             let began = Instant::now();
             let exchange = wire.as_deref();
@@ -249,17 +252,18 @@ impl<P: Send + 'static> Journey<P> {
                 (bytes, processor(&task, fetched))
             });
             concurrency.processed(began.elapsed());
-            (result, exchange)
+            (result, exchange, permit)
         });
         match done.await {
-            Ok((Ok((bytes, (outcome, product))), exchange)) => Completion {
+            Ok((Ok((bytes, (outcome, product))), exchange, permit)) => Completion {
                 outcome,
                 product,
                 bytes,
                 exchange,
+                _worker: permit.ok().filter(|_| bytes > LARGE_BODY),
                 ..filled
             },
-            Ok((Err(error), exchange)) => Completion {
+            Ok((Err(error), exchange, _)) => Completion {
                 exchange,
                 ..Completion::of_error(filled.task, &error)
             },
