@@ -1,6 +1,6 @@
 //! What an operator sees of a cluster, and does to it: all keys at a moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::drive::View;
 use super::record::{
@@ -95,6 +95,19 @@ impl Survey {
             !owner.is_some_and(|(o, _)| record.is_saved_since(**cell, o.checkpoint, &o.holds))
         });
         needed.flat_map(|(_, record)| &record.bases)
+    }
+
+    /// All checkpoints that somebody may need: the last one of each session, and those that
+    /// cells' keys name.
+    pub fn checkpoints(&self) -> BTreeSet<(SessionId, u64)> {
+        let last = self.sessions.iter();
+        let last = last.map(|(id, (record, _))| (id.clone(), record.checkpoint));
+        let named = self
+            .bases()
+            .map(|base| (base.session.clone(), base.checkpoint));
+        last.chain(named)
+            .filter(|(_, number)| *number > 0)
+            .collect()
     }
 
     /// How many cells a session has.

@@ -35,6 +35,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::error::NodeError;
 use super::join::{agree, draw, insist, name_of};
 use super::orders::{AppendError, append};
+use super::store::must_be_unused;
 use crate::clock::{now, timestamp};
 use crate::config::{Config, StoreKind};
 use crate::crawl::checkpoint::{self, OpenError};
@@ -219,6 +220,10 @@ pub fn adopt<E: Engine>(
         Place::Free(note, revision) => (note, revision),
         Place::Done(adopted) => return done(cluster_store.as_str(), adopted, &beside),
     };
+    // An attempt that was interrupted has left something itself.
+    if beside.read()?.is_none() {
+        must_be_unused(cluster_store.as_str())?;
+    }
     insist(say, || runtime.block_on(agree(&**engine, cells)))?;
     beside.write(&note)?;
     let old = store::open(kind, &folder.join("frontier"))?;

@@ -193,15 +193,11 @@ pub fn check<K: Keys>(keys: &mut K, store: &str, quick: bool) -> Result<Report, 
     Ok(report)
 }
 
-/// The checkpoints of a session that count: the last one, and those that cells' keys name.
-fn wanted(survey: &Survey, session: &SessionId) -> BTreeSet<u64> {
-    let last = survey
-        .sessions
-        .get(session)
-        .map(|(record, _)| record.checkpoint);
-    let named = survey.bases().filter(|base| base.session == *session);
-    let all = last.into_iter().chain(named.map(|base| base.checkpoint));
-    all.filter(|number| *number > 0).collect()
+/// The numbers of the checkpoints of a session that count.
+fn numbers(survey: &Survey, session: &SessionId) -> BTreeSet<u64> {
+    let all = survey.checkpoints().into_iter();
+    let own = all.filter(|(of, _)| of == session);
+    own.map(|(_, number)| number).collect()
 }
 
 /// Looks at the checkpoints of all sessions.
@@ -211,16 +207,14 @@ fn sessions<K: Keys>(
     (cells, quick): (CellCount, bool),
     report: &mut Report,
 ) -> Result<BTreeMap<SessionId, Verified>, K::Error> {
-    let mut survey = keys.survey()?;
-    let named = survey.bases().map(|base| base.session.clone());
-    let all: BTreeSet<SessionId> = survey.sessions.keys().cloned().chain(named).collect();
+    let all = keys.survey()?.checkpoints();
+    let all: BTreeSet<SessionId> = all.into_iter().map(|(session, _)| session).collect();
     let mut verified = BTreeMap::new();
     let mut step = Step::begin("objects checked", None);
     for session in all {
         let saved = SavedSession::open(store, &session.to_string())?;
         for attempt in 1.. {
-            survey = keys.survey()?;
-            let numbers = wanted(&survey, &session);
+            let numbers = self::numbers(&keys.survey()?, &session);
             if numbers.is_empty() {
                 break;
             }
@@ -230,7 +224,8 @@ fn sessions<K: Keys>(
             };
             let found = saved.verify(&numbers, quick, &mut step, see)?;
             let is_fine = found.flaws.is_empty();
-            if !is_fine && attempt < ATTEMPTS && wanted(&keys.survey()?, &session) != numbers {
+            if !is_fine && attempt < ATTEMPTS && self::numbers(&keys.survey()?, &session) != numbers
+            {
                 continue;
             }
             report.sessions += 1;

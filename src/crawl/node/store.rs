@@ -4,10 +4,8 @@
 //! own checkpoints would be where nobody looks. One that begins a job again whose keys are gone
 //! would count its sessions from 1 and replace those that are there.
 
-use std::collections::BTreeSet;
-
 use super::error::NodeError;
-use crate::crawl::cluster::{SessionId, Survey};
+use crate::crawl::cluster::Survey;
 use crate::crawl::saved::SavedSession;
 
 /// How often keys and store are compared: machines that crawl remove checkpoints meanwhile.
@@ -27,55 +25,57 @@ pub(super) fn check(
 ) -> Result<(), NodeError> {
     let mut known = survey()?;
     if known.sessions.is_empty() {
-        let left = SavedSession::all(store)?;
+        let free = must_be_unused(store);
         // A machine may just have begun.
         known = survey()?;
-        if known.sessions.is_empty() && !left.is_empty() {
-            let names = left.keys().take(NAMED).cloned().collect::<Vec<_>>();
-            return Err(NodeError::EarlierJob {
-                store: store.to_owned(),
-                sessions: names.join(", "),
-            });
+        if known.sessions.is_empty() {
+            free?;
         }
     }
+    let mut wanted = known.checkpoints();
     for _ in 0..ATTEMPTS {
-        let wanted = wanted(&known);
-        let Some((session, number)) = wanted.first().cloned() else {
-            return Ok(());
-        };
-        for (session, number) in wanted {
-            if SavedSession::open(store, &session.to_string())?.has(number)? {
+        for (session, number) in &wanted {
+            if SavedSession::open(store, &session.to_string())?.has(*number)? {
                 return Ok(());
             }
         }
-        let again = survey()?;
-        if self::wanted(&again).contains(&(session.clone(), number)) {
-            return Err(NodeError::OtherStore {
-                store: store.to_owned(),
-                session,
-                number,
-            });
+        let again = survey()?.checkpoints();
+        // What was replaced meanwhile may have been removed before it was looked for.
+        if again == wanted {
+            break;
         }
-        known = again;
+        wanted = again;
     }
-    Ok(())
+    match wanted.pop_first() {
+        Some((session, number)) => Err(NodeError::OtherStore {
+            store: store.to_owned(),
+            session,
+            number,
+        }),
+        None => Ok(()),
+    }
 }
 
-/// The checkpoints that count.
-fn wanted(survey: &Survey) -> BTreeSet<(SessionId, u64)> {
-    let sessions = survey.sessions.iter();
-    let last = sessions.map(|(id, (record, _))| (id.clone(), record.checkpoint));
-    let bases = survey
-        .bases()
-        .map(|base| (base.session.clone(), base.checkpoint));
-    let all = last.chain(bases);
-    all.filter(|(_, number)| *number > 0).collect()
+/// Checks that a store has nothing of an earlier job, where the brokers know of no session.
+///
+/// # Errors
+/// [`NodeError::EarlierJob`]; where the store cannot be read.
+pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
+    let left = SavedSession::all(store)?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let names = left.keys().take(NAMED).cloned().collect::<Vec<_>>();
+    Err(NodeError::EarlierJob {
+        store: store.to_owned(),
+        sessions: names.join(", "),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::cluster::{Node, Revision, SessionRecord, State};
+    use crate::crawl::cluster::{Node, Revision, SessionId, SessionRecord, State};
 
     fn survey(sessions: &[(&str, u64)]) -> Survey {
         let mut survey = Survey::default();

@@ -116,6 +116,16 @@ fn goes_on(store: StoreKind) {
     job.crawl_alone(false);
     let before = done(job.first(), "page");
     let listed = job.first().files("");
+    // What an earlier job has saved would be replaced.
+    let earlier = job.cluster.store.path().join("sessions");
+    std::fs::create_dir_all(earlier.join("m0.1/manifests")).unwrap();
+    std::fs::write(earlier.join("m0.1/manifests/0000000001"), "x").unwrap();
+    let refused = Ran::of(&mut job.adopt());
+    assert!(
+        refused.err.contains("know nothing of (m0.1)"),
+        "{refused:#?}"
+    );
+    std::fs::remove_dir_all(&earlier).unwrap();
     let adopted = parsed(&Ran::of(&mut job.adopt()).good());
     let summary = &adopted["adopted"];
     assert_eq!(summary["session"], "m0.1", "{adopted}");

@@ -16,6 +16,7 @@ impl Session {
         self.released.retain(|(_, at)| *at >= sent);
         self.table.clear();
         let mut is_refused = false;
+        let mut taken = None;
         for (key, value, revision) in keys {
             match (key, value) {
                 (Key::Session(id), Value::Session(record))
@@ -30,7 +31,7 @@ impl Session {
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
                 (Key::Permits, Value::Permits(record)) => {
-                    self.see_taken(&record, now);
+                    taken = Some(self.permits.limited(&record));
                     self.permits.see(&self.id, record, revision);
                 }
                 _ => {}
@@ -40,7 +41,7 @@ impl Session {
             self.end_as(Over::NameTaken);
         }
         self.others.forget_unseen(sent);
-        self.see_owners(now);
+        self.see_scene(taken, now);
         self.see_job(now);
         for record in self.table.records() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {

@@ -68,6 +68,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use self::kept::{Kept, KeptError};
 pub use self::needed::Needed;
 use self::others::Others;
+use self::rest::Scene;
 use self::table::Table;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
 use super::permits::{Account, Ask, Grant};
@@ -278,14 +279,9 @@ pub struct Session {
     is_idle: bool,
     /// Since when.
     idle_since: Option<u64>,
-    /// Who has each cell, as the last look showed it.
-    owners: Vec<Option<SessionId>>,
-    /// The others that live, as far as is known.
-    live: BTreeSet<SessionId>,
-    /// What sessions have taken of what the job may limit, as the last look showed it.
-    taken: BTreeMap<String, Amount>,
-    /// Since when the last three are the same.
-    owners_since: u64,
+    /// What the last look showed, and since when it is the same.
+    scene: Scene,
+    scene_since: u64,
     /// The best page that the node could ask for.
     best: Option<Best>,
     /// The job's key, as the last look showed it.
@@ -344,10 +340,8 @@ impl Session {
             is_idle: false,
             best: None,
             idle_since: None,
-            owners: Vec::new(),
-            live: BTreeSet::new(),
-            taken: BTreeMap::new(),
-            owners_since: 0,
+            scene: Scene::default(),
+            scene_since: 0,
             job: None,
             permits: Account::default(),
             permits_due: 0,
@@ -628,7 +622,7 @@ impl Session {
             }
             (Purpose::Fence(id), Ok(Answer::Swapped(revision))) => {
                 self.others.fenced(&id, revision);
-                self.see_owners(now);
+                self.see_scene(None, now);
             }
             (Purpose::ReadPermits, Ok(Answer::Got(found))) => self.has_read_permits(found),
             (Purpose::Permits(record), Ok(Answer::Swapped(revision))) => {

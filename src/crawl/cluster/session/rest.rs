@@ -14,11 +14,22 @@
 //! somebody was away for longer than a term, or this session was: who comes back has to see first
 //! what is free.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::record::{JobPhase, Key, PermitsRecord, SessionId, Value};
+use super::super::record::{JobPhase, Key, SessionId, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
-use crate::crawl::frontier::{Best, CellId};
+use crate::crawl::frontier::{Amount, Best, CellId};
+
+/// Who could have something to do, as far as is known: when it changes, the rest begins again.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Scene {
+    /// Who has each cell.
+    owners: Vec<Option<SessionId>>,
+    /// The others that live.
+    live: BTreeSet<SessionId>,
+    /// What sessions have taken of what the job may limit.
+    taken: BTreeMap<String, Amount>,
+}
 
 impl Session {
     /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
@@ -67,7 +78,7 @@ impl Session {
             return;
         };
         let is_over = self
-            .all_idle_since()
+            .all_idle_since(now)
             .is_some_and(|since| now.saturating_sub(since) >= self.setting.terms.rest);
         if !is_over
             || self.is_leaving
@@ -82,37 +93,34 @@ impl Session {
         self.call(now, Purpose::Done, call, calls);
     }
 
-    /// Takes note of who has the cells, as a look has shown it, and of who lives.
-    pub(super) fn see_owners(&mut self, now: u64) {
+    /// Takes note of who has the cells and who lives, as a look has shown it, and of what sessions
+    /// have `taken` of what the job may limit; `None` where that is not known to have changed.
+    pub(super) fn see_scene(&mut self, taken: Option<BTreeMap<String, Amount>>, now: u64) {
         let owner = |cell| {
             if self.hands.contains_key(&cell) {
                 return Some(self.id.clone());
             }
             self.table.get(cell)?.0.owner.clone()
         };
-        let owners: Vec<_> = self.setting.cells.all().map(owner).collect();
+        let owners = self.setting.cells.all().map(owner).collect();
         let live = self.others.iter().filter(|(_, o)| o.record.state.is_live());
-        let live: BTreeSet<_> = live.map(|(id, _)| id.clone()).collect();
-        if owners != self.owners || live != self.live {
-            (self.owners, self.live) = (owners, live);
-            self.owners_since = now;
-        }
-    }
-
-    /// Takes note of what sessions have taken of what the job may limit.
-    pub(super) fn see_taken(&mut self, record: &PermitsRecord, now: u64) {
-        let taken = self.permits.limited(record);
-        if taken != self.taken {
-            (self.taken, self.owners_since) = (taken, now);
+        let live = live.map(|(id, _)| id.clone()).collect();
+        let scene = Scene {
+            owners,
+            live,
+            taken: taken.unwrap_or_else(|| self.scene.taken.clone()),
+        };
+        if scene != self.scene {
+            (self.scene, self.scene_since) = (scene, now);
         }
     }
 
     /// Since when all sessions that live have nothing to do, and have had the same cells, as far
     /// as is known; `None` where one has, or a cell is nobody's.
-    fn all_idle_since(&self) -> Option<u64> {
-        let mut since = self.idle_since?.max(self.owners_since);
+    fn all_idle_since(&self, now: u64) -> Option<u64> {
+        let mut since = self.idle_since?.max(self.scene_since);
         let owned = |id: &SessionId| {
-            let owners = self.owners.iter().flatten();
+            let owners = self.scene.owners.iter().flatten();
             owners.filter(|owner| *owner == id).count()
         };
         for (id, other) in self.others.iter() {
@@ -122,7 +130,11 @@ impl Session {
                     return None;
                 }
                 // What it said before does not count: it may have taken a cell since then.
-                if other.renewed <= self.owners_since {
+                if other.renewed <= self.scene_since {
+                    return None;
+                }
+                // Who was away may be back, and have taken permits since the last look.
+                if now.saturating_sub(other.since) >= self.setting.terms.term {
                     return None;
                 }
                 since = since.max(other.idle?);
@@ -145,11 +157,11 @@ impl Session {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::record::{Node, SessionRecord, State};
+    use super::super::super::record::{Node, PermitsRecord, SessionRecord, State};
     use super::super::{Setting, Terms};
     use super::*;
     use crate::crawl::cluster::{Ask, Ceiling, Revision};
-    use crate::crawl::frontier::{Amount, CellCount};
+    use crate::crawl::frontier::CellCount;
 
     fn session() -> Session {
         let setting = Setting {
@@ -174,13 +186,13 @@ mod tests {
         let record = SessionRecord::new(State::Live, 2);
         let others = &mut session.others;
         others.see((10, 9, 5_000), other.clone(), record, Revision(1));
-        session.see_owners(10);
-        session.see_owners(20);
-        assert_eq!(session.owners_since, 10);
+        session.see_scene(None, 10);
+        session.see_scene(None, 20);
+        assert_eq!(session.scene_since, 10);
         // Its permits are free from here on.
         session.others.fenced(&other, Revision(2));
-        session.see_owners(30);
-        assert_eq!(session.owners_since, 30);
+        session.see_scene(None, 30);
+        assert_eq!(session.scene_since, 30);
     }
 
     #[test]
@@ -204,12 +216,15 @@ mod tests {
             let taken = [("b.1".to_owned(), amount)].into();
             PermitsRecord { taken }
         };
-        session.see_taken(&taken(3, 0), 10);
+        let mut see = |taken, now| {
+            let taken = session.permits.limited(&taken);
+            session.see_scene(Some(taken), now);
+            session.scene_since
+        };
+        assert_eq!(see(taken(3, 0), 10), 10);
         // These are not limited.
-        session.see_taken(&taken(3, 7), 20);
-        assert_eq!(session.owners_since, 10);
-        session.see_taken(&taken(4, 7), 30);
-        assert_eq!(session.owners_since, 30);
+        assert_eq!(see(taken(3, 7), 20), 10);
+        assert_eq!(see(taken(4, 7), 30), 30);
     }
 
     #[test]

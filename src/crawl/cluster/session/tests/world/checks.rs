@@ -183,7 +183,8 @@ impl World {
             };
         }
         if let Some(cell) = self.forgotten() {
-            return Err(format!("cell {cell} was not asked for too long"));
+            let last = self.asked[cell] / 1_000;
+            return Err(format!("cell {cell} was last asked at {last} s"));
         }
         for (cell, union) in self.union.iter().enumerate() {
             let missing = union.iter().position(|times| *times == 0);
