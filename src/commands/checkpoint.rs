@@ -40,7 +40,7 @@ enum Work {
     Save {
         /// The job's TOML file.
         job: PathBuf,
-        /// Write all of it anew, also where the checkpoint is ahead of the job's folder.
+        /// Write all of it again, also where the checkpoint is ahead of the job's folder.
         #[arg(long)]
         whole: bool,
     },

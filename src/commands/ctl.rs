@@ -245,6 +245,13 @@ fn print_status(status: &Status) {
     if !limits.is_empty() {
         println!("limits    {}", limits.join("; "));
     }
+    if let Some(own) = &status.machine {
+        println!(
+            "machine   {}.{} with {} cells; {} pages of {} fetches are its own",
+            own.node, own.session, own.cells, own.pages, own.fetches
+        );
+        println!("          limits hold for all machines: `spoor cluster status`");
+    }
     println!("images    {} kept", status.images);
     println!("received  {:.1} MB", status.bytes as f64 / 1e6);
     let rates = &status.rates;

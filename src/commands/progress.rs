@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spoor::config::{Config, Logs};
-use spoor::crawl::frontier::{Cells, Counts};
+use spoor::crawl::frontier::{Amount, Cells, Counts};
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
 use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
@@ -52,6 +52,29 @@ struct Sample {
     fetches: u64,
     images: u64,
     bytes: u64,
+}
+
+impl Sample {
+    /// The hosts of a machine of a cluster come with the counters of others, so that what it has
+    /// done itself is counted there.
+    fn of(frontier: &Cells, standing: &Standing) -> Self {
+        let counts = frontier.counts();
+        let own = if standing.shared {
+            frontier.used()
+        } else {
+            Amount {
+                documents: counts.documents,
+                fetches: counts.fetches,
+                bytes: counts.bytes,
+            }
+        };
+        Self {
+            pages: own.documents,
+            fetches: own.fetches,
+            images: counts.images,
+            bytes: own.bytes,
+        }
+    }
 }
 
 impl Progress {
@@ -113,13 +136,7 @@ impl Progress {
         }
     }
 
-    fn sample(&mut self, now: Instant, counts: &Counts) -> Rates {
-        let sample = Sample {
-            pages: counts.documents,
-            fetches: counts.fetches,
-            images: counts.images,
-            bytes: counts.bytes,
-        };
+    fn sample(&mut self, now: Instant, sample: Sample) -> Rates {
         let second = Duration::from_secs(1);
         if self
             .samples
@@ -164,7 +181,7 @@ impl Observer for Progress {
             Mode::Lines | Mode::Json => PLAIN,
         };
         let now = Instant::now();
-        let rates = self.sample(now, frontier.counts());
+        let rates = self.sample(now, Sample::of(frontier, standing));
         let due = self
             .drawn
             .is_none_or(|drawn| now.duration_since(drawn) >= every);
@@ -238,12 +255,19 @@ impl View {
         rates: &Rates,
     ) -> Self {
         let counts = frontier.counts();
-        let limits = &standing.limits;
+        // The limits of several machines say nothing about the end of one of them.
+        let own = Limits::default();
+        let limits = if standing.shared {
+            &own
+        } else {
+            &standing.limits
+        };
+        let sample = Sample::of(frontier, standing);
         let by_fetches = limits.documents.is_none() && limits.fetches.is_some();
         let (counted, done, limit, rate) = if by_fetches {
-            ("requests", counts.fetches, limits.fetches, rates.fetches)
+            ("requests", sample.fetches, limits.fetches, rates.fetches)
         } else {
-            ("pages", counts.documents, limits.documents, rates.pages)
+            ("pages", sample.pages, limits.documents, rates.pages)
         };
         let no_pages = limit.is_some_and(|limit| done >= limit);
         let images_left = (no_pages && limits.finish_images).then_some(counts.queued_images);

@@ -121,6 +121,7 @@ impl Pairs<'_> {
         let Some(span) = self.0.place(KEY).cloned() else {
             return;
         };
+        let is_broken = self.0.is_broken("cluster.store");
         let mut wrong = |why: &str| self.0.wrong(span.clone(), KEY, why.to_owned());
         if config.frontier.store != StoreKind::Fjall {
             wrong(
@@ -128,7 +129,7 @@ impl Pairs<'_> {
                  space of hosts that another machine takes over; set frontier.store = \"fjall\"",
             );
         }
-        if config.cluster.store.is_none() {
+        if config.cluster.store.is_none() && !is_broken {
             wrong(
                 "makes this machine part of a cluster, and there is no place for checkpoints; \
                  set cluster.store, as \"s3://BUCKET/PATH\"",

@@ -72,6 +72,20 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     Ok(runtime.block_on(Broker::connect(place))?)
 }
 
+/// The brokers of a job's cluster that do not answer, each with the reason.
+#[cfg(feature = "nats")]
+pub fn silent_brokers(config: &Config, runtime: &Handle) -> Vec<(String, String)> {
+    let servers = config.cluster.brokers.iter();
+    let servers: Vec<_> = servers.map(|server| server.as_str().to_owned()).collect();
+    runtime.block_on(crate::crawl::cluster::silent_servers(&servers))
+}
+
+/// None: this build knows no broker.
+#[cfg(not(feature = "nats"))]
+pub fn silent_brokers(_: &Config, _: &Handle) -> Vec<(String, String)> {
+    Vec::new()
+}
+
 /// Says that this build knows no broker.
 ///
 /// # Errors

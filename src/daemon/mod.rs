@@ -37,7 +37,7 @@ pub mod signals;
 pub mod wiring;
 
 pub use error::DaemonError;
-pub use machine::{Broker, connect};
+pub use machine::{Broker, connect, silent_brokers};
 pub use nothing::Fruitless;
 pub use observer::Observer;
 pub use run::{Summary, control_handle, crawl};

@@ -1,7 +1,7 @@
 //! Runs a job: opens it, crawls until it ends, and reports the result.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ pub fn crawl(
         None => (keeping.keeper(session, changes, &mut outputs)?, None),
     };
     let before = Before::of(&frontier);
-    tell_of_opening(&frontier, resumed, &config.job_folder(), observer)?;
+    tell_of_opening(&frontier, resumed, config, observer)?;
     frontier.set_rating(reading.now())?;
     desk.set_ratings(ratings);
     if member.is_none() {
@@ -309,11 +309,17 @@ fn options(config: &Config) -> LoopOptions {
 fn tell_of_opening(
     frontier: &Cells,
     resumed: bool,
-    folder: &Path,
+    config: &Config,
     observer: &mut dyn Observer,
 ) -> Result<(), DaemonError> {
-    observer.opened(folder)?;
-    observer.say(&if resumed {
+    let folder = config.job_folder();
+    observer.opened(&folder)?;
+    observer.say(&if resumed && config.cluster.is_there() {
+        format!(
+            "resuming {}; the hosts of this machine follow when the brokers confirm them",
+            folder.display()
+        )
+    } else if resumed {
         format!(
             "resuming {}: {} pages done, {} queued",
             folder.display(),

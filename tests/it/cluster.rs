@@ -577,6 +577,11 @@ fn without_a_broker_nothing_is_asked() {
         let silent = cluster.wire.silence(std::time::Duration::from_secs(8));
         assert!(silent, "hosts are asked without a broker");
         assert!(running.iter_mut().all(|live| !live.has_ended()));
+        let file = cluster.machines[0].file();
+        let asked = ["cluster", "status", file.to_str().unwrap()];
+        let status = Ran::of(&mut spoor(&asked));
+        let words = format!("{} does not answer: ", cluster.brokers.addresses()[0]);
+        assert!(status.err.contains(&words), "{status:#?}");
         cluster.brokers.begin(0);
     });
 }

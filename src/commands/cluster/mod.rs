@@ -136,8 +136,15 @@ impl Asked {
             );
         }
         let runtime = daemon::runtime()?;
-        let broker = daemon::connect(&config, runtime.handle())?;
-        let survey = runtime.block_on(Survey::of(&broker))?;
+        let found = daemon::connect(&config, runtime.handle()).and_then(|broker| {
+            let survey = runtime.block_on(Survey::of(&broker))?;
+            Ok((broker, survey))
+        });
+        let (broker, survey) = found.inspect_err(|_| {
+            for silent in daemon::silent_brokers(&config, runtime.handle()) {
+                eprintln!("spoor: {}", told_silent(&silent));
+            }
+        })?;
         Ok(Self {
             config,
             runtime,
@@ -169,6 +176,11 @@ impl Asked {
         }
         format!("there are {}", names.join(", "))
     }
+}
+
+/// A broker that does not answer, and why.
+fn told_silent((server, why): &(String, String)) -> String {
+    format!("{server} does not answer: {}", spoor::sanitize::shown(why))
 }
 
 fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
@@ -312,6 +324,10 @@ fn end(asked: &Asked, json: bool) -> Result<()> {
     let removed = remove(asked)?;
     if json {
         return print_json(&json!({"streams": removed}));
+    }
+    if asked.survey.job.is_none() {
+        println!("the brokers knew nothing of the job");
+        return Ok(());
     }
     println!("the brokers have nothing of the job any more ({removed} streams removed)");
     println!("what the machines have crawled stays in cluster.store and in gathered folders;");

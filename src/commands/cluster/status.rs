@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::Serialize;
+use spoor::daemon;
 use spoor::daemon::control::{self, ClusterNow, LimitNow, MachineNow, Stage};
 use spoor::fold::fold;
 use spoor::sanitize;
 
-use super::Asked;
+use super::{Asked, told_silent};
 use crate::commands::print_json;
 use crate::commands::progress::spoken;
 
@@ -16,14 +18,41 @@ const WIDTH: usize = 80;
 /// How many columns the name of a machine has; a longer one has a line of its own.
 const NAME: usize = 16;
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct WithBrokers<'f> {
+    #[serde(flatten)]
+    found: &'f ClusterNow,
+    silent_brokers: Vec<SilentBroker>,
+}
+
+/// A broker that does not answer.
+#[derive(Serialize)]
+struct SilentBroker {
+    server: String,
+    why: String,
+}
+
 pub fn status(asked: &Asked, json: bool) -> Result<()> {
     let peers = asked.peers();
     let seeing = control::see(&peers, &asked.config.limits, &asked.from);
     let found = asked.runtime.block_on(seeing)?;
+    let silent = daemon::silent_brokers(&asked.config, asked.runtime.handle());
     if json {
-        return print_json(&found);
+        let silent = silent.into_iter();
+        return print_json(&WithBrokers {
+            found: &found,
+            silent_brokers: silent
+                .map(|(server, why)| SilentBroker { server, why })
+                .collect(),
+        });
     }
     print!("{}", table(&found));
+    for silent in &silent {
+        for line in fold(&format!("? {}", told_silent(silent)), WIDTH) {
+            println!("{line}");
+        }
+    }
     Ok(())
 }
 

@@ -81,6 +81,21 @@ brokers = ["nats://n1:4222"]
 }
 
 #[test]
+fn a_store_of_a_wrong_form_is_not_said_to_be_missing() {
+    refused(
+        r#"[job]
+name = "cats"
+[frontier]
+store = "fjall"
+[cluster]
+brokers = ["nats://n1:4222"]
+store = "s3:/bucket"
+"#,
+        &["x.toml:7:9: cluster.store: ", "1 error in x.toml"],
+    );
+}
+
+#[test]
 fn unknown_names() {
     refused(
         r#"name = "cats"

@@ -46,7 +46,7 @@ const OLD: &str = "before";
 /// The file in there that keeps a second gather away.
 const LOCK: &str = "lock";
 
-/// What of a gathered folder is made anew, or would be wrong beside new outputs. Tables of
+/// What of a gathered folder is made again, or would be wrong beside new outputs. Tables of
 /// several files are known by the beginnings of their names.
 const MADE: [&str; 21] = [
     "archive",

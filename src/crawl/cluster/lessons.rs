@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::packed::{self, EnvelopeError};
+use super::trouble::Trouble;
 use super::{Engine, EngineError};
 use crate::crawl::frontier::{Cells, CellsError, LessonId, SharedLesson};
 
@@ -107,7 +108,7 @@ pub struct Lessons<E> {
     news: mpsc::UnboundedReceiver<News>,
     calls: JoinSet<()>,
     /// What the broker did not do, so that it is told once.
-    trouble: Option<String>,
+    trouble: Trouble,
 }
 
 impl<E: Engine> Lessons<E> {
@@ -126,7 +127,7 @@ impl<E: Engine> Lessons<E> {
             tells,
             news,
             calls: JoinSet::new(),
-            trouble: None,
+            trouble: Trouble::new("lessons for other machines"),
         })
     }
 
@@ -178,7 +179,6 @@ impl<E: Engine> Lessons<E> {
                 if let Some(sent) = self.sending.take() {
                     cells.forget_lessons(&sent.lessons)?;
                 }
-                self.trouble = None;
                 return Ok(());
             }
             News::Opened(Ok(messages)) => {
@@ -196,11 +196,7 @@ impl<E: Engine> Lessons<E> {
                 error
             }
         };
-        let text = error.to_string();
-        if self.trouble.as_ref() != Some(&text) {
-            tracing::warn!("lessons for other machines wait: {text}; it is tried again");
-            self.trouble = Some(text);
-        }
+        self.trouble.tell(&error, now);
         Ok(())
     }
 

@@ -23,6 +23,7 @@
 //! | `packed` | the bytes of messages, within bounds |
 //! | `clocks` | when an IP address may be asked next, over all machines; pure |
 //! | `survey` | all keys at a moment, for an operator |
+//! | `trouble` | what the broker does not do, told from time to time |
 //! | `alone` | the engine of a machine that crawls alone |
 //! | `nats` | the engine on NATS JetStream, in builds with the feature `nats` |
 //! | `told` | an engine for tests, which does what it is told |
@@ -47,6 +48,7 @@ mod shares;
 mod survey;
 #[cfg(test)]
 pub(in crate::crawl) mod told;
+mod trouble;
 mod versioned;
 
 use bytes::Bytes;
@@ -55,7 +57,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
 #[cfg(feature = "nats")]
-pub use self::nats::{Nats, Place};
+pub use self::nats::{Nats, Place, silent_servers};
 pub use self::permits::{Ask, Ceiling, Full, Grant};
 pub use self::record::{
     Base, CellRecord, JobPhase, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord,
@@ -89,6 +91,21 @@ pub enum EngineError {
         /// The problem.
         why: String,
     },
+    /// The broker cannot be used as it is, however often it is tried.
+    #[error("{to}: {why}")]
+    Unusable {
+        /// The broker.
+        to: String,
+        /// The problem.
+        why: String,
+    },
+}
+
+impl EngineError {
+    /// Whether it may pass by itself.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, Self::Unusable { .. })
+    }
 }
 
 /// A key's value and which it is; `None` where there is none.

@@ -10,7 +10,7 @@
 //!   has one again. So what failed may still be done.
 //! - A compare-and-set can be refused although nobody else wrote.
 //! - Consumers do not outlive the server that has them, and those who read are not always
-//!   told. So they end at the first error or silence, and whoever reads begins anew.
+//!   told. So they end at the first error or silence, and whoever reads begins again.
 //! - Servers before 2.10 answer what this client cannot read, and cannot store each message
 //!   at once, so they are refused.
 //!
@@ -18,6 +18,7 @@
 //! async-nats.
 
 mod operator;
+mod servers;
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -30,12 +31,13 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, StorageType, Stream,
 };
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+pub use self::servers::silent_servers;
 use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision};
 
 /// The oldest version of a server that is used.
@@ -79,32 +81,42 @@ impl Nats {
     /// Connects to the broker, and makes the job's bucket where there is none.
     ///
     /// # Errors
-    /// [`EngineError::Failed`] where no server can be reached, where one is too old, and
-    /// where the bucket cannot be made.
+    /// [`EngineError::Failed`] where no server can be reached and where the bucket cannot be made;
+    /// [`EngineError::Unusable`] where the settings or the servers have to be changed first.
     pub async fn connect(place: Place) -> Result<Self, EngineError> {
         let address = place.servers.join(",");
         let failed = |why: String| failed(&address, "connecting", why);
+        let unusable = |why: String| EngineError::Unusable {
+            to: address.clone(),
+            why,
+        };
         let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
         if place.job.is_empty() || !place.job.bytes().all(is_word) {
             let why = format!("{:?} is no name of a job that a broker can have", place.job);
-            return Err(failed(why));
+            return Err(unusable(why));
         }
         let mut options = ConnectOptions::new()
             .connection_timeout(PATIENCE)
             .request_timeout(Some(PATIENCE));
         if let Some(file) = &place.credentials {
             let read = options.credentials_file(file).await;
-            options = read.map_err(|e| failed(format!("{}: {e}", file.display())))?;
+            options = read.map_err(|error| {
+                let file = file.display();
+                unusable(format!("cluster.credentials: {file}: {error}"))
+            })?;
         }
         let client = options.connect(place.servers.as_slice()).await;
-        let client = client.map_err(|error| {
-            failed(format!(
+        let client = client.map_err(|error| match error.kind() {
+            ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                unusable(format!("{error}; see cluster.credentials"))
+            }
+            _ => failed(format!(
                 "{error}; is a nats-server there? See cluster.brokers"
-            ))
+            )),
         })?;
         let server = client.server_info();
         if !is_new_enough(&server.version) {
-            return Err(failed(format!(
+            return Err(unusable(format!(
                 "{} is nats-server {}; use {}.{} or newer",
                 server.server_name, server.version, OLDEST.0, OLDEST.1
             )));
@@ -121,17 +133,15 @@ impl Nats {
             ..stored(&place)
         };
         let keys = streams.get_or_create_stream(bucket).await;
-        let keys = keys.map_err(|error| {
-            let hint = match error.kind() {
-                _ if place.replicas > 1 && error.to_string().contains("replicas") => {
-                    "; one server alone needs cluster.replicas = 1"
-                }
-                CreateStreamErrorKind::JetStreamUnavailable => {
-                    "; the server needs `jetstream {}` in its configuration"
-                }
-                _ => "",
-            };
-            failed(format!("making the bucket: {error}{hint}"))
+        let keys = keys.map_err(|error| match error.kind() {
+            _ if place.replicas > 1 && error.to_string().contains("replicas") => unusable(format!(
+                "making the bucket: {error}; one server alone needs cluster.replicas = 1"
+            )),
+            // So says also a server that has just been started.
+            CreateStreamErrorKind::JetStreamUnavailable => failed(format!(
+                "making the bucket: {error}; the server needs `jetstream {{}}` in its configuration"
+            )),
+            _ => failed(format!("making the bucket: {error}")),
         })?;
         Ok(Self {
             client,

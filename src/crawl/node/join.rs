@@ -188,7 +188,9 @@ pub fn insist<T>(
     let mut has_said = false;
     loop {
         match act() {
-            Err(NodeError::Engine(error)) if now().saturating_sub(begun) < millis(PATIENCE) => {
+            Err(NodeError::Engine(error))
+                if error.may_pass() && now().saturating_sub(begun) < millis(PATIENCE) =>
+            {
                 if !has_said {
                     let seconds = PATIENCE.as_secs();
                     say(&format!("{error}; trying again for {seconds} s"));

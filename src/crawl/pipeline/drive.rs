@@ -434,6 +434,7 @@ impl<H: Handler> Drive<'_, H> {
             standing.stopping = self.phase.stopping.zip(self.phase.stop);
             standing.outage = self.outage.since();
             standing.limits = limits.unwrap_or_default();
+            standing.shared = self.launcher.gate.is_some();
         });
     }
 }

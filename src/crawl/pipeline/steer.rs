@@ -56,6 +56,8 @@ pub struct Standing {
     pub outage: Option<u64>,
     /// When the run ends by itself, by its present settings.
     pub limits: Limits,
+    /// Whether these hold for several machines together.
+    pub shared: bool,
     /// Why every request would fail, if the run ends because of that.
     pub hopeless: Option<String>,
 }

@@ -443,8 +443,12 @@ pub(super) fn unsent(frontier: &Cells) -> u64 {
     pages.sum::<usize>() as u64
 }
 
-/// The distance to each limit of the job.
+/// The distance to each limit of the job; none on a machine of a cluster, as the limits hold for
+/// all machines together.
 fn toward(status: &Status, config: &Config) -> Vec<Toward> {
+    if status.machine.is_some() {
+        return Vec::new();
+    }
     let Rates {
         seconds,
         pages,

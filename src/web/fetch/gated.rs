@@ -386,7 +386,7 @@ mod tests {
             written.unwrap_err().kind(),
             io::ErrorKind::ConnectionAborted
         );
-        // A term that has begun anew is another one.
+        // A term that has begun again is another one.
         term.set_end(now() + 60_000);
         assert!(gated.write(b"after").await.is_err());
         assert!(gated.read(&mut answer).await.is_err());

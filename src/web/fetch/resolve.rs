@@ -370,9 +370,9 @@ mod tests {
     }
 
     /// A name server that an attacker keeps may answer otherwise each time. What was
-    /// judged is what is connected to, and the next answer is judged anew.
+    /// judged is what is connected to, and the next answer is judged again.
     #[tokio::test]
-    async fn a_name_that_is_bound_anew_is_judged_anew() {
+    async fn a_name_that_is_bound_again_is_judged_again() {
         let public = IpAddr::from([93, 184, 216, 34]);
         let private = IpAddr::from([169, 254, 169, 254]);
         let asked = Arc::new(AtomicUsize::new(0));

@@ -3,7 +3,7 @@
 //! A machine of a cluster may ask hosts for as long as the others must believe that it
 //! lives, and not a moment longer: then another one asks them. The time is
 //! [`clock::now`](crate::clock::now), which goes on while the machine sleeps. A [`Term`]
-//! that has ended can begin anew, but what was begun before stays ended: every request and
+//! that has ended can begin again, but what was begun before stays ended: every request and
 //! every connection has the [`Tenure`] that it began in.
 //!
 //! This module does not know who extends a term, or why one ends.
@@ -31,13 +31,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Counts how often it has begun anew.
+    /// Counts how often it has begun again.
     number: u64,
     until: u64,
 }
 
 impl Term {
-    /// Sets its end, in milliseconds since 1970. A term that is over begins anew.
+    /// Sets its end, in milliseconds since 1970. A term that is over begins again.
     pub fn set_end(&self, until: u64) {
         let mut state = self.state();
         if state.until <= now() {
@@ -84,7 +84,7 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// Whether it is over. It stays so, also where the term has begun anew.
+    /// Whether it is over. It stays so, also where the term has begun again.
     pub(super) fn is_over(&self) -> bool {
         self.left().is_none()
     }

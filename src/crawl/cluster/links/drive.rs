@@ -14,6 +14,7 @@ use super::open_cells::OpenCells;
 use super::promises::Promises;
 use super::publish::{Publisher, SOON, Sending, Setting};
 use super::{AT_A_TIME, REJECTED, log_of};
+use crate::crawl::cluster::trouble::Trouble;
 use crate::crawl::cluster::{Engine, EngineError};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
@@ -85,7 +86,7 @@ pub struct Links<E> {
     /// How long links have waited that the broker has stored, see [`Links::take_lags`].
     lags: Vec<u64>,
     /// What the broker did not do, so that it is told once.
-    trouble: Option<String>,
+    trouble: Trouble,
 }
 
 /// What reads a log.
@@ -143,7 +144,7 @@ impl<E: Engine> Links<E> {
             calls: JoinSet::new(),
             tally: Tally::default(),
             lags: Vec::new(),
-            trouble: None,
+            trouble: Trouble::new("links to other machines"),
         })
     }
 
@@ -242,28 +243,20 @@ impl<E: Engine> Links<E> {
         Ok(cells.change_outbox(&changes)?)
     }
 
-    /// Says once what the broker does not do.
-    fn tell(&mut self, error: Option<&EngineError>) {
-        let Some(error) = error else { return };
-        let text = error.to_string();
-        if self.trouble.as_ref() != Some(&text) {
-            tracing::warn!("links to other machines wait: {text}; it is tried again");
-            self.trouble = Some(text);
-        }
-    }
-
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
         match news {
             News::Sent(to, number, since, sent) => {
-                self.tell(sent.as_ref().err());
-                if sent.is_ok() {
-                    self.lags.push(now.saturating_sub(since));
+                match &sent {
+                    Ok(()) => self.lags.push(now.saturating_sub(since)),
+                    Err(error) => drop(self.trouble.tell(error, now)),
                 }
                 let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
                 cells.change_outbox(change.as_slice())?;
             }
             News::Opened(cell, number, messages) => {
-                self.tell(messages.as_ref().err());
+                if let Err(error) = &messages {
+                    self.trouble.tell(error, now);
+                }
                 // A cell that was closed meanwhile has another reader, or none.
                 let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
                 if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
@@ -392,7 +385,9 @@ impl<E: Engine> Links<E> {
     fn promise(&mut self, cells: &mut Cells, now: u64) -> Result<(), EnvelopeError> {
         let (engine, calls) = (&self.engine, &mut self.calls);
         let trouble = self.promises.turn(cells, engine, calls, now)?;
-        self.tell(trouble.as_ref());
+        if let Some(error) = trouble {
+            self.trouble.tell(&error, now);
+        }
         Ok(())
     }
 

@@ -493,7 +493,7 @@ let last;
 
 async function refresh() {
   if (ended) return;
-  // A button asks anew at once; what was asked before must neither overwrite the answer
+  // A button asks again at once; what was asked before must neither overwrite the answer
   // nor go on beside it.
   const own = (latest += 1);
   clearTimeout(timer);
