@@ -87,7 +87,9 @@ pub fn crawl(
     mut control: Control,
     desk: ControlHandle,
 ) -> Result<Summary, DaemonError> {
-    // First, because a model may come from there.
+    // Before a model is trained for it.
+    checkpoint::refuse_gathered(&config.job_folder())?;
+    // Before the rest, because a model may come from there.
     let session = saved::prepare(config, TakeOver::IfDead, &mut |text| observer.say(text))?;
     let seeds = seeds(config)?;
     let entrance = observer::open(config, observer)?;
