@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::clock::{now, timestamp};
-use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
+use spoor::crawl::frontier::{Amount, ImageLedger, ImagesLeft};
 use spoor::crawl::pipeline::{End, Stop};
 use spoor::daemon::{Fruitless, Summary};
 use spoor::page::Bucket;
@@ -46,12 +46,21 @@ struct Run {
 impl Told<'_> {
     fn run(&self) -> Run {
         let (before, after) = (&self.summary.before, &self.summary.counts);
+        let own = if self.summary.is_shared {
+            self.summary.own
+        } else {
+            Amount {
+                documents: after.documents.saturating_sub(before.documents),
+                fetches: after.fetches.saturating_sub(before.fetches),
+                bytes: after.bytes.saturating_sub(before.bytes),
+            }
+        };
         Run {
-            pages: after.documents.saturating_sub(before.documents),
-            fetches: after.fetches.saturating_sub(before.fetches),
+            pages: own.documents,
+            fetches: own.fetches,
             images: after.images.saturating_sub(before.images),
             sitemaps: after.sitemaps.saturating_sub(before.sitemaps),
-            bytes: after.bytes.saturating_sub(before.bytes),
+            bytes: own.bytes,
             time: self
                 .summary
                 .active
@@ -81,6 +90,15 @@ impl Told<'_> {
         let images = |n| things(n, "image");
         match (self.is_idle(), summary.before.fetches) {
             (true, _) => writeln!(out, "There was nothing to do: {}.", self.reason())?,
+            _ if summary.is_shared => writeln!(
+                out,
+                "{} in {} by this machine; the hosts that it had at its end brought {} and {}, \
+                 whichever machine fetched them.",
+                things(run.pages, "page"),
+                spoken(run.time),
+                things(counts.documents, "page"),
+                images(counts.images)
+            )?,
             (false, 0) => writeln!(
                 out,
                 "{} and {} in {}.",
@@ -212,7 +230,15 @@ impl Told<'_> {
     fn write_details(&self, out: &mut String) -> std::fmt::Result {
         let summary = self.summary;
         let counts = &summary.counts;
-        writeln!(out, "\nDetails, of all runs:")?;
+        writeln!(
+            out,
+            "\nDetails, of {}:",
+            if summary.is_shared {
+                "the hosts that it had at its end"
+            } else {
+                "all runs"
+            }
+        )?;
         writeln!(
             out,
             "  pages     {} done of {} fetches in {:.1} s",

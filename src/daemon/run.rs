@@ -19,7 +19,7 @@ use crate::clock::now;
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
+use crate::crawl::frontier::{Amount, Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
@@ -64,8 +64,11 @@ pub struct Summary {
     pub images_left: ImagesLeft,
     /// The job's folder.
     pub folder: PathBuf,
-    /// Whether other machines crawl the job as well, and this is only its own part.
+    /// Whether other machines crawl the job as well. The counters are then those of the hosts
+    /// that this one had at the end, whoever fetched their pages.
     pub is_shared: bool,
+    /// What this machine did itself in this run of what the job may limit, where others crawl too.
+    pub own: Amount,
     /// The limits at the end; they may have been changed meanwhile.
     pub limits: config::Limits,
 }
@@ -387,6 +390,7 @@ fn tally(counts: &Counts) -> String {
 /// The state of a job at the start of this run.
 struct Before {
     counts: Counts,
+    used: Amount,
     active: Duration,
 }
 
@@ -394,6 +398,7 @@ impl Before {
     fn of(frontier: &Cells) -> Self {
         Self {
             counts: frontier.counts().clone(),
+            used: frontier.used(),
             active: Duration::from_millis(frontier.active()),
         }
     }
@@ -418,6 +423,7 @@ impl Before {
             images_left: frontier.images_left()?,
             folder: config.job_folder(),
             is_shared: config.cluster.is_there(),
+            own: frontier.used().minus(self.used),
             limits: config.limits.clone(),
         })
     }
