@@ -119,11 +119,21 @@ fn a_limit_that_is_set_while_machines_crawl_is_exact() {
     let set = format!("limits.documents={limit}");
     let said = cluster.say(1, &["ctl", "set", &set]).good();
     assert!(said.contains("applied by all 2 machines"), "{said}");
+    let mut own = 0;
     for live in running {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
         assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
+        // Each says what it has done itself, and is not measured against the limit of all.
+        let line = ran
+            .out
+            .lines()
+            .find(|line| line.contains("by this machine"));
+        let pages = line.and_then(|line| line.split_whitespace().next());
+        own += pages.and_then(|n| n.parse::<usize>().ok()).unwrap();
+        assert!(!ran.err.contains(&format!("/{limit} pages")), "{ran:#?}");
     }
+    assert_eq!(own, limit);
     assert_eq!(cluster.gathered().documents().len(), limit);
 }
 
