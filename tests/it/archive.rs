@@ -516,5 +516,5 @@ fn memory_is_bounded_whatever_a_record_holds() {
         out.contains("resource                               1"),
         "{out}"
     );
-    assert!(peak < 100 << 10, "{peak} KiB");
+    assert!(peak < 70 << 10, "{peak} KiB");
 }
