@@ -91,7 +91,10 @@ store = "fjall"
 brokers = ["nats://n1:4222"]
 store = "s3:/bucket"
 "#,
-        &["x.toml:7:9: cluster.store: ", "1 error in x.toml"],
+        &[
+            "x.toml:7:9: cluster.store: \"s3:/bucket\" is not \"s3://BUCKET/PATH\" or \"file:///PATH\"; allowed: \"s3://BUCKET/PATH\" or \"file:///PATH\"",
+            "1 error in x.toml",
+        ],
     );
 }
 

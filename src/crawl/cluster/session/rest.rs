@@ -157,7 +157,7 @@ impl Session {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::record::{Node, PermitsRecord, SessionRecord, State};
+    use super::super::super::record::{CellRecord, Node, PermitsRecord, SessionRecord, State};
     use super::super::{Setting, Terms};
     use super::*;
     use crate::crawl::cluster::{Ask, Ceiling, Revision};
@@ -225,6 +225,32 @@ mod tests {
         // These are not limited.
         assert_eq!(see(taken(3, 7), 20), 10);
         assert_eq!(see(taken(4, 7), 30), 30);
+    }
+
+    /// It may be back and have taken permits since the last look.
+    #[test]
+    fn nobody_rests_beside_a_machine_that_is_silent() {
+        let mut session = session();
+        session.set_idle(Some(&BTreeSet::new()), 1);
+        let (other, cell) = (other(), CellCount::ONE.cell(0).unwrap());
+        let has_it = CellRecord {
+            owner: Some(other.clone()),
+            ..CellRecord::default()
+        };
+        session.table.set(cell, Some((has_it, Revision(9))));
+        for (now, beat) in [(10, 1), (20, 2)] {
+            let record = SessionRecord {
+                idle: true,
+                hands: 1,
+                beat,
+                ..SessionRecord::new(State::Live, 2)
+            };
+            let others = &mut session.others;
+            others.see((now, now, 5_000), other.clone(), record, Revision(beat));
+            session.see_scene(None, now);
+        }
+        assert_eq!(session.all_idle_since(5_019), Some(10));
+        assert_eq!(session.all_idle_since(5_020), None);
     }
 
     #[test]
