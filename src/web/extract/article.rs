@@ -22,6 +22,9 @@ use super::text::{Role, role};
 /// pages reached 400,000.
 const MAX_STEPS: usize = 1_000_000;
 
+/// How many elements are open directly within `html`, with the document itself.
+const WITHIN_HTML: usize = 2;
+
 /// The attributes that it uses.
 const ATTRIBUTES: [&str; 13] = [
     "aria-hidden",
@@ -44,6 +47,10 @@ pub(super) struct Copy {
     document: Document,
     /// The open elements that are copied, outermost first.
     open: Vec<NodeId>,
+    /// The head of the page.
+    head: Option<NodeId>,
+    /// Whether the head is open again for a title that comes after it.
+    is_reopened: bool,
     /// Number of open elements whose content is not copied.
     left_out: usize,
     /// The sum of the depths of all copied nodes.
@@ -61,6 +68,8 @@ impl Copy {
         let document = Document::default();
         Self {
             open: vec![document.get_document()],
+            head: None,
+            is_reopened: false,
             document,
             left_out: 0,
             steps: 0,
@@ -82,15 +91,28 @@ impl Copy {
             self.left_out += 1;
             return;
         }
+        // A pass without a tree meets a title between head and body after the head, and a tree
+        // has it there (HTML standard, section 13.2.6.4.6). Readability compares it with headings.
+        if name == "title"
+            && self.open.len() == WITHIN_HTML
+            && let Some(head) = self.head
+        {
+            self.open.push(head);
+            self.is_reopened = true;
+        }
         let Some(parent) = self.open.last() else {
             return;
         };
+        let is_head = name == "head" && self.open.len() == WITHIN_HTML;
         let name = QualName::new(None, ns!(html), LocalName::from(name));
         let copied = self
             .document
             .create_element(name, attributes(found), ElementFlags::default());
         self.document.append(parent, NodeOrText::AppendNode(copied));
         self.open.push(copied);
+        if is_head {
+            self.head = Some(copied);
+        }
         self.steps += self.open.len();
     }
 
@@ -101,6 +123,9 @@ impl Copy {
             self.left_out -= 1;
         } else {
             self.open.pop();
+            if std::mem::take(&mut self.is_reopened) {
+                self.open.pop();
+            }
         }
     }
 

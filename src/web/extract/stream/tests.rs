@@ -146,6 +146,19 @@ fn demo() -> &'static [String] {
     &PAGES
 }
 
+/// Where the tree has it decides whether a heading repeats it.
+#[test]
+fn a_title_after_the_head_is_put_into_it() {
+    for html in [
+        "<head></head><title>P</title><h1>P</h1><p>Text of the page.",
+        "<head><title>P</title></head> <title>Q</title><body><h1>Q</h1><p>Text of the page.",
+        "</head><title>P</title/><h1>P",
+        "<head></head><body><title>P</title><h1>P</h1><p>Text of the page.",
+    ] {
+        assert_streams(html);
+    }
+}
+
 #[test]
 fn every_page_of_the_demo_streams() {
     for html in demo() {
