@@ -53,7 +53,7 @@ async fn greet(server: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
 
@@ -73,9 +73,10 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_are_off_are_named_with_the_reason() {
-        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let off = format!("nats://{}", gone.local_addr().unwrap());
-        drop(gone);
+        // It has a port, so that nobody else gets it, and does not listen.
+        let deaf = TcpSocket::new_v4().unwrap();
+        deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let off = format!("nats://{}", deaf.local_addr().unwrap());
         let well = saying(b"INFO {}\r\n").await;
         let other = saying(b"HTTP/1.1 400\r\n\r\n").await;
         let silent = silent_servers(&[well, off.clone(), other.clone()]).await;
