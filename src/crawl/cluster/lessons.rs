@@ -107,7 +107,7 @@ pub struct Lessons<E> {
     tells: mpsc::UnboundedSender<News>,
     news: mpsc::UnboundedReceiver<News>,
     calls: JoinSet<()>,
-    /// What the broker did not do, so that it is told once.
+    /// What the broker does not do, told from time to time.
     trouble: Trouble,
 }
 

@@ -85,7 +85,7 @@ pub struct Links<E> {
     tally: Tally,
     /// How long links have waited that the broker has stored, see [`Links::take_lags`].
     lags: Vec<u64>,
-    /// What the broker did not do, so that it is told once.
+    /// What the broker does not do, told from time to time.
     trouble: Trouble,
 }
 
