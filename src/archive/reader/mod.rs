@@ -59,6 +59,11 @@ pub struct Reader<R> {
     note: Option<Gap>,
     /// The bytes by which searches went back.
     gone_back: u64,
+    /// The present record was found by a search within the stretch, or follows such a one.
+    is_found: bool,
+    /// A place in the file at or before the end of the last record that was read whole, and
+    /// was not found by a search within a stretch. No search goes back behind it.
+    whole_until: u64,
 }
 
 /// The record that is being read.
@@ -119,6 +124,8 @@ impl<R: Read> Reader<R> {
             is_usual: false,
             note: None,
             gone_back: 0,
+            is_found: false,
+            whole_until: 0,
         }
     }
 
@@ -211,7 +218,10 @@ impl<R: Read> Reader<R> {
                 match self.decoder.start()? {
                     Start::End => return Ok(Found::End),
                     Start::Garbage(why) => return Ok(Found::Bad(begin, why)),
-                    Start::Stretch => self.in_stretch = true,
+                    Start::Stretch => {
+                        self.in_stretch = true;
+                        self.is_found = false;
+                    }
                 }
                 begin = self.spot();
             }
@@ -395,6 +405,9 @@ impl<R: Read> Reader<R> {
                     inside: None,
                 };
             }
+        }
+        if !self.is_found {
+            self.whole_until = self.decoder.before();
         }
         if let Some(open) = &mut self.open {
             open.ended = Some(Ok(whole));

@@ -49,14 +49,16 @@ impl<R: Read> Reader<R> {
     }
 
     /// Where to search for what follows something that begins at `begin`, in a member that is
-    /// damaged. What is damaged may have taken parts of later members along, but nothing of
-    /// what was read before.
+    /// damaged. Nothing is searched again that was read before the damage. A record that was
+    /// found behind it, in the same member, proves nothing: if the member's content is not
+    /// compressed, whole later members may have become a part of it, and what looks like a
+    /// record there may be one that is still compressed in part.
     fn behind(&self, begin: Spot) -> u64 {
         let member = self.decoder.behind_member();
         if begin.inside == 0 {
             member
         } else {
-            member.max(begin.before)
+            member.max(self.whole_until)
         }
     }
 
@@ -71,6 +73,7 @@ impl<R: Read> Reader<R> {
             match search {
                 Search::Stretch(from) => match self.search_stretch(from) {
                     Ok(true) => {
+                        self.is_found = true;
                         // The file did not end; the length led beyond what followed.
                         if why == Why::Truncated {
                             why = Why::Length;
@@ -126,14 +129,16 @@ impl<R: Read> Reader<R> {
                 inside: compressed.then_some(begin.inside),
             };
         }
+        let end = decoder.file_position();
         let offset = if begin.inside == 0 {
             begin.stretch
         } else {
-            begin.before
+            // The search may have gone on before the place where the lost record seemed to be.
+            begin.before.min(end)
         };
         Place {
             offset,
-            length: decoder.file_position().saturating_sub(offset),
+            length: end.saturating_sub(offset),
             inside: None,
         }
     }
