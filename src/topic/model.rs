@@ -1,5 +1,5 @@
 //! The model folder: `lm.arpa`, `lm.binary`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`,
-//! `model.toml`.
+//! `passages.tsv`, `model.toml`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
 use super::lm::{Discount, KenLm, LanguageModel, ModelError, binary};
 use super::score::contrast::ContrastError;
-use super::score::{Calibration, Contrast, CountTable, Topicality};
+use super::score::{Calibration, Contrast, CountTable, PassageTable, Passages, Topicality};
 use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
@@ -23,6 +23,9 @@ const KEYWORDS: &str = "keywords.tsv";
 const STOPWORDS: &str = "stopwords.tsv";
 /// The number of occurrences of each word in the texts of either kind.
 const WORDS: &str = "words.tsv";
+/// The passages of the texts of either kind; absent where neutral text is known only by its
+/// words, and in models of earlier versions.
+const PASSAGES: &str = "passages.tsv";
 const FACTS: &str = "model.toml";
 
 /// Version of the folder's layout.
@@ -199,7 +202,7 @@ impl Model {
     pub fn sha256(folder: &Path) -> Result<String, IoError> {
         let mut digest = Sha256::new();
         // The binary file is made from the other one.
-        for name in [ARPA, KEYWORDS, STOPWORDS, WORDS, FACTS] {
+        for name in [ARPA, KEYWORDS, STOPWORDS, WORDS, PASSAGES, FACTS] {
             let path = folder.join(name);
             let mut file = match File::open(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -233,8 +236,12 @@ impl Model {
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = load_lm(folder)?.of_order(order)?;
         let contrast = match facts.topicality {
-            Some(topicality) => Contrast::new(&CountTable::load(&folder.join(WORDS))?)
-                .map(|contrast| (Arc::new(contrast), topicality)),
+            Some(topicality) => {
+                let contrast = Contrast::new(&CountTable::load(&folder.join(WORDS))?);
+                let passages = PassageTable::load(&folder.join(PASSAGES))?;
+                let passages = Passages::new(&passages);
+                contrast.map(|contrast| (Arc::new(contrast.with_passages(passages)), topicality))
+            }
             None => None,
         };
         Ok(Self {
@@ -289,14 +296,18 @@ impl Draft {
         Ok(load_lm(&self.draft)?)
     }
 
-    /// Writes the counts of the words, the keyword table and the stopwords.
+    /// Writes the counts of the words, the passages, the keyword table and the stopwords.
     pub fn save_tables(
         &self,
         counts: &CountTable,
+        passages: Option<&PassageTable>,
         keywords: &KeywordTable,
         stopwords: &[Stopword],
     ) -> Result<(), FolderError> {
         counts.save(&self.draft.join(WORDS))?;
+        if let Some(passages) = passages {
+            passages.save(&self.draft.join(PASSAGES))?;
+        }
         keywords.save(&self.draft.join(KEYWORDS))?;
         save_stopwords(stopwords, &self.draft.join(STOPWORDS))?;
         Ok(())

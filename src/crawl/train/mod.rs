@@ -342,7 +342,12 @@ impl Given {
             discounts: estimate.discounts().to_vec(),
         };
         let stopwords = self.neutral.stopwords(&positive);
-        draft.save_tables(&topical.counts, &keywords, &stopwords)?;
+        draft.save_tables(
+            &topical.counts,
+            topical.passages.as_ref(),
+            &keywords,
+            &stopwords,
+        )?;
         draft.finish(&facts)?;
         tell(&facts);
         Ok(Model::load(place)?)

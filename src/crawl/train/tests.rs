@@ -119,6 +119,7 @@ fn a_model_folder_holds_the_model_its_keywords_and_the_facts() {
             "lm.arpa",
             "lm.binary",
             "model.toml",
+            "passages.tsv",
             "stopwords.tsv",
             "words.tsv"
         ]

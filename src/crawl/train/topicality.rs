@@ -15,7 +15,7 @@ use super::split::Split;
 use crate::topic::lm::{LanguageModel, Sentence, perplexity};
 use crate::topic::score::contrast::{Adopted, Measured as Contrasts};
 use crate::topic::score::topicality::Lump;
-use crate::topic::score::{Contrast, CountTable, Topicality};
+use crate::topic::score::{Contrast, CountTable, PassageTable, Passages, Topicality};
 
 /// Number of folds.
 const FOLDS: usize = 4;
@@ -34,6 +34,8 @@ pub(super) const ENOUGH: usize = 700;
 /// The words of all documents, and the measurements of both kinds.
 pub(super) struct Measured {
     pub counts: CountTable,
+    /// Their passages; `None` where neutral text is known only by its words.
+    pub passages: Option<PassageTable>,
     /// `None` where there are too few neutral documents.
     pub topicality: Option<Topicality>,
 }
@@ -62,10 +64,12 @@ pub(super) fn measure(
         .or_else(|| Topicality::above(&counting(&other)));
     Measured {
         counts: count(positive, neutral, |_| true, |_| true),
+        passages: passages(positive, neutral, |_| true, |_| true),
         topicality: curve.map(|curve| Topicality {
             neutral: Lump::of(&neutral.as_written(of_words(&other), tokens as u64)),
             topic: Lump::of(&of_words(&topic)).filter(|_| whole),
             by_model: by_model(&other).zip(by_model(&topic)).filter(|_| whole),
+            of_passages: Lump::of(&of_passages(&other)),
             ..curve
         }),
     }
@@ -95,6 +99,9 @@ fn in_folds(
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
+        let passages = passages(positive, neutral, seen, |i| i % FOLDS != fold);
+        let passages = passages.and_then(|table| Passages::new(&table));
+        let contrast = contrast.with_passages(passages);
         let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<Contrasts>| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
                 let perplexity = perplexity::document(lm, sentences).perplexity * easier;
@@ -122,6 +129,10 @@ fn of_words(all: &[Contrasts]) -> Vec<f64> {
     all.iter().map(|c| c.of_words).collect()
 }
 
+fn of_passages(all: &[Contrasts]) -> Vec<f64> {
+    all.iter().filter_map(|c| c.of_passages).collect()
+}
+
 /// The mean contrast by the language model; `None` where there are too few documents.
 fn by_model(all: &[Contrasts]) -> Option<f64> {
     let all: Vec<f64> = all.iter().map(|c| c.by_model).collect();
@@ -142,6 +153,28 @@ fn count(
     }
     add_neutral(&mut counts, neutral, counts_in);
     counts
+}
+
+/// The passages of the sentences that `takes` accepts and of the neutral documents whose number
+/// `counts_in` accepts; `None` where neutral text is known only by its words.
+fn passages(
+    positive: &[Document],
+    neutral: &Neutral,
+    takes: impl Fn(&Sentence) -> bool,
+    counts_in: impl Fn(usize) -> bool,
+) -> Option<PassageTable> {
+    if neutral.words().is_some() {
+        return None;
+    }
+    let mut table = PassageTable::default();
+    for document in positive {
+        table.add_positive(document.as_ref().iter().filter(|s| takes(s)));
+    }
+    let documents = neutral.documents().iter().enumerate();
+    for (_, document) in documents.filter(|(i, _)| counts_in(*i)) {
+        table.add_neutral(document.as_ref());
+    }
+    Some(table.bounded())
 }
 
 /// Adds the neutral words: the built-in ones, or those of the documents whose number

@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+use super::passages::Passages;
 use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
 use crate::topic::lm::Sentence;
@@ -61,6 +62,20 @@ pub enum ContrastError {
         path = path.display()
     )]
     Line {
+        /// The table's file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// The beginning of the line.
+        text: String,
+    },
+    /// A line is not a kind of text and the words of a passage.
+    #[error(
+        "{path}, line {line}: `{text}` is not `topic` or `neutral` and the words of a passage; \
+         train the model again",
+        path = path.display()
+    )]
+    Passage {
         /// The table's file.
         path: PathBuf,
         /// Number of the line, from 1.
@@ -209,6 +224,9 @@ pub struct Contrast {
     positive: f64,
     /// `p(word | neutral)` of an unseen word.
     unknown: f64,
+    /// The passages of both kinds of text; `None` where neutral text is known only by its
+    /// words, and in models of earlier versions.
+    passages: Option<Passages>,
 }
 
 impl Contrast {
@@ -228,6 +246,7 @@ impl Contrast {
             all: Vec::new(),
             positive: positive as f64,
             unknown: ADDED / all,
+            passages: None,
         };
         let words = counts.words.iter().map(|(word, (p, n))| {
             let (p, neutral) = (*p as f64, (*n as f64 + ADDED) / all);
@@ -245,6 +264,17 @@ impl Contrast {
         contrast.words = words().collect();
         contrast.all = words().collect();
         Some(contrast)
+    }
+
+    /// The same, which compares pages with these passages as well.
+    #[must_use]
+    pub fn with_passages(self, passages: Option<Passages>) -> Self {
+        Self { passages, ..self }
+    }
+
+    /// The passages that pages are compared with, if there are any.
+    pub fn passages(&self) -> Option<&Passages> {
+        self.passages.as_ref()
     }
 
     /// How many tokens the texts about the topic have.
@@ -330,8 +360,9 @@ impl Contrast {
             }
         }
         let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
-        let times = times.iter().map(|(_, times)| *times);
-        Measured::of(evidence.into_iter().zip(times), perplexity)
+        let of_words = times.iter().map(|(_, times)| *times);
+        let measured = Measured::of(evidence.into_iter().zip(of_words), perplexity)?;
+        Some(measured.beside(self.passages.as_ref(), times.into_iter()))
     }
 
     /// The contrast of the words of a text; `None` if it has none.
@@ -397,6 +428,9 @@ pub struct Measured {
     /// frequencies of neutral text: the mean of `-ln p(word | neutral)` minus `ln
     /// perplexity`.
     pub by_model: f64,
+    /// How much nearer the text is to passages about the topic than to neutral ones
+    /// ([`Passages::nearness`]); `None` without passages.
+    pub of_passages: Option<f64>,
 }
 
 impl Measured {
@@ -412,7 +446,20 @@ impl Measured {
             counting: means.counting + by_model,
             of_words: means.of_words,
             by_model,
+            of_passages: None,
         })
+    }
+
+    /// The same with the comparison of these distinct words with passages.
+    pub(super) fn beside<'a>(
+        self,
+        passages: Option<&Passages>,
+        words: impl Iterator<Item = (&'a str, u32)>,
+    ) -> Self {
+        Self {
+            of_passages: passages.map(|passages| passages.nearness(words)),
+            ..self
+        }
     }
 }
 

@@ -9,8 +9,10 @@
 //! - puts the *midpoint* of its curve between neutral text and the *level* of the topic,
 //!   which is estimated from whole held-out documents and the seeds; if neither is
 //!   available, a page far above neutral text is on topic;
-//! - moves the midpoint and the width half way to those of recently seen pages: if nearly
-//!   all are alike, only outliers teach anything;
+//! - moves the midpoint and the width towards those of recently seen pages: if nearly all
+//!   are alike, only outliers teach anything;
+//! - compares a page with the passages of the texts that are nearest to it, if there are
+//!   several;
 //! - gives the language model a share of a quarter, if whole held-out documents show how
 //!   to weigh it.
 //!
@@ -25,7 +27,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::contrast::{Adopted, Contrast};
+use super::contrast::{Adopted, Contrast, Measured};
+use super::passages::Passages;
 use super::topicality::{ABOVE_NEUTRAL, Lump, Topicality, logistic};
 use crate::page::{Heard, Nearness, WordCounts};
 
@@ -52,19 +55,30 @@ const DOCUMENTS_WEIGH: f64 = 10.0;
 /// The weight of the language model relative to the words, if it is used. In the lab 0.35
 /// brought 2,590 pages instead of 2,500; 0.2 and 0.5 brought no more.
 const MODEL_WEIGHS: f64 = 0.35;
+/// The weight of the passages that are nearest to a page relative to its words, where there are
+/// enough of them.
+const PASSAGES_WEIGH: f64 = 0.75;
+/// By how much pages differ more by their words than by their passages, both in standard
+/// deviations of neutral text: in the lab by 4.3 to 6.7 on four topics in six sizes.
+const PASSAGES_SCATTER: f64 = 5.0;
 /// The midpoint as a share of the way from neutral text to the level of the topic, and the
 /// log-odds of a page at that level.
 const MIDPOINT: f64 = 0.75;
 const LIKE: f64 = 1.6;
 /// The lowest level that is accepted.
 const LEAST_LEVEL: f64 = 1.0;
-/// The share of recent pages below the point to which the midpoint moves half way, and the
-/// quantiles that bound their scatter; half of that times the last value is their width.
+/// The share of recent pages below the point to which the midpoint moves, and how far it
+/// goes there. In the lab 0.65 of the way finds 71.3 % of the oracle's pages from off-topic
+/// seeds and 73.6 % from on-topic ones. Half of the way teaches the neighbours of a topic
+/// with few pages; all of the way costs topics with many pages up to a sixth.
 const SEEN_MIDPOINT: f64 = 0.4;
+const SEEN_WEIGHS: f64 = 0.65;
 /// The same if no level is known, and the tokens about the topic from which on the
 /// midpoint moves half way there: with fewer, pages differ mostly by chance.
 const SEEN_MIDDLE: f64 = 0.5;
 const ENOUGH_TOKENS: f64 = 600.0;
+/// The quantiles of recent pages that bound their scatter; half of that times the last value is
+/// their width.
 const SEEN_SCATTER: (f64, f64) = (0.15, 0.85);
 const SEEN_WIDTH: f64 = 0.7;
 
@@ -94,6 +108,8 @@ pub struct Judge {
     topic: Option<Lump>,
     /// The values of neutral documents and of those about the topic by the language model.
     by_model: Option<(f64, f64)>,
+    /// The values of neutral documents by the passages nearest to them.
+    of_passages: Option<Lump>,
     /// Mean and scatter of the words of neutral text by the given texts alone.
     given: (f64, f64),
     /// The same including what was adopted.
@@ -122,6 +138,7 @@ impl Judge {
             by_model: topicality
                 .by_model
                 .filter(|(neutral, topic)| topic > neutral),
+            of_passages: topicality.of_passages,
             given,
             now: given,
             adopted: Arc::default(),
@@ -148,10 +165,16 @@ impl Judge {
     }
 
     /// How far a page is above neutral text, in standard deviations of neutral text: by
-    /// the contrast of its words, and by the language model if whole documents about the
-    /// topic show how to weigh it.
-    pub fn nearness(&self, contrast: f64, by_model: f64) -> f64 {
-        let words = self.deviations(contrast);
+    /// the contrast of its words, by the passages that are nearest to it, and by the language
+    /// model if whole documents about the topic show how to weigh it.
+    pub fn nearness(&self, page: &Measured) -> f64 {
+        let by_model = page.by_model;
+        let mut words = self.deviations(page.of_words);
+        if let (Some(of_page), Some(neutral)) = (page.of_passages, self.of_passages) {
+            let weight = PASSAGES_WEIGH * self.contrast.passages().map_or(0.0, Passages::weight);
+            let passages = PASSAGES_SCATTER * (of_page - neutral.mean) / neutral.deviation;
+            words = (words + weight * passages) / (1.0 + weight);
+        }
         let (Some((neutral, topic)), Some(level)) = (self.by_model, self.documents_level()) else {
             return words;
         };
@@ -288,8 +311,8 @@ impl Judge {
             let known = (self.contrast.tokens() / ENOUGH_TOKENS).min(1.0);
             (midpoint, width) = match level {
                 Some(_) => (
-                    f64::midpoint(midpoint, of_seen),
-                    f64::midpoint(width, scatter),
+                    midpoint + SEEN_WEIGHS * (of_seen - midpoint),
+                    width + SEEN_WEIGHS * (scatter - width),
                 ),
                 // If no level is known, all crawled pages may be off topic, and must not
                 // lower the bar.
@@ -373,7 +396,7 @@ struct SeenPage {
 mod tests {
     use super::*;
     use crate::topic::lm::normalise;
-    use crate::topic::score::CountTable;
+    use crate::topic::score::{CountTable, PassageTable};
 
     const TOPIC: &str = "bees make honey in the hive and the queen of the hive lays eggs";
     const OTHER: &str = "the law of the land is made by the parliament of the state in a town";
@@ -518,11 +541,48 @@ mod tests {
         };
         let of = |topic| Judge::new(contrast(), &curve(topic)).unwrap();
         let (alone, both) = (of(None), of(Some(topic)));
-        assert_eq!(alone.nearness(2.5, 3.0), alone.deviations(2.5));
+        let page = |by_model| page(by_model, None);
+        assert_eq!(alone.nearness(&page(3.0)), alone.deviations(2.5));
         // The words say 4 deviations, the model the whole level of 8.5.
         let expected = (4.0 + 0.35 * 8.5) / 1.35;
-        assert!((both.nearness(2.5, 3.0) - expected).abs() < 1e-9);
-        assert!(both.nearness(2.5, 1.0) < 4.0);
+        assert!((both.nearness(&page(3.0)) - expected).abs() < 1e-9);
+        assert!(both.nearness(&page(1.0)) < 4.0);
+    }
+
+    /// A page whose words have the contrast 2.5.
+    fn page(by_model: f64, of_passages: Option<f64>) -> Measured {
+        Measured {
+            counting: 0.0,
+            of_words: 2.5,
+            by_model,
+            of_passages,
+        }
+    }
+
+    #[test]
+    fn the_nearest_passages_have_a_say_where_there_are_enough() {
+        let curve = Topicality {
+            neutral: Lump::of(&[0.0, 1.0, 0.0, 1.0]),
+            of_passages: Lump::of(&[-0.1, 0.1, -0.1, 0.1]),
+            ..Topicality::of_perplexities(1.0, 2.0)
+        };
+        let judge = |topic: usize| {
+            let mut table = PassageTable::default();
+            let document = |sentence: &str| vec![normalise(sentence); 10];
+            for _ in 0..topic {
+                table.add_positive(&document(TOPIC));
+            }
+            table.add_neutral(&document(OTHER));
+            let contrast = Contrast::clone(&contrast()).with_passages(Passages::new(&table));
+            Judge::new(Arc::new(contrast), &curve).unwrap()
+        };
+        let (few, many) = (judge(5), judge(40));
+        // The words say 4 deviations, the passages 2, each of which counts fivefold.
+        let near = page(3.0, Some(0.2));
+        assert_eq!(few.nearness(&near), 4.0);
+        let expected = (4.0 + PASSAGES_WEIGH * 5.0 * 2.0) / (1.0 + PASSAGES_WEIGH);
+        assert!((many.nearness(&near) - expected).abs() < 1e-9);
+        assert_eq!(many.nearness(&page(3.0, None)), 4.0);
     }
 
     #[test]

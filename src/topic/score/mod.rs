@@ -5,8 +5,8 @@
 //! the perplexities of one model, and [`scorer`] applies them to an extracted page with a
 //! language model and a keyword table, using `page_words` for the words of the page and
 //! `image_texts` for those around images.
-//! [`contrast`] compares the words of a document with the given texts, [`topicality`]
-//! turns that into a probability of being on topic, [`judge`] adapts it to the seeds and
+//! [`contrast`] compares the words of a document with the given texts, [`passages`] with the
+//! parts of these that are nearest to it, [`topicality`] turns that into a probability of being on topic, [`judge`] adapts it to the seeds and
 //! the pages of a crawl, [`observer`] extracts the features of links, and [`learner`]
 //! learns from both, while a crawl runs, which links lead to the topic. Lower perplexities
 //! and scores are better; only keyword scores are better when higher.
@@ -25,6 +25,7 @@ pub mod learner;
 mod measured;
 pub mod observer;
 mod page_words;
+pub mod passages;
 pub mod rating;
 pub mod scorer;
 pub mod topicality;
@@ -35,6 +36,7 @@ pub use contrast::{Adopted, Contrast, CountTable};
 pub use judge::Judge;
 pub use learner::Learner;
 pub use observer::{PageObserver, Verdict};
+pub use passages::{PassageTable, Passages};
 pub use rating::{Weights, weighted};
 pub use scorer::Scorer;
 pub use topicality::Topicality;

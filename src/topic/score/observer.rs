@@ -108,7 +108,7 @@ impl PageObserver {
         let (on_topic, nearness) = match (&self.contrast, measured) {
             (_, Some(measured)) => {
                 let nearness = self.read_judge(|judge| Nearness::Above {
-                    deviations: judge.nearness(measured.of_words, measured.by_model),
+                    deviations: judge.nearness(&measured),
                     seed: None,
                 });
                 let likely = || Nearness::Likely(curve.of(measured.counting));
@@ -166,9 +166,16 @@ impl Examined<'_> {
     /// Judges the document as [`PageObserver::judge`] does.
     pub(super) fn judge(&self, perplexity: f64) -> Verdict {
         let measured = self.evidence.as_ref().and_then(|evidence| {
-            let times = self.words.times().into_iter();
-            let words = times.filter_map(|(n, times)| Some((*evidence.get(n)?, times)));
-            Measured::of(words, perplexity)
+            let times = self.words.times();
+            let of = times.iter();
+            let of = of.filter_map(|(n, times)| Some((*evidence.get(*n)?, *times)));
+            let measured = Measured::of(of, perplexity)?;
+            let words: Vec<&str> = self.words.distinct().collect();
+            let words = times
+                .iter()
+                .filter_map(|(n, times)| Some((*words.get(*n)?, *times)));
+            let passages = self.observer.contrast.as_ref().and_then(|c| c.passages());
+            Some(measured.beside(passages, words))
         });
         let is_empty = self.words.counted().next().is_none();
         self.observer.verdict(measured, is_empty, perplexity)
@@ -371,6 +378,7 @@ mod tests {
             neutral: None,
             topic: None,
             by_model: None,
+            of_passages: None,
         }
     }
 

@@ -35,6 +35,11 @@ pub struct Topicality {
     /// and of those of `topic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_model: Option<(f64, f64)>,
+    /// The values of neutral documents by the passages nearest to them
+    /// ([`Measured::of_passages`](super::contrast::Measured::of_passages)); `None` where
+    /// neutral text is known only by its words, and in models of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_passages: Option<Lump>,
 }
 
 /// The distribution of one kind of documents on a measure.
@@ -119,6 +124,7 @@ impl Topicality {
             neutral: None,
             topic: None,
             by_model: None,
+            of_passages: None,
         })
     }
 
@@ -135,6 +141,7 @@ impl Topicality {
             neutral: None,
             topic: None,
             by_model: None,
+            of_passages: None,
         })
     }
 
@@ -150,6 +157,7 @@ impl Topicality {
             neutral: None,
             topic: None,
             by_model: None,
+            of_passages: None,
         }
     }
 
