@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::contrast::{Adopted, Contrast, Evidence, Measured, mean_and_best};
 use super::judge::Judge;
 use super::page_words::PageWords;
+use super::passages::Passages;
 use super::topicality::Topicality;
 use crate::address::PageUrl;
 use crate::config::Clue;
@@ -135,6 +136,12 @@ impl PageObserver {
         Some(ask(&judge.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
+    /// The passages that pages are compared with: only the judge of a crawl does that.
+    fn passages(&self) -> Option<&Passages> {
+        self.judge.as_ref()?;
+        self.contrast.as_ref()?.passages()
+    }
+
     /// The words that count as the topic's in addition to those of the given texts.
     fn adopted(&self) -> Arc<Adopted> {
         self.read_judge(Judge::adopted).unwrap_or_default()
@@ -167,15 +174,13 @@ impl Examined<'_> {
     pub(super) fn judge(&self, perplexity: f64) -> Verdict {
         let measured = self.evidence.as_ref().and_then(|evidence| {
             let times = self.words.times();
-            let of = times.iter();
-            let of = of.filter_map(|(n, times)| Some((*evidence.get(*n)?, *times)));
-            let measured = Measured::of(of, perplexity)?;
-            let words: Vec<&str> = self.words.distinct().collect();
-            let words = times
-                .iter()
-                .filter_map(|(n, times)| Some((*words.get(*n)?, *times)));
-            let passages = self.observer.contrast.as_ref().and_then(|c| c.passages());
-            Some(measured.beside(passages, words))
+            let told = times.iter();
+            let told = told.filter_map(|(n, times)| Some((*evidence.get(*n)?, *times)));
+            let measured = Measured::of(told, perplexity)?;
+            let words_at: Vec<&str> = self.words.distinct().collect();
+            let words = times.iter();
+            let words = words.filter_map(|(n, times)| Some((*words_at.get(*n)?, *times)));
+            Some(measured.beside(self.observer.passages(), words))
         });
         let is_empty = self.words.counted().next().is_none();
         self.observer.verdict(measured, is_empty, perplexity)
