@@ -249,16 +249,20 @@ fn machines_with_other_settings_are_refused() {
     };
     let (wire, _) = web();
     let cluster = Cluster::new(brokers, wire, 3);
-    let first = cluster.start(0);
-    cluster.after(10);
-    cluster.say(0, &["ctl", "pause"]).good();
-
     let change = |number: usize, from: &str, to: &str| {
         let file = cluster.machines[number].file();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{text}");
         std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
     };
+    // So slow that the pause comes well before the limit below.
+    for number in 0..3 {
+        change(number, "min_delay = \"20ms\"", "min_delay = \"500ms\"");
+    }
+    let first = cluster.start(0);
+    cluster.after(10);
+    cluster.say(0, &["ctl", "pause"]).good();
+
     let other = "[limits]\ndocuments = 70\n[cluster]\n";
     change(1, "[cluster]\n", other);
     let refused = cluster.start(1).ended();
