@@ -105,7 +105,8 @@ fn in_folds(
         let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<Contrasts>| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
                 let perplexity = perplexity::document(lm, sentences).perplexity * easier;
-                to.extend(contrast.document(sentences, perplexity, &Adopted::default()));
+                let none = Adopted::default();
+                to.extend(contrast.document_beside_passages(sentences, perplexity, &none));
             }
         };
         let held_out = held_out.iter().enumerate();

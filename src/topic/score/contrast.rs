@@ -342,27 +342,38 @@ impl Contrast {
         }
     }
 
-    /// The contrasts of a document with this perplexity; `None` if it has no token. Words
-    /// are summed in the order in which they first occur.
+    /// The contrasts of a document with this perplexity, without a comparison with passages;
+    /// `None` if it has no token. Words are summed in the order in which they first occur.
     pub fn document(
         &self,
         sentences: &[Sentence],
         perplexity: f64,
         adopted: &Adopted,
     ) -> Option<Measured> {
-        let mut met: FxHashMap<&str, usize> = FxHashMap::default();
-        let mut times: Vec<(&str, u32)> = Vec::new();
-        for token in sentences.iter().flat_map(Sentence::tokens) {
-            let number = *met.entry(token).or_insert(times.len());
-            match times.get_mut(number) {
-                Some((_, times)) => *times += 1,
-                None => times.push((token, 1)),
-            }
-        }
-        let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
-        let of_words = times.iter().map(|(_, times)| *times);
-        let measured = Measured::of(evidence.into_iter().zip(of_words), perplexity)?;
+        self.of_times(&times_of(sentences), perplexity, adopted)
+    }
+
+    /// The same with the comparison, as the judge of a crawl needs it.
+    pub fn document_beside_passages(
+        &self,
+        sentences: &[Sentence],
+        perplexity: f64,
+        adopted: &Adopted,
+    ) -> Option<Measured> {
+        let times = times_of(sentences);
+        let measured = self.of_times(&times, perplexity, adopted)?;
         Some(measured.beside(self.passages.as_ref(), times.into_iter()))
+    }
+
+    fn of_times(
+        &self,
+        times: &[(&str, u32)],
+        perplexity: f64,
+        adopted: &Adopted,
+    ) -> Option<Measured> {
+        let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
+        let times = times.iter().map(|(_, times)| *times);
+        Measured::of(evidence.into_iter().zip(times), perplexity)
     }
 
     /// The contrast of the words of a text; `None` if it has none.
@@ -391,6 +402,21 @@ impl Contrast {
     pub(super) fn ratio_of_word(&self, word: &str, adopted: &Adopted) -> f64 {
         self.ratio_of(self.words.get(word), word, adopted, self.fall(adopted))
     }
+}
+
+/// The distinct words of a text in the order in which they first occur, and how often each
+/// does.
+fn times_of(sentences: &[Sentence]) -> Vec<(&str, u32)> {
+    let mut met: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut times: Vec<(&str, u32)> = Vec::new();
+    for token in sentences.iter().flat_map(Sentence::tokens) {
+        let number = *met.entry(token).or_insert(times.len());
+        match times.get_mut(number) {
+            Some((_, times)) => *times += 1,
+            None => times.push((token, 1)),
+        }
+    }
+    times
 }
 
 /// The mean and the highest ratio of the words of a short text, 0 if it has none.
