@@ -350,7 +350,8 @@ impl Contrast {
         perplexity: f64,
         adopted: &Adopted,
     ) -> Option<Measured> {
-        self.of_times(&times_of(sentences), perplexity, adopted)
+        let times = times_of(sentences.iter().flat_map(Sentence::tokens));
+        self.of_times(&times, perplexity, adopted)
     }
 
     /// The same with the comparison, as the judge of a crawl needs it.
@@ -360,7 +361,7 @@ impl Contrast {
         perplexity: f64,
         adopted: &Adopted,
     ) -> Option<Measured> {
-        let times = times_of(sentences);
+        let times = times_of(sentences.iter().flat_map(Sentence::tokens));
         let measured = self.of_times(&times, perplexity, adopted)?;
         Some(measured.beside(self.passages.as_ref(), times.into_iter()))
     }
@@ -406,10 +407,10 @@ impl Contrast {
 
 /// The distinct words of a text in the order in which they first occur, and how often each
 /// does.
-fn times_of(sentences: &[Sentence]) -> Vec<(&str, u32)> {
+pub(super) fn times_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u32)> {
     let mut met: FxHashMap<&str, usize> = FxHashMap::default();
     let mut times: Vec<(&str, u32)> = Vec::new();
-    for token in sentences.iter().flat_map(Sentence::tokens) {
+    for token in tokens {
         let number = *met.entry(token).or_insert(times.len());
         match times.get_mut(number) {
             Some((_, times)) => *times += 1,

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::contrast::ContrastError;
+use super::contrast::{ContrastError, times_of};
 use crate::fs::{IoError, atomic};
 use crate::topic::lm::Sentence;
 use crate::words::WordMap;
@@ -272,16 +272,7 @@ fn weight(times: u32, rarity: f32) -> f32 {
 
 /// The distinct words of a passage in order, and how often each occurs.
 fn bag(words: &str) -> Vec<(&str, u32)> {
-    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut bag: Vec<(&str, u32)> = Vec::new();
-    for word in words.split(' ').filter(|word| !word.is_empty()) {
-        let number = *numbers.entry(word).or_insert(bag.len());
-        match bag.get_mut(number) {
-            Some((_, times)) => *times += 1,
-            None => bag.push((word, 1)),
-        }
-    }
-    bag
+    times_of(words.split(' ').filter(|word| !word.is_empty()))
 }
 
 #[cfg(test)]
