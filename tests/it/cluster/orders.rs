@@ -14,8 +14,8 @@ impl Cluster {
         Ran::of(&mut spoor(&all))
     }
 
-    /// The state of a machine as it says, as soon as it does.
-    fn state_becomes(&self, number: usize, wanted: &str) {
+    /// Waits until a machine says that this is its state.
+    fn state_becomes(&self, number: usize, live: &mut Live, wanted: &str) {
         let begun = Instant::now();
         loop {
             let ran = self.say(number, &["ctl", "status", "--json"]);
@@ -23,10 +23,11 @@ impl Cluster {
             if status["state"] == wanted {
                 return;
             }
-            assert!(
-                begun.elapsed().as_secs() < 60,
-                "not {wanted}: {status} {ran:#?}"
-            );
+            let is_too_late = begun.elapsed().as_secs() >= 60;
+            if is_too_late || live.has_ended() {
+                let said = live.said();
+                panic!("not {wanted}: {status} {ran:#?}; it said\n{said}");
+            }
         }
     }
 
@@ -47,18 +48,18 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     let cluster = Cluster::new(brokers, wire, 3);
     let mut running = vec![cluster.start(0), cluster.start(1)];
     cluster.after(40);
-    cluster.state_becomes(1, "running");
+    cluster.state_becomes(1, &mut running[1], "running");
     let said = cluster.say(0, &["ctl", "pause"]).good();
     assert!(said.contains("applied by all 2 machines"), "{said}");
-    cluster.state_becomes(1, "paused");
+    cluster.state_becomes(1, &mut running[1], "paused");
     let quiet = cluster.wire.silence(Duration::from_secs(3));
     assert!(quiet, "hosts are asked in a pause");
     // One that joins is told as well, and a process that begins again.
     running.push(cluster.start(2));
-    cluster.state_becomes(2, "paused");
+    cluster.state_becomes(2, &mut running[2], "paused");
     assert!(running[1].kill());
     running[1] = cluster.start(1);
-    cluster.state_becomes(1, "paused");
+    cluster.state_becomes(1, &mut running[1], "paused");
     let before = cluster.wire.requests().len();
     let wrong = cluster.say(0, &["ctl", "set", "cluster.weight=2"]);
     assert!(wrong.err.contains("cluster.weight is fixed"), "{wrong:#?}");
@@ -283,8 +284,8 @@ fn machines_with_other_settings_are_refused() {
     }
     change(2, models, own.to_str().unwrap());
     // The same model in another folder is the same.
-    let third = cluster.start(2);
-    cluster.state_becomes(2, "paused");
+    let mut third = cluster.start(2);
+    cluster.state_becomes(2, &mut third, "paused");
     third.signal(Signal::SIGTERM);
     drop(third.ended());
     let keywords = own.join(name).join("stopwords.tsv");
@@ -298,8 +299,8 @@ fn machines_with_other_settings_are_refused() {
     change(0, "[cluster]\n", other);
     let said = cluster.say(0, &["reload"]).good();
     assert!(said.contains("limits.documents = 70 (was none)"), "{said}");
-    let second = cluster.start(1);
-    cluster.state_becomes(1, "paused");
+    let mut second = cluster.start(1);
+    cluster.state_becomes(1, &mut second, "paused");
     cluster.say(1, &["ctl", "resume"]).good();
     for live in [first, second] {
         let ran = live.ended();

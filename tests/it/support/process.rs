@@ -202,6 +202,12 @@ impl Live {
         }
     }
 
+    /// What it has said on its standard error so far.
+    pub fn said(&mut self) -> String {
+        self.said.extend(self.err.try_iter().flatten());
+        String::from_utf8_lossy(&self.said).into_owned()
+    }
+
     /// The process id.
     pub fn id(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
