@@ -181,7 +181,7 @@ impl Live {
             match patience.next(&self.err) {
                 Ok(part) => self.said.extend(part),
                 Err(error) => {
-                    let said = String::from_utf8_lossy(&self.said);
+                    let said = self.said();
                     panic!("never said {words:?} ({error}), but\n{said}")
                 }
             }
