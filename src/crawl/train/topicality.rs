@@ -106,7 +106,8 @@ fn in_folds(
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
                 let perplexity = perplexity::document(lm, sentences).perplexity * easier;
                 let none = Adopted::default();
-                to.extend(contrast.document_beside_passages(sentences, perplexity, &none));
+                let passages = contrast.passages();
+                to.extend(contrast.document(sentences, perplexity, &none, passages));
             }
         };
         let held_out = held_out.iter().enumerate();

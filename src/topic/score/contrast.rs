@@ -342,39 +342,20 @@ impl Contrast {
         }
     }
 
-    /// The contrasts of a document with this perplexity, without a comparison with passages;
-    /// `None` if it has no token. Words are summed in the order in which they first occur.
+    /// The contrasts of a document with this perplexity, compared with `passages` if there are
+    /// any; `None` if it has no token. Words are summed in the order in which they first occur.
     pub fn document(
         &self,
         sentences: &[Sentence],
         perplexity: f64,
         adopted: &Adopted,
+        passages: Option<&Passages>,
     ) -> Option<Measured> {
         let times = times_of(sentences.iter().flat_map(Sentence::tokens));
-        self.of_times(&times, perplexity, adopted)
-    }
-
-    /// The same with the comparison, as the judge of a crawl needs it.
-    pub fn document_beside_passages(
-        &self,
-        sentences: &[Sentence],
-        perplexity: f64,
-        adopted: &Adopted,
-    ) -> Option<Measured> {
-        let times = times_of(sentences.iter().flat_map(Sentence::tokens));
-        let measured = self.of_times(&times, perplexity, adopted)?;
-        Some(measured.beside(self.passages.as_ref(), times.into_iter()))
-    }
-
-    fn of_times(
-        &self,
-        times: &[(&str, u32)],
-        perplexity: f64,
-        adopted: &Adopted,
-    ) -> Option<Measured> {
         let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
-        let times = times.iter().map(|(_, times)| *times);
-        Measured::of(evidence.into_iter().zip(times), perplexity)
+        let of_words = times.iter().map(|(_, times)| *times);
+        let measured = Measured::of(evidence.into_iter().zip(of_words), perplexity)?;
+        Some(measured.beside(passages, times.into_iter()))
     }
 
     /// The contrast of the words of a text; `None` if it has none.
@@ -539,7 +520,7 @@ mod tests {
     }
 
     fn measured(contrast: &Contrast, sentences: &[Sentence]) -> Measured {
-        let measured = contrast.document(sentences, 50.0, &Adopted::default());
+        let measured = contrast.document(sentences, 50.0, &Adopted::default(), None);
         measured.unwrap()
     }
 
@@ -581,7 +562,10 @@ mod tests {
         let contrast = Contrast::new(&counts()).unwrap();
         let (cat, state) = (text("the cat sleeps"), text("the law of the land"));
         assert!(given(&contrast, &cat) > given(&contrast, &state));
-        assert_eq!(contrast.document(&[], 50.0, &Adopted::default()), None);
+        assert_eq!(
+            contrast.document(&[], 50.0, &Adopted::default(), None),
+            None
+        );
         // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
         let of = |word: &str| f64::from(contrast.words.get(word).unwrap().ratio).max(AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
@@ -617,7 +601,7 @@ mod tests {
         let mut adopted = Adopted::default();
         adopted.add(&counted(more));
         let page = text("the zebra hunts the cat in the land");
-        let both = before.document(&page, 50.0, &adopted).unwrap();
+        let both = before.document(&page, 50.0, &adopted, None).unwrap();
         assert_eq!(both.counting, measured(&before, &page).counting);
         assert!(both.of_words > given(&before, &page));
         // A word that neither kind of text had is one more of which neutral text has none.
@@ -627,7 +611,7 @@ mod tests {
         let (expected, scatter) = after.of_neutral(&Adopted::default());
         assert!(close(mean, expected) && close(deviation, scatter) && deviation > 0.0);
         let without = adopted.without(&counted(more));
-        let back = before.document(&page, 50.0, &without).unwrap();
+        let back = before.document(&page, 50.0, &without, None).unwrap();
         assert_eq!(back.of_words, given(&before, &page));
     }
 

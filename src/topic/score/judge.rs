@@ -454,7 +454,7 @@ mod tests {
         let measure = |judge: &Judge| {
             let page = [normalise("the keeper smokes the frames")];
             let adopted = judge.adopted();
-            let measured = contrast().document(&page, 50.0, &adopted).unwrap();
+            let measured = contrast().document(&page, 50.0, &adopted, None).unwrap();
             judge.deviations(measured.of_words)
         };
         let before = measure(&judge);

@@ -99,11 +99,8 @@ impl PageObserver {
     pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
         let contrast = self.contrast.as_ref();
         let adopted = self.adopted();
-        // As below, passages are for the judge of a crawl alone.
-        let measured = contrast.and_then(|contrast| match self.judge {
-            Some(_) => contrast.document_beside_passages(sentences, perplexity, &adopted),
-            None => contrast.document(sentences, perplexity, &adopted),
-        });
+        let passages = self.passages();
+        let measured = contrast.and_then(|c| c.document(sentences, perplexity, &adopted, passages));
         self.verdict(measured, sentences.is_empty(), perplexity)
     }
 

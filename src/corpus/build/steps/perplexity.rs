@@ -49,7 +49,8 @@ impl Meter {
                 document.perplexity = value;
                 document.contrast = model.contrast.as_ref().and_then(|(contrast, _)| {
                     let none = Adopted::default();
-                    let measured = contrast.document(&sentences, measured.perplexity, &none)?;
+                    let measured =
+                        contrast.document(&sentences, measured.perplexity, &none, None)?;
                     Some(rounded(measured.of_words))
                 });
                 value
