@@ -20,8 +20,10 @@ use crate::topic::score::{Contrast, Judge, Learner, Topicality};
 /// Significant digits of a score: further ones carry no information, and would reorder the
 /// queue for nothing.
 const DIGITS: f64 = 1e3;
-/// The largest log-odds that the link score contributes for or against a link.
-const MOST_ODDS: f64 = 8.0;
+/// The log-odds of the link score, for or against a link, beyond which only their logarithm
+/// counts. So a score far beyond the boundaries keeps its place in the order, and evidence
+/// can still outweigh it.
+const PLAIN_ODDS: f64 = 8.0;
 
 /// What one crawl has learned. Clones share it, so that another strategy or other weights
 /// continue with it.
@@ -111,7 +113,18 @@ impl Learn {
     fn odds_of_formula(&self, link: &LinkParts) -> f64 {
         let (score, _) = self.link.rate(link);
         let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width();
-        odds.clamp(-MOST_ODDS, MOST_ODDS)
+        let beyond = (odds.abs() - PLAIN_ODDS).max(0.0);
+        (odds.abs().min(PLAIN_ODDS) + beyond.ln_1p()).copysign(odds)
+    }
+
+    /// The log-odds of a link by what was learned and by its link score, each with its
+    /// weight.
+    fn odds(&self, of_learner: impl FnOnce(&Learner) -> f64, link: Option<&LinkParts>) -> f64 {
+        let (learned, weight) = self.learned.read(|l| (of_learner(l), l.weight()));
+        match link {
+            Some(link) => weight * learned + (1.0 - weight) * self.odds_of_formula(link),
+            None => learned,
+        }
     }
 
     /// How much the logarithm of a score falls when the log-odds rise by 1.
@@ -146,12 +159,7 @@ impl Strategy for Learn {
 
 impl Learning for Learn {
     fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score {
-        let of_learner = |learner: &Learner| (learner.value(clues), learner.weight());
-        let (learned, weight) = self.learned.read(of_learner);
-        let odds = match link {
-            Some(link) => weight * learned + (1.0 - weight) * self.odds_of_formula(link),
-            None => learned,
-        };
+        let odds = self.odds(|learner| learner.value(clues), link);
         let boundaries = self.link.terms.boundaries;
         let score = boundaries.medium * (-self.width() * odds).exp();
         let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
@@ -167,8 +175,8 @@ impl Learning for Learn {
         self.learned.patience
     }
 
-    fn link_value(&self, clues: &Clues) -> f64 {
-        self.learned.read(|learner| learner.link_value(clues))
+    fn link_value(&self, clues: &Clues, link: Option<&LinkParts>) -> f64 {
+        self.odds(|learner| learner.link_value(clues), link)
     }
 
     fn judge(&self, nearness: &Nearness) -> f64 {
@@ -270,8 +278,11 @@ fn drawn(seed: u64, fetch: u64) -> (u64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{prop_assert, proptest};
+
     use super::*;
     use crate::topic::score::Boundaries;
+    use crate::topic::score::rating::tests::perplexities;
 
     #[test]
     fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
@@ -301,5 +312,60 @@ mod tests {
         let of_parts: f64 = parts[1..].iter().map(|part| part.adds).sum();
         let weight = learn.weight();
         assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
+    }
+
+    /// Where there is little text, a score twice as good can be 30 widths away.
+    fn of_narrow_boundaries() -> Learn {
+        let boundaries = Boundaries {
+            high: 290.0,
+            medium: 300.0,
+            ..Boundaries::default()
+        };
+        let parameters = Parameters {
+            boundaries,
+            ..Parameters::default()
+        };
+        Learn::new(parameters, Learned::default())
+    }
+
+    #[test]
+    fn links_far_beyond_the_boundaries_keep_their_order() {
+        let learn = of_narrow_boundaries();
+        let scores = [10.0, 40.0, 150.0, 240.0, 300.0, 400.0, 600.0, 2_000.0, 1e5];
+        let rated = scores.map(|document| {
+            let link = LinkParts {
+                document,
+                anchor: document,
+                keyword: 0.0,
+            };
+            learn.rate(&Clues::default(), Some(&link)).0
+        });
+        assert!(rated.is_sorted_by(|a, b| a < b), "{rated:?}");
+    }
+
+    proptest! {
+        #![proptest_config(crate::tests::usual())]
+
+        #[test]
+        fn without_evidence_the_order_is_that_of_the_formula(
+            [document, other] in [perplexities(), perplexities()],
+            [anchor, other_anchor] in [perplexities(), perplexities()],
+            [keyword, other_keyword] in [0.0..1.0_f64, 0.0..1.0_f64],
+            [parent, other_parent] in [0.0..1.0_f32, 0.0..1.0_f32],
+        ) {
+            let one = LinkParts { document, anchor, keyword };
+            let two = LinkParts { document: other, anchor: other_anchor, keyword: other_keyword };
+            let clues = |parent| Clues { parent, ..Clues::default() };
+            let learn = of_narrow_boundaries();
+            let [plain, other_plain] = [one, two].map(|link| learn.link.rate(&link).0);
+            let [(score, _), (other_score, _)] =
+                [(one, parent), (two, other_parent)].map(|(l, p)| learn.rate(&clues(p), Some(&l)));
+            let [value, other_value] = [(one, parent), (two, other_parent)]
+                .map(|(link, parent)| learn.link_value(&clues(parent), Some(&link)));
+            if plain < other_plain {
+                prop_assert!(score <= other_score, "{} {}", score, other_score);
+                prop_assert!(value >= other_value, "{} {}", value, other_value);
+            }
+        }
     }
 }

@@ -10,8 +10,8 @@ pub trait Learning: Send + Sync {
     fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score;
 
     /// How good a link is, independent of other links to the same address; higher is
-    /// better.
-    fn link_value(&self, clues: &Clues) -> f64;
+    /// better. Its rating without clues has the parts `link`.
+    fn link_value(&self, clues: &Clues, link: Option<&LinkParts>) -> f64;
 
     /// How far a page with this nearness is on topic, 0 to 1.
     fn judge(&self, nearness: &Nearness) -> f64;

@@ -298,10 +298,12 @@ pub fn meet(
     let before = stored.as_deref();
     let before = before.map(|bytes| codec::decode::<Clues>(tx.store(), &place, bytes));
     let before = before.transpose()?;
+    let parts = known.and_then(|known| known.parts);
+    let value = |clues, parts: &Option<_>| learning.link_value(clues, parts.as_ref());
     let clues = match before {
-        Some(before) if learning.link_value(&before) > learning.link_value(met) => {
+        Some(before) if value(&before, &parts) > value(met, &new.parts) => {
             // The stored path is that of the better link.
-            task.parts = known.and_then(|known| known.parts).or(task.parts);
+            task.parts = parts.or(task.parts);
             let anchor = known.and_then(|known| known.anchor().map(str::to_owned));
             task.anchor = anchor.or(task.anchor);
             before.with(met)

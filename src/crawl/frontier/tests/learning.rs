@@ -66,8 +66,8 @@ impl Learning for Taught {
         (score, Some(Bucket::High))
     }
 
-    fn link_value(&self, clues: &Clues) -> f64 {
-        f64::from(clues.parent)
+    fn link_value(&self, clues: &Clues, link: Option<&LinkParts>) -> f64 {
+        f64::from(clues.parent) + link.map_or(0.0, |parts| parts.keyword)
     }
 
     fn learn(&self, clues: &Clues, reward: f64) {
@@ -224,6 +224,31 @@ fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
     );
     assert!((score(&f, "http://b.org/") - 330.0).abs() < 1e-3);
     fetch(&mut f, "http://b.org/", 0.5, vec![], &mut now);
+}
+
+#[test]
+fn of_two_links_the_better_one_stays_by_its_features_and_its_own_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut f, taught) = seeded(folder.path());
+    let of_keyword = |keyword| NewTask {
+        parts: Some(LinkParts {
+            document: 600.0,
+            anchor: 600.0,
+            keyword,
+        }),
+        ..link("http://a.org/", 1)
+    };
+    fetch(&mut f, "http://s.org/", 0.6, vec![of_keyword(0.3)], &mut 0);
+    let key = keys::url(&url("http://a.org/"), TaskKind::Page);
+    for (keyword, parent, stays) in [(0.0, 0.8, 0.3), (0.2, 0.8, 0.2), (0.4, 0.4, 0.3)] {
+        let mut new = of_keyword(keyword);
+        new.clues.iter_mut().for_each(|c| c.parent = parent);
+        let mut tx = f.ledger.begin();
+        let known = tx.record(&key).unwrap();
+        let met = learning::meet(&*taught, &mut tx, &key, known.as_ref(), &new);
+        let parts = met.unwrap().unwrap().parts.unwrap();
+        assert_eq!(parts.keyword, stays, "{keyword} {parent}");
+    }
 }
 
 #[test]
