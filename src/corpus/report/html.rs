@@ -139,21 +139,17 @@ fn facts(job: &Figures) -> [(String, String); 6] {
     } = &job.verdict;
     let headline = headline.as_ref();
     let share = headline.and_then(|h| h.share);
+    let range = headline.and_then(|h| h.share_range);
+    let range = range.map(|(low, high)| format!("{:.0} to {:.0} %", 100.0 * low, 100.0 * high));
+    let share = share.map(|share| format!("{:.0} %", 100.0 * share));
+    let beside = match (&share, &range) {
+        (Some(_), Some(range)) => format!(" ({range})"),
+        _ => String::new(),
+    };
+    let share = share.or(range).unwrap_or_else(|| "\u{2013}".to_owned());
     [
         (count(job.pages), "pages".to_owned()),
-        (
-            share.map_or("\u{2013}".to_owned(), |share| {
-                format!("{:.0} %", 100.0 * share)
-            }),
-            match headline.and_then(|h| h.share_range) {
-                Some((low, high)) => format!(
-                    "of the chosen ones on topic ({:.0} to {:.0} %)",
-                    100.0 * low,
-                    100.0 * high
-                ),
-                None => "of the chosen ones on topic".to_owned(),
-            },
-        ),
+        (share, format!("of the chosen ones on topic{beside}")),
         (
             count(documents.count),
             match documents.count {

@@ -182,13 +182,13 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
     };
     let likely = ",\"on_topic\":true,\"on_topic_probability\":0.9";
     let unlikely = ",\"on_topic\":false,\"on_topic_probability\":0.1";
-    let mut rows: Vec<String> = (0..40)
-        .map(|n| page(n, if n < 30 { likely } else { unlikely }))
+    let mut rows: Vec<String> = (0..320)
+        .map(|n| page(n, if n < 240 { likely } else { unlikely }))
         .collect();
-    rows.push(page(40, &format!(",\"control\":true{unlikely}")));
+    rows.push(page(320, &format!(",\"control\":true{unlikely}")));
     // A seed and a later visit count for nobody.
-    rows.push(page(41, likely).replace("\"high\"", "\"seed\""));
-    rows.push(page(42, &format!("{likely},\"changed\":false")));
+    rows.push(page(321, likely).replace("\"high\"", "\"seed\""));
+    rows.push(page(322, &format!("{likely},\"changed\":false")));
     job.log(&rows[..9]);
     let early = job.figures().verdict;
     assert!(
@@ -221,8 +221,8 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
     assert_eq!(figures.troubles, Troubles::default());
     let verdict = &figures.verdict;
     let headline = verdict.headline.as_ref().unwrap();
-    assert_eq!((headline.pages, headline.drawn), (40, 1));
-    // The mean of how likely each is: 30 at 0.9 and 10 at 0.1.
+    assert_eq!((headline.pages, headline.drawn), (320, 1));
+    // The mean of how likely each is: 240 at 0.9 and 80 at 0.1.
     assert_eq!(headline.share, Some(0.7));
     assert!(
         verdict

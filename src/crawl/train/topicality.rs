@@ -55,7 +55,7 @@ pub(super) fn measure(
     let trained = sentences().filter(|s| seen(s)).count();
     let tokens: usize = sentences().map(Sentence::len).sum();
     let whole = split.whole && topic.len() >= WHOLE;
-    let between = Topicality::between(&counting(&topic), &counting(&other));
+    let between = Topicality::between_uncertain(&counting(&topic), &counting(&other));
     let curve = between
         .map(|curve| Topicality {
             few: trained < ENOUGH || !whole,
@@ -101,23 +101,23 @@ fn in_folds(
         };
         let passages = passages(positive, neutral, seen, |i| i % FOLDS != fold);
         let passages = passages.and_then(|table| Passages::new(&table));
-        let contrast = contrast.with_passages(passages);
-        let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<Contrasts>| {
-            if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
+        let measure = |sentences: &[Sentence], easier: f64, passages: Option<&Passages>| {
+            let tokens: usize = sentences.iter().map(Sentence::len).sum();
+            let measured = (tokens >= MIN_TOKENS).then(|| {
                 let perplexity = perplexity::document(lm, sentences).perplexity * easier;
-                let none = Adopted::default();
-                let passages = contrast.passages();
-                to.extend(contrast.document(sentences, perplexity, &none, passages));
-            }
+                contrast.document(sentences, perplexity, &Adopted::default(), passages)
+            });
+            measured.flatten()
         };
         let held_out = held_out.iter().enumerate();
         for (_, document) in held_out.filter(|(i, _)| i % FOLDS == fold) {
             let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
-            measure(&sentences, 1.0, &mut topic);
+            // How near topic documents are to passages is not used.
+            topic.extend(measure(&sentences, 1.0, None));
         }
         let others = neutral.documents().iter().zip(&easier).enumerate();
         for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
-            measure(document.as_ref(), *easier, &mut other);
+            other.extend(measure(document.as_ref(), *easier, passages.as_ref()));
         }
     }
     (topic, other)

@@ -76,7 +76,7 @@ pub struct FocusNow {
     #[serde(default)]
     pub sentence: String,
     /// The share of pages on topic among those chosen by score; absent if it is too early
-    /// to tell.
+    /// to tell, or if only its range is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// The lower end of the range of the true share, as estimated by the judge.

@@ -20,7 +20,7 @@ pub struct Claim {
 pub struct Beside {
     /// How many pages.
     pub pages: u64,
-    /// The claimed share, 0 to 1; `None` if the crawl cannot tell yet.
+    /// The claimed share, 0 to 1; `None` if the crawl cannot tell yet, or tells a range only.
     pub claimed: Option<f64>,
     /// The claimed range.
     pub range: Option<(f64, f64)>,

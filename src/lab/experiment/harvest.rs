@@ -279,7 +279,10 @@ impl Outcome {
                 low * 100.0,
                 high * 100.0
             ),
-            (share, _) => percent(share),
+            (None, Some((low, high))) => {
+                format!("{:.0} to {:.0} %", low * 100.0, high * 100.0)
+            }
+            (share, None) => percent(share),
         };
         let both = |means: &Means| [claimed(means), percent(means.truth)];
         let chosen = row.claims.iter().flat_map(|(chosen, _)| both(chosen));

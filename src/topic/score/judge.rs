@@ -38,10 +38,15 @@ pub const SEEDS: usize = 20;
 pub const SEEN: usize = 512;
 /// The number of pages from which on they influence the midpoint.
 const ENOUGH_SEEN: usize = 20;
-/// The mean of the seeds, in deviations above neutral text, from which on they count as
-/// being about the topic. In the lab that of seeds on topic was 2.4 or more with any
-/// amount of text, and that of others 1.4 or less.
+/// The mean of the seeds, in deviations above neutral text, from which on they count as being
+/// about the topic: with up to [`SHORT`] tokens about it, and how much it grows with their
+/// logarithm. The more text there is, the further above neutral text lies any page of similar
+/// kind. In the lab the mean of seeds on topic was 2.2 and more with up to 1,500 tokens, 3.4 and
+/// more with up to 6,000, 5.1 and more with 30,000 to 80,000. That of others was at most 1.1, 1.6
+/// and 2.5.
 const SEEDS_ON_TOPIC: f64 = 1.8;
+const SEEDS_GROWTH: f64 = 0.4;
+const SHORT: f64 = 1_200.0;
 /// The deviations that a single such seed must reach for its words to be adopted.
 const SEED_ADOPTED: f64 = 0.5;
 /// The number of adopted seeds from which on they define a level by comparison with each
@@ -74,10 +79,12 @@ const LEAST_LEVEL: f64 = 1.0;
 /// to a sixth.
 const SEEN_MIDPOINT: f64 = 0.4;
 const SEEN_WEIGHS: f64 = 0.65;
-/// The same if no level is known, and the tokens about the topic from which on the
-/// midpoint moves half way there: with fewer, pages differ mostly by chance.
+/// The same if no level is known: the midpoint moves half way there with [`ENOUGH_TOKENS`]
+/// tokens about the topic, and three quarters of the way with [`MANY_TOKENS`]. With fewer, pages
+/// differ mostly by chance.
 const SEEN_MIDDLE: f64 = 0.5;
 const ENOUGH_TOKENS: f64 = 600.0;
+const MANY_TOKENS: f64 = 40_000.0;
 /// The quantiles of recent pages that bound their scatter; half of that times the last value is
 /// their width.
 const SEEN_SCATTER: (f64, f64) = (0.15, 0.85);
@@ -92,12 +99,14 @@ pub struct SeedsStand {
     pub adopted: usize,
     /// Their mean, in standard deviations above neutral text, by the given texts alone.
     pub mean: f64,
+    /// The least mean with which seeds count as being about the topic.
+    pub least: f64,
 }
 
 impl SeedsStand {
     /// Whether they are about the topic.
     pub fn are_on_topic(&self) -> bool {
-        self.mean >= SEEDS_ON_TOPIC
+        self.mean >= self.least
     }
 }
 
@@ -252,7 +261,9 @@ impl Judge {
             .collect();
         let mean = stands.iter().map(|(at, _)| at).sum::<f64>() / stands.len().max(1) as f64;
         let mut adopted = Adopted::default();
-        let taken: Vec<&WordCounts> = if mean >= SEEDS_ON_TOPIC {
+        let tokens = self.contrast.tokens();
+        let least = SEEDS_ON_TOPIC + SEEDS_GROWTH * (tokens / SHORT).max(1.0).ln();
+        let taken: Vec<&WordCounts> = if mean >= least {
             stands
                 .iter()
                 .filter(|(at, _)| *at >= SEED_ADOPTED)
@@ -268,6 +279,7 @@ impl Judge {
             seeds: self.seeds.len(),
             adopted: taken.len(),
             mean,
+            least,
         });
         let now = self.contrast.of_neutral(&adopted);
         let alone: Vec<f64> = taken
@@ -309,7 +321,6 @@ impl Judge {
             None => (ABOVE_NEUTRAL, 1.0, SEEN_MIDDLE),
         };
         if let Some((of_seen, scatter)) = self.lately(below) {
-            let known = (self.contrast.tokens() / ENOUGH_TOKENS).min(1.0);
             (midpoint, width) = match level {
                 Some(_) => (
                     midpoint + SEEN_WEIGHS * (of_seen - midpoint),
@@ -317,10 +328,15 @@ impl Judge {
                 ),
                 // If no level is known, all crawled pages may be off topic, and must not
                 // lower the bar.
-                None => (
-                    midpoint + 0.5 * known * (of_seen - midpoint).max(0.0),
-                    width + 0.5 * known * (scatter - width).max(0.0),
-                ),
+                None => {
+                    let tokens = self.contrast.tokens();
+                    let more = (tokens - ENOUGH_TOKENS) / (MANY_TOKENS - ENOUGH_TOKENS);
+                    let way = 0.5 * (tokens / ENOUGH_TOKENS).min(1.0) + 0.25 * more.clamp(0.0, 1.0);
+                    (
+                        midpoint + way * (of_seen - midpoint).max(0.0),
+                        width + way * (scatter - width).max(0.0),
+                    )
+                }
             };
         }
         logistic((deviations - midpoint) / width.max(1e-6))
@@ -405,22 +421,29 @@ mod tests {
                         keeper takes honey and wax from the frames of the hive";
 
     fn contrast() -> Arc<Contrast> {
+        contrast_of(1)
+    }
+
+    /// Of this many times the same text.
+    fn contrast_of(times: usize) -> Arc<Contrast> {
         let mut counts = CountTable::default();
-        counts.add_positive(&[normalise(TOPIC)]);
-        for _ in 0..50 {
-            counts.add_neutral(&[normalise(OTHER)]);
-        }
+        counts.add_positive(&vec![normalise(TOPIC); times]);
+        counts.add_neutral(&vec![normalise(OTHER); 50 * times]);
         Arc::new(Contrast::new(&counts).unwrap())
     }
 
     fn judge(topic: Option<Lump>) -> Judge {
-        let (mean, deviation) = contrast().of_neutral(&Adopted::default());
+        judge_of(contrast(), topic)
+    }
+
+    fn judge_of(contrast: Arc<Contrast>, topic: Option<Lump>) -> Judge {
+        let (mean, deviation) = contrast.of_neutral(&Adopted::default());
         let curve = Topicality {
             neutral: Lump::of(&[mean - deviation, mean + deviation, mean, mean]),
             topic,
             ..Topicality::of_perplexities(1.0, 2.0)
         };
-        Judge::new(contrast(), &curve).unwrap()
+        Judge::new(contrast, &curve).unwrap()
     }
 
     fn seed(text: &str) -> Nearness {
@@ -525,6 +548,27 @@ mod tests {
         assert!(little < before && before > 0.7 && little > 0.5, "{little}");
         assert_eq!(judge.hear(&above(f64::NAN)), None);
         assert_eq!(judge.hear(&Nearness::Likely(0.9)), None);
+    }
+
+    #[test]
+    fn with_more_text_more_is_asked_of_seeds_and_of_pages() {
+        let judged = |times| {
+            let mut judge = judge_of(contrast_of(times), None);
+            judge.hear(&seed(OTHER));
+            for _ in 0..SEEN {
+                judge.hear(&above(9.0));
+            }
+            judge
+        };
+        let (little, much) = (judged(1), judged(4_000));
+        let least = |judge: &Judge| judge.seeds().unwrap().least;
+        assert_eq!(least(&little), SEEDS_ON_TOPIC);
+        // 14 words 4,000 times.
+        let expected = SEEDS_ON_TOPIC + SEEDS_GROWTH * (56_000.0 / SHORT).ln();
+        assert!((least(&much) - expected).abs() < 1e-9);
+        // Three quarters of the way from 3 to 9.
+        assert!((much.reward(7.5) - 0.5).abs() < 1e-9);
+        assert!(little.reward(7.5) > 0.9);
     }
 
     #[test]

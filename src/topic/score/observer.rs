@@ -385,6 +385,7 @@ mod tests {
             topic: None,
             by_model: None,
             of_passages: None,
+            scatter: None,
         }
     }
 

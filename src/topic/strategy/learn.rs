@@ -199,10 +199,11 @@ impl Learning for Learn {
             tracing::warn!(
                 seeds = stand.seeds,
                 deviations = (stand.mean * 10.0).round() / 10.0,
-                "the seeds do not read like the texts about the topic (seeds on topic lie 1.8 and \
-                 more deviations above neutral text), so the crawl goes by the texts alone; look \
-                 at one with `spoor score --url`, and choose other seeds or name more texts in \
-                 train.positive"
+                least = (stand.least * 10.0).round() / 10.0,
+                "the seeds do not read like the texts about the topic: the mean of their \
+                 `deviations` above neutral text is not the `least` of seeds on topic; so the crawl \
+                 goes by the texts alone; look at one with `spoor score --url`, and choose other \
+                 seeds or name more texts in train.positive"
             );
         }
         Some(heard)

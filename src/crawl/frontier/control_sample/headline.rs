@@ -7,9 +7,16 @@ use serde::Serialize;
 
 use super::harvest::{Focus, Tally};
 
-/// Fewest pages for which a share is reported; with fewer, one page more or less changes
-/// it too much.
+/// Fewest pages for which anything is reported; with fewer, one page more or less changes
+/// the share too much.
 pub const MIN_PAGES: u64 = 30;
+
+/// The widest range with which one figure is reported and not only the range, for fewer pages
+/// than [`SETTLED`] and for more. On the lab web, figures with wider ranges were off by up to
+/// 33 points, and the others by less than 10.
+const WIDEST_EARLY: f64 = 0.2;
+const WIDEST: f64 = 0.35;
+const SETTLED: u64 = 250;
 
 /// Fewest pages drawn by chance for which their share is always reported.
 const MIN_DRAWN: u64 = 30;
@@ -33,7 +40,8 @@ pub struct Headline {
     pub pages: u64,
     /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
     pub share: Option<f64>,
-    /// The range of the true share, given the uncertainty of the judge.
+    /// The range of the true share, given the uncertainty of the judge; also where `doubt` is
+    /// [`Doubt::Wide`].
     pub share_range: Option<(f64, f64)>,
     /// Why the share is unknown.
     pub doubt: Option<Doubt>,
@@ -56,6 +64,8 @@ pub struct Headline {
 pub enum Doubt {
     /// Too few pages were fetched so far.
     Early,
+    /// Only a range is known, because too many pages may or may not be on topic.
+    Wide,
     /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
     /// for the topic; it has seen too few others to decide.
     Alike,
@@ -79,17 +89,18 @@ impl Focus {
     pub fn headline(&self, topic: &str) -> Headline {
         let doubt = self.doubt();
         let share = self.focused.share().filter(|_| doubt.is_none());
+        let is_known = matches!(doubt, None | Some(Doubt::Wide));
         let interval = self.gain_interval();
         let excludes_one = interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        let compares = share.is_some() && (self.control.pages >= MIN_DRAWN || excludes_one);
+        let compares = is_known && (self.control.pages >= MIN_DRAWN || excludes_one);
         Headline {
             topic: topic.to_owned(),
             pages: self.focused.pages,
             share,
-            share_range: self.focused.range().filter(|_| share.is_some()),
+            share_range: self.focused.range().filter(|_| is_known),
             doubt,
             drawn: self.control.pages,
-            drawn_share: self.control.share().filter(|_| compares),
+            drawn_share: self.control.share().filter(|_| compares && share.is_some()),
             drawn_range: self.control.drawn_range().filter(|_| compares),
             gain: self.gain().filter(|_| compares),
             gain_interval: interval
@@ -115,7 +126,16 @@ impl Focus {
         }
         let (_, highest) = self.control.interval().unwrap_or((0.0, 1.0));
         let refuses = self.control.pages >= MIN_REFUSED && highest < 0.5;
-        (of_pages(on_topic) > ALIKE && !refuses).then_some(Doubt::Alike)
+        if of_pages(on_topic) > ALIKE && !refuses {
+            return Some(Doubt::Alike);
+        }
+        let widest = if pages < SETTLED {
+            WIDEST_EARLY
+        } else {
+            WIDEST
+        };
+        let (low, high) = self.focused.range()?;
+        (high - low > widest).then_some(Doubt::Wide)
     }
 }
 
@@ -131,16 +151,16 @@ impl fmt::Display for Headline {
             topic => format!("the texts about {topic}"),
         };
         let pages = self.pages;
-        let share = match (self.share, self.doubt) {
-            (Some(share), None) => share,
-            (_, Some(Doubt::Alike)) => {
+        match self.doubt {
+            None | Some(Doubt::Wide) => {}
+            Some(Doubt::Alike) => {
                 return write!(
                     f,
                     "Cannot tell yet how many of the {pages} pages it chose are {about}: nearly \
                      all read like {texts}, and too few others came to check that."
                 );
             }
-            (_, Some(Doubt::Guessed { familiar })) => {
+            Some(Doubt::Guessed { familiar }) => {
                 return write!(
                     f,
                     "Cannot tell how many of the {pages} pages it chose are {about}: about {} of \
@@ -148,7 +168,7 @@ impl fmt::Display for Headline {
                     of_hundred(familiar)
                 );
             }
-            (_, Some(Doubt::Early) | None) => {
+            Some(Doubt::Early) => {
                 let pages = match pages {
                     0 => "no page".to_owned(),
                     1 => "1 page".to_owned(),
@@ -159,16 +179,16 @@ impl fmt::Display for Headline {
                     "Too early to tell how many of the pages it chose are {about} ({pages} so far)."
                 );
             }
-        };
-        let verb = match of_hundred(share) {
-            1 => "is",
+        }
+        let verb = match self.share.map(of_hundred) {
+            Some(1) => "is",
             _ => "are",
         };
-        let many = with_range(share, self.share_range);
+        let many = with_range(self.share, self.share_range);
         write!(f, "Of 100 pages it chose, {many} {verb} {about}")?;
-        match (self.drawn_share, self.drawn) {
-            (Some(drawn), _) => {
-                let many = with_range(drawn, self.drawn_range);
+        match (self.drawn_range, self.drawn) {
+            (Some(range), _) => {
+                let many = with_range(self.drawn_share, Some(range));
                 write!(f, "; of 100 drawn by chance from the same links, {many}.")
             }
             (None, 0) => f.write_str("."),
@@ -185,16 +205,19 @@ fn of_hundred(share: f64) -> u32 {
     (share * 100.0).round() as u32
 }
 
-/// A percentage with the range of the true one, such as "about 54 (41 to 66)".
-fn with_range(share: f64, range: Option<(f64, f64)>) -> String {
-    let many = in_words(share);
+/// A percentage with the range of the true one, such as "about 54 (41 to 66)"; without the
+/// percentage "between 41 and 66".
+fn with_range(share: Option<f64>, range: Option<(f64, f64)>) -> String {
+    let many = share.map(in_words);
     let range = range.map(|(low, high)| (of_hundred(low), of_hundred(high)));
-    match range.filter(|(low, high)| low < high) {
-        Some((low, high)) if many.parse::<u32>().is_ok() => {
+    match (many, range.filter(|(low, high)| low < high)) {
+        (Some(many), Some((low, high))) if many.parse::<u32>().is_ok() => {
             format!("about {many} ({low} to {high})")
         }
-        Some((low, high)) => format!("{many} ({low} to {high})"),
-        None => many,
+        (Some(many), Some((low, high))) => format!("{many} ({low} to {high})"),
+        (Some(many), None) => many,
+        (None, Some((low, high))) => format!("between {low} and {high}"),
+        (None, None) => "some".to_owned(),
     }
 }
 
@@ -323,8 +346,8 @@ mod tests {
 
     #[test]
     fn the_sentence_says_how_far_the_judge_may_be_off() {
-        let mut doubtful = focus((54, 100), (5, 100));
-        (doubtful.focused.strict, doubtful.focused.lax) = (41_000, 66_400);
+        let mut doubtful = focus((135, 250), (5, 100));
+        (doubtful.focused.strict, doubtful.focused.lax) = (102_500, 166_000);
         (doubtful.control.strict, doubtful.control.lax) = (2_000, 9_000);
         assert_eq!(
             doubtful.sentence("bees"),
@@ -335,6 +358,34 @@ mod tests {
         assert_eq!(headline.share_range, Some((0.41, 0.664)));
         doubtful.focused.pages = 29;
         assert_eq!(doubtful.headline("bees").share_range, None);
+    }
+
+    #[test]
+    fn a_wide_range_has_no_single_figure() {
+        let mut wide = focus((540, 1_000), (5, 100));
+        (wide.focused.strict, wide.focused.lax) = (300_000, 660_000);
+        (wide.control.strict, wide.control.lax) = (2_000, 9_000);
+        assert_eq!(
+            wide.sentence("bees"),
+            "Of 100 pages it chose, between 30 and 66 are about bees; of 100 drawn by chance from \
+             the same links, between 1 and 16."
+        );
+        let headline = wide.headline("bees");
+        assert_eq!(headline.doubt, Some(Doubt::Wide));
+        assert_eq!((headline.share, headline.drawn_share), (None, None));
+        assert_eq!(headline.share_range, Some((0.3, 0.66)));
+        wide.focused.strict = 320_000;
+        assert_eq!(wide.headline("bees").share, Some(0.54));
+        // With fewer pages it must be narrower.
+        let mut few = focus((50, 100), (0, 2));
+        (few.focused.strict, few.focused.lax) = (39_000, 60_000);
+        assert_eq!(
+            few.sentence("bees"),
+            "Of 100 pages it chose, between 39 and 60 are about bees; too early to compare with \
+             chance (2 pages drawn so far)."
+        );
+        few.focused.strict = 41_000;
+        assert_eq!(few.headline("bees").share, Some(0.5));
     }
 
     #[test]

@@ -315,9 +315,9 @@ function showBoard(board) {
   const { focus } = board;
   if (focus.sentence) $("sentence").textContent = focus.sentence;
   const chosen = focus.share ?? null;
-  $("n-topic").textContent = chosen == null ? "–" : percent(chosen);
-  $("n-topic-note").textContent = chosen == null || focus.share_low == null ? "of them on topic"
-    : `of them on topic (${Math.round(100 * focus.share_low)} to ${percent(focus.share_high)})`;
+  const range = focus.share_low == null ? null : `${Math.round(100 * focus.share_low)} to ${percent(focus.share_high)}`;
+  $("n-topic").textContent = chosen == null ? range ?? "–" : percent(chosen);
+  $("n-topic-note").textContent = chosen == null || range == null ? "of them on topic" : `of them on topic (${range})`;
   $("focus-note").textContent = focusNote(focus);
   focusPlot(focus);
   curvePlot(board.perplexity);
