@@ -200,10 +200,10 @@ impl Learning for Learn {
                 seeds = stand.seeds,
                 deviations = (stand.mean * 10.0).round() / 10.0,
                 least = (stand.least * 10.0).round() / 10.0,
-                "the seeds do not read like the texts about the topic: the mean of their \
-                 `deviations` above neutral text is not the `least` of seeds on topic; so the crawl \
-                 goes by the texts alone; look at one with `spoor score --url`, and choose other \
-                 seeds or name more texts in train.positive"
+                "the seeds do not read like the texts about the topic, so the crawl goes by the texts \
+                 alone: on average they lie `deviations` above neutral text, and seeds on topic \
+                 `least` or more; look at one with `spoor score --url`, and choose other seeds or \
+                 name more texts in train.positive"
             );
         }
         Some(heard)
