@@ -208,16 +208,16 @@ fn of_hundred(share: f64) -> u32 {
 /// A percentage with the range of the true one, such as "about 54 (41 to 66)"; without the
 /// percentage "between 41 and 66".
 fn with_range(share: Option<f64>, range: Option<(f64, f64)>) -> String {
-    let many = share.map(in_words);
-    let range = range.map(|(low, high)| (of_hundred(low), of_hundred(high)));
-    match (many, range.filter(|(low, high)| low < high)) {
+    let middle = || range.map(|(low, high)| in_words(f64::midpoint(low, high)));
+    let whole = range.map(|(low, high)| (of_hundred(low), of_hundred(high)));
+    match (share.map(in_words), whole.filter(|(low, high)| low < high)) {
         (Some(many), Some((low, high))) if many.parse::<u32>().is_ok() => {
             format!("about {many} ({low} to {high})")
         }
         (Some(many), Some((low, high))) => format!("{many} ({low} to {high})"),
         (Some(many), None) => many,
         (None, Some((low, high))) => format!("between {low} and {high}"),
-        (None, None) => "some".to_owned(),
+        (None, None) => middle().unwrap_or_else(|| "some".to_owned()),
     }
 }
 
@@ -374,6 +374,11 @@ mod tests {
         assert_eq!(headline.doubt, Some(Doubt::Wide));
         assert_eq!((headline.share, headline.drawn_share), (None, None));
         assert_eq!(headline.share_range, Some((0.3, 0.66)));
+        let rare = Focus {
+            control: focus((0, 0), (1, 4_000)).control,
+            ..wide
+        };
+        assert!(rare.sentence("bees").ends_with("links, hardly any."));
         wide.focused.strict = 320_000;
         assert_eq!(wide.headline("bees").share, Some(0.54));
         // With fewer pages it must be narrower.
