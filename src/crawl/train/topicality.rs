@@ -55,7 +55,7 @@ pub(super) fn measure(
     let trained = sentences().filter(|s| seen(s)).count();
     let tokens: usize = sentences().map(Sentence::len).sum();
     let whole = split.whole && topic.len() >= WHOLE;
-    let between = Topicality::between_uncertain(&counting(&topic), &counting(&other));
+    let between = Topicality::between(&counting(&topic), &counting(&other));
     let curve = between
         .map(|curve| Topicality {
             few: trained < ENOUGH || !whole,

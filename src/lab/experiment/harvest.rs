@@ -272,17 +272,15 @@ impl Outcome {
             Some(share) => format!("{:.0} %", share * 100.0),
             None => "-".to_owned(),
         };
-        let claimed = |means: &Means| match (means.claimed, means.range) {
-            (Some(share), Some((low, high))) => format!(
-                "{:.0} % ({:.0} to {:.0})",
-                share * 100.0,
-                low * 100.0,
-                high * 100.0
-            ),
-            (None, Some((low, high))) => {
-                format!("{:.0} to {:.0} %", low * 100.0, high * 100.0)
+        let claimed = |means: &Means| {
+            let range = means.range;
+            let range =
+                range.map(|(low, high)| format!("{:.0} to {:.0}", low * 100.0, high * 100.0));
+            match (means.claimed, range) {
+                (None, Some(range)) => format!("{range} %"),
+                (share, Some(range)) => format!("{} ({range})", percent(share)),
+                (share, None) => percent(share),
             }
-            (share, None) => percent(share),
         };
         let both = |means: &Means| [claimed(means), percent(means.truth)];
         let chosen = row.claims.iter().flat_map(|(chosen, _)| both(chosen));

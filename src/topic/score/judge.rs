@@ -321,25 +321,23 @@ impl Judge {
             None => (ABOVE_NEUTRAL, 1.0, SEEN_MIDDLE),
         };
         if let Some((of_seen, scatter)) = self.lately(below) {
-            (midpoint, width) = match level {
-                Some(_) => (
-                    midpoint + SEEN_WEIGHS * (of_seen - midpoint),
-                    width + SEEN_WEIGHS * (scatter - width),
-                ),
+            let (way, of_seen, scatter) = match level {
+                Some(_) => (SEEN_WEIGHS, of_seen, scatter),
                 // If no level is known, all crawled pages may be off topic, and must not
                 // lower the bar.
-                None => {
-                    let tokens = self.contrast.tokens();
-                    let more = (tokens - ENOUGH_TOKENS) / (MANY_TOKENS - ENOUGH_TOKENS);
-                    let way = 0.5 * (tokens / ENOUGH_TOKENS).min(1.0) + 0.25 * more.clamp(0.0, 1.0);
-                    (
-                        midpoint + way * (of_seen - midpoint).max(0.0),
-                        width + way * (scatter - width).max(0.0),
-                    )
-                }
+                None => (self.way_up(), of_seen.max(midpoint), scatter.max(width)),
             };
+            midpoint += way * (of_seen - midpoint);
+            width += way * (scatter - width);
         }
         logistic((deviations - midpoint) / width.max(1e-6))
+    }
+
+    /// How far the midpoint rises to the pages seen lately if no level is known, 0 to 1.
+    fn way_up(&self) -> f64 {
+        let tokens = self.contrast.tokens();
+        let more = (tokens - ENOUGH_TOKENS) / (MANY_TOKENS - ENOUGH_TOKENS);
+        0.5 * (tokens / ENOUGH_TOKENS).min(1.0) + 0.25 * more.clamp(0.0, 1.0)
     }
 
     /// The value below which the share `below` of recent pages lies, and their width.

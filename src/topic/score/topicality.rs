@@ -109,7 +109,7 @@ impl Topicality {
     /// The limit is there because off-topic pages of a crawl are not neutral: pages of the
     /// topic link to them, so they are nearer to it than any sample of the language at
     /// large.
-    pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
+    fn curve_between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
         if positive.len().min(neutral.len()) < MIN_DOCUMENTS {
             return None;
         }
@@ -141,9 +141,11 @@ impl Topicality {
         })
     }
 
-    /// The same with [`Topicality::scatter`]. Equal documents give equal values.
-    pub fn between_uncertain(positive: &[f64], neutral: &[f64]) -> Option<Self> {
-        let curve = Self::between(positive, neutral)?;
+    /// The curve between two kinds of documents, with its [`Topicality::scatter`]. `None` if there
+    /// are too few documents, or the two kinds cannot be separated. Equal documents give equal
+    /// curves.
+    pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
+        let curve = Self::curve_between(positive, neutral)?;
         let again = |draw: u64| {
             let mut number = draw << 32;
             let mut drawn = |from: &[f64]| -> Vec<f64> {
@@ -154,7 +156,7 @@ impl Topicality {
                 };
                 (0..from.len()).filter_map(|_| one()).collect()
             };
-            Self::between(&drawn(positive), &drawn(neutral)).map(|curve| curve.middle())
+            Self::curve_between(&drawn(positive), &drawn(neutral)).map(|curve| curve.middle())
         };
         let (_, deviation) = moments(&(0..DRAWS).filter_map(again).collect::<Vec<f64>>());
         Some(Self {
@@ -245,7 +247,7 @@ mod tests {
     fn the_curve_lies_between_the_two_kinds() {
         let positive = [1.0, 2.0, 3.0, 2.0];
         let neutral = [-2.0, -3.0, -1.0, -2.0, -2.0];
-        let curve = Topicality::between(&positive, &neutral).unwrap();
+        let curve = Topicality::curve_between(&positive, &neutral).unwrap();
         assert!((curve.of(2.0) - 0.832).abs() < 1e-3);
         assert!(curve.of(-2.0) < 1e-3);
         assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
@@ -255,23 +257,23 @@ mod tests {
         // For counting it is surer of both, and where the kinds overlap no less strict.
         assert!(curve.counted(2.0) > 0.95 && curve.counted(-2.0) < 1e-4);
         let apart = [-7.0, -8.0, -6.0, -7.0];
-        let apart = Topicality::between(&positive, &apart).unwrap();
+        let apart = Topicality::curve_between(&positive, &apart).unwrap();
         let cut = f64::midpoint(apart.midpoint, 1.0 - 7.0 / 3.0);
         assert!((apart.counted.unwrap() - cut).abs() < 1e-12);
         assert!(apart.counted(0.3) > 0.5 && apart.of(0.3) < 0.5);
         let overlap = [-2.0, -3.0, 1.5, -2.0];
-        let overlap = Topicality::between(&positive, &overlap).unwrap();
+        let overlap = Topicality::curve_between(&positive, &overlap).unwrap();
         assert_eq!(overlap.counted, None);
         assert_eq!(overlap.counted(overlap.midpoint), 0.5);
         let near = [1.5, 0.5, 1.5, 0.5];
-        let curve = Topicality::between(&positive, &near).unwrap();
+        let curve = Topicality::curve_between(&positive, &near).unwrap();
         assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
-        assert_eq!(Topicality::between(&positive[..2], &neutral), None);
+        assert_eq!(Topicality::curve_between(&positive[..2], &neutral), None);
         // Without documents about the topic, only what lies far above the others is on it.
         let above = Topicality::above(&neutral).unwrap();
         assert!(above.few && above.of(-2.0) < 0.06 && above.of(0.0) > 0.5);
         assert_eq!(Topicality::above(&neutral[..3]), None);
-        assert_eq!(Topicality::between(&neutral, &positive), None);
+        assert_eq!(Topicality::curve_between(&neutral, &positive), None);
         let by_perplexity = Topicality::of_perplexities(300.0, 600.0);
         assert!(by_perplexity.of(300_f64.ln()) > 0.9 && by_perplexity.of(1_200_f64.ln()) < 0.1);
         assert!(curve.of(f64::MAX) <= 1.0 && curve.of(f64::MIN) >= 0.0);
@@ -283,9 +285,7 @@ mod tests {
             let scatter = |i: u32| f64::from(i % 5) - 2.0;
             (0..n).map(|i| at + scatter(i)).collect()
         };
-        let curve = |n| {
-            Topicality::between_uncertain(&alternating(n, 1.9), &alternating(500, -1.9)).unwrap()
-        };
+        let curve = |n| Topicality::between(&alternating(n, 1.9), &alternating(500, -1.9)).unwrap();
         let [few, more, many] = [5, 20, 500].map(curve);
         let scatter = |curve: &Topicality| curve.scatter.unwrap();
         // The midpoint is one deviation (the root of 2) below the mean, so its error is that of
@@ -304,7 +304,7 @@ mod tests {
         assert!(sure(&few) < sure(&more) && sure(&more) < sure(&many));
         assert!((sure(&many) - logistic(COUNTED)).abs() < 0.01);
         assert_eq!(
-            Topicality::between_uncertain(&[1.0; 3], &[-1.0; 9]),
+            Topicality::between(&[1.0; 3], &[-1.0; 9]),
             None,
             "too few for a curve"
         );
