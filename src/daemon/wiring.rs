@@ -114,6 +114,7 @@ pub fn terms(config: &Config) -> ExplainContext {
     let rated = strategy::Parameters {
         weights: weights(section, &calibration),
         boundaries: chosen_boundaries(config, calibration.boundaries),
+        width: calibration.on_topic.width,
     };
     ExplainContext {
         agent: config.network.user_agent.as_str().to_owned(),
@@ -198,6 +199,7 @@ pub fn reader(
     let terms = strategy::Parameters {
         weights: weights(section, &model.facts.calibration),
         boundaries,
+        width: model.facts.calibration.on_topic.width,
     };
     let strategy = strategy::of(section.kind, terms, &learned.changed(section));
     let gamma = terms.weights.gamma_keyword;

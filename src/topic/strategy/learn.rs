@@ -24,6 +24,14 @@ const DIGITS: f64 = 1e3;
 /// counts. So a score far beyond the boundaries keeps its place in the order, and evidence
 /// can still outweigh it.
 const PLAIN_ODDS: f64 = 8.0;
+/// What part of the width of the measured curve the log-odds of a score have at least. Little
+/// text has boundaries close together by chance, and nearly every score would then be certain.
+/// On four topics with 10 to 300 lines of text and the built-in neutral words, from off-topic
+/// seeds, half of it found 50.3 % of what an oracle finds, nothing 48.0 %, and the whole 50.4 %
+/// but a third less in the worst case.
+const CURVE_SHARE: f64 = 0.5;
+/// The least width where no curve was measured.
+const LEAST_WIDTH: f64 = 0.02;
 
 /// What one crawl has learned. Clones share it, so that another strategy or other weights
 /// continue with it.
@@ -129,8 +137,11 @@ impl Learn {
 
     /// How much the logarithm of a score falls when the log-odds rise by 1.
     fn width(&self) -> f64 {
-        let boundaries = self.link.terms.boundaries;
-        ((boundaries.medium / boundaries.high).ln() / SURE).max(0.02)
+        let Parameters {
+            boundaries, width, ..
+        } = self.link.terms;
+        let of_boundaries = (boundaries.medium / boundaries.high).ln() / SURE;
+        of_boundaries.max(width * CURVE_SHARE).max(LEAST_WIDTH)
     }
 }
 
@@ -315,8 +326,8 @@ mod tests {
         assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
     }
 
-    /// Where there is little text, a score twice as good can be 30 widths away.
-    fn of_narrow_boundaries() -> Learn {
+    /// Where there is little text, a score twice as good can be 30 widths of the boundaries away.
+    fn of_narrow_boundaries(width: f64) -> Learn {
         let boundaries = Boundaries {
             high: 290.0,
             medium: 300.0,
@@ -324,6 +335,7 @@ mod tests {
         };
         let parameters = Parameters {
             boundaries,
+            width,
             ..Parameters::default()
         };
         Learn::new(parameters, Learned::default())
@@ -331,7 +343,7 @@ mod tests {
 
     #[test]
     fn links_far_beyond_the_boundaries_keep_their_order() {
-        let learn = of_narrow_boundaries();
+        let learn = of_narrow_boundaries(0.0);
         let scores = [10.0, 40.0, 150.0, 240.0, 300.0, 400.0, 600.0, 2_000.0, 1e5];
         let rated = scores.map(|document| {
             let link = LinkParts {
@@ -344,6 +356,25 @@ mod tests {
         assert!(rated.is_sorted_by(|a, b| a < b), "{rated:?}");
     }
 
+    #[test]
+    fn a_score_is_no_surer_than_half_the_measured_curve() {
+        // Twice as good a score: by the boundaries alone certain, by the curve 3.5 widths away.
+        let chance = |width| of_narrow_boundaries(width).chance(150.0);
+        assert!(chance(0.0) > 0.999_999);
+        assert!((chance(0.4) - logistic(2.0_f64.ln() / 0.2)).abs() < 1e-9);
+        // Boundaries far apart decide by themselves.
+        let far = |width| {
+            Learn::new(
+                Parameters {
+                    width,
+                    ..Parameters::default()
+                },
+                Learned::default(),
+            )
+        };
+        assert_eq!(far(0.0).chance(150.0), far(0.4).chance(150.0));
+    }
+
     proptest! {
         #![proptest_config(crate::tests::usual())]
 
@@ -353,11 +384,12 @@ mod tests {
             [anchor, other_anchor] in [perplexities(), perplexities()],
             [keyword, other_keyword] in [0.0..1.0_f64, 0.0..1.0_f64],
             [parent, other_parent] in [0.0..1.0_f32, 0.0..1.0_f32],
+            width in 0.0..2.0,
         ) {
             let one = LinkParts { document, anchor, keyword };
             let two = LinkParts { document: other, anchor: other_anchor, keyword: other_keyword };
             let clues = |parent| Clues { parent, ..Clues::default() };
-            let learn = of_narrow_boundaries();
+            let learn = of_narrow_boundaries(width);
             let [plain, other_plain] = [one, two].map(|link| learn.link.rate(&link).0);
             let [(score, _), (other_score, _)] =
                 [(one, parent), (two, other_parent)].map(|(l, p)| learn.rate(&clues(p), Some(&l)));

@@ -37,14 +37,18 @@ pub use link::link_score;
 /// (`razor`) and not followed.
 pub type Score = (f64, Option<Bucket>);
 
-/// The parameters of all strategies: the weights of the parts of a rating, and the
-/// boundaries of the buckets.
+/// The parameters of all strategies: the weights of the parts of a rating, the boundaries of
+/// the buckets, and how sharply perplexities separate the topic from other texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Parameters {
     /// The weights of the parts.
     pub weights: Weights,
     /// The boundaries of the buckets.
     pub boundaries: Boundaries,
+    /// The width of the curve of being on topic
+    /// ([`OnTopic::width`](crate::topic::score::calibration::OnTopic)), in units of the natural
+    /// logarithm of a perplexity; 0 if it was not measured.
+    pub width: f64,
 }
 
 impl Parameters {
@@ -54,9 +58,10 @@ impl Parameters {
         let Self {
             weights,
             boundaries,
+            width,
         } = self;
         // Numbers are written in their shortest exact form.
-        let text = format!("{} {weights:?} {boundaries:?}", kind.name());
+        let text = format!("{} {weights:?} {boundaries:?} {width:?}", kind.name());
         let hash = Sha256::digest(text);
         let first = hash.iter().take(8);
         first.fold(0, |sum, byte| sum << 8 | u64::from(*byte))
@@ -158,9 +163,15 @@ mod tests {
             terms.digest(StrategyKind::Link),
             terms.digest(StrategyKind::Learn),
             Parameters { weights, ..terms }.digest(StrategyKind::Link),
+            Parameters {
+                width: 0.3,
+                ..terms
+            }
+            .digest(StrategyKind::Link),
         ];
         assert_eq!(digests[0], Parameters::default().digest(StrategyKind::Link));
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
+        assert_ne!(digests[0], digests[3]);
     }
 
     proptest! {
