@@ -181,7 +181,7 @@ pub fn url(
     // If a site redirects to a session's address, exactly that address is fetched.
     let canonical = match view.url(url, TaskKind::Page)? {
         Some(_) => url.clone(),
-        None => scope.canonical(url),
+        None => scope.canonical(url).into_owned(),
     };
     let url = &canonical;
     let host = host(view, &url.host_key())?;

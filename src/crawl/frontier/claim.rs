@@ -114,7 +114,7 @@ impl Frontier {
     ) -> Result<(PageUrl, Vec<u8>, Option<UrlRecord>), StoreError> {
         let key = keys::url(url, kind);
         let known = self.ledger.read(&key)?;
-        let canonical = self.scope.canonical(url);
+        let canonical = self.scope.canonical(url).into_owned();
         if known.is_some() || kind != TaskKind::Page || canonical == *url {
             return Ok((url.clone(), key, known));
         }

@@ -1,6 +1,8 @@
 //! Adding: a new URL is checked against the scope, rated, and queued or dropped. A known
 //! URL is only improved.
 
+use std::borrow::Cow;
+
 use super::added::{NewTask, Origin};
 use super::cell::{CellId, Home};
 use super::keys::{self, Rank};
@@ -56,7 +58,7 @@ struct Met<'t> {
 
 impl Intake<'_> {
     /// The canonical address of a page.
-    pub fn canonical(&self, url: &PageUrl) -> PageUrl {
+    pub fn canonical<'u>(&self, url: &'u PageUrl) -> Cow<'u, PageUrl> {
         self.scope.canonical(url)
     }
 
@@ -82,11 +84,10 @@ impl Intake<'_> {
         new: &NewTask,
         origin: Origin,
     ) -> Result<(), StoreError> {
-        let url = self.canonical(&new.url);
-        if url == new.url {
-            return self.add_page_as_it_is(tx, new, origin);
+        match self.canonical(&new.url) {
+            Cow::Borrowed(_) => self.add_page_as_it_is(tx, new, origin),
+            Cow::Owned(url) => self.add_page_as_it_is(tx, &NewTask { url, ..new.clone() }, origin),
         }
-        self.add_page_as_it_is(tx, &NewTask { url, ..new.clone() }, origin)
     }
 
     /// Adds a page by exactly this address.

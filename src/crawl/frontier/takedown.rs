@@ -172,7 +172,7 @@ impl Search<'_> {
         for order in self.scope.takedowns().orders() {
             match &order.target {
                 Target::Url(url) => {
-                    for url in [url.clone(), self.scope.canonical(url)] {
+                    for url in [url.clone(), self.scope.canonical(url).into_owned()] {
                         self.keys_of_address(&url, &mut found)?;
                     }
                 }

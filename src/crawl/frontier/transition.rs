@@ -273,7 +273,7 @@ impl Transition<'_> {
         let url = &self.task.url;
         // A site that gives every visitor a session redirects to the same page with a
         // session number; without the number the redirect would lead back here.
-        let canonical = self.intake.canonical(&to);
+        let canonical = self.intake.canonical(&to).into_owned();
         let to = if self.task.kind == TaskKind::Page && canonical != *url {
             canonical
         } else {

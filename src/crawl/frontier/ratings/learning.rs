@@ -282,13 +282,13 @@ pub fn meet(
     known: Option<&UrlRecord>,
     new: &NewTask,
 ) -> Result<Option<NewTask>, StoreError> {
-    let Some(met) = &new.clues else {
-        return Ok(None);
-    };
-    if known.is_some_and(is_over) {
+    if new.clues.is_none() || known.is_some_and(is_over) {
         return Ok(None);
     }
     let mut task = new.clone();
+    let Some(met) = task.clues.take() else {
+        return Ok(None);
+    };
     let place = keys::clues(key);
     // A new address has no features.
     let stored = match known {
@@ -301,15 +301,15 @@ pub fn meet(
     let parts = known.and_then(|known| known.parts);
     let value = |clues, parts: &Option<_>| learning.link_value(clues, parts.as_ref());
     let clues = match before {
-        Some(before) if value(&before, &parts) > value(met, &new.parts) => {
+        Some(before) if value(&before, &parts) > value(&met, &new.parts) => {
             // The stored path is that of the better link.
             task.parts = parts.or(task.parts);
             let anchor = known.and_then(|known| known.anchor().map(str::to_owned));
             task.anchor = anchor.or(task.anchor);
-            before.with(met)
+            before.with(&met)
         }
-        Some(before) => met.clone().with(&before),
-        None => met.clone(),
+        Some(before) => met.with(&before),
+        None => met,
     };
     (task.score, task.bucket) = learning.rate(&clues, task.parts.as_ref());
     let bytes = codec::encode(tx.store(), &clues)?;

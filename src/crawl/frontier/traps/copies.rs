@@ -78,7 +78,7 @@ pub fn claim(
     hops: u32,
     simhash: Option<u64>,
 ) -> Result<Claim, StoreError> {
-    let mut named = intake.canonical(named);
+    let mut named = intake.canonical(named).into_owned();
     let host = url.host_key();
     // No page may decide about another host, or about an address outside the scope.
     if named == *url || named.host_key() != host || !intake.accepts(&named, hops) {
