@@ -240,12 +240,7 @@ impl Document {
     ///
     /// zstd is out of memory.
     pub fn to_frame(&self) -> std::io::Result<Vec<u8>> {
-        let line = self.to_line();
-        let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
-        encoder.include_checksum(true)?;
-        encoder.set_pledged_src_size(Some(line.len() as u64))?;
-        encoder.write_all(line.as_bytes())?;
-        encoder.finish()
+        packed::frame(self.to_line().as_bytes(), zstd::DEFAULT_COMPRESSION_LEVEL)
     }
 
     /// The document without the addresses that are `gone`; `None` if it names none.
