@@ -111,11 +111,8 @@ pub fn terms(config: &Config) -> ExplainContext {
     let facts = ModelFacts::read(&config.model_folder());
     let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
     let section = &config.strategy;
-    let rated = strategy::Parameters {
-        weights: weights(section, &calibration),
-        boundaries: chosen_boundaries(config, calibration.boundaries),
-        width: calibration.on_topic.width,
-    };
+    let boundaries = chosen_boundaries(config, calibration.boundaries);
+    let rated = parameters(section, &calibration, boundaries);
     ExplainContext {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy::of(section.kind, rated, &Learned::new(section, None)),
@@ -154,6 +151,19 @@ fn chosen_boundaries(config: &Config, measured: Boundaries) -> Boundaries {
             normal: section.normal,
             razor: section.razor,
         },
+    }
+}
+
+/// The parameters of a job's strategy with a model of this calibration.
+fn parameters(
+    section: &StrategySection,
+    calibration: &Calibration,
+    boundaries: Boundaries,
+) -> strategy::Parameters {
+    strategy::Parameters {
+        weights: weights(section, calibration),
+        boundaries,
+        width: calibration.on_topic.width,
     }
 }
 
@@ -196,11 +206,7 @@ pub fn reader(
     let images = &config.images;
     let section = &config.strategy;
     let boundaries = boundaries(config, model)?;
-    let terms = strategy::Parameters {
-        weights: weights(section, &model.facts.calibration),
-        boundaries,
-        width: model.facts.calibration.on_topic.width,
-    };
+    let terms = parameters(section, &model.facts.calibration, boundaries);
     let strategy = strategy::of(section.kind, terms, &learned.changed(section));
     let gamma = terms.weights.gamma_keyword;
     let scorer = Scorer::new(Arc::clone(&model.lm), model.keywords.clone(), gamma);

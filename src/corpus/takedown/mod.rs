@@ -445,8 +445,8 @@ impl Work<'_> {
         match target {
             Target::Url(url) => {
                 for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
-                    for url in [url.clone(), scope.canonical(url).into_owned()] {
-                        if self.frontier.look_up(&url, kind)?.is_some() {
+                    for url in [url, &scope.canonical(url)] {
+                        if self.frontier.look_up(url, kind)?.is_some() {
                             return Ok(true);
                         }
                     }

@@ -114,13 +114,13 @@ impl Frontier {
     ) -> Result<(PageUrl, Vec<u8>, Option<UrlRecord>), StoreError> {
         let key = keys::url(url, kind);
         let known = self.ledger.read(&key)?;
-        let canonical = self.scope.canonical(url).into_owned();
-        if known.is_some() || kind != TaskKind::Page || canonical == *url {
+        let canonical = self.scope.canonical(url);
+        if known.is_some() || kind != TaskKind::Page || *canonical == *url {
             return Ok((url.clone(), key, known));
         }
         let key = keys::url(&canonical, kind);
         let known = self.ledger.read(&key)?;
-        Ok((canonical, key, known))
+        Ok((canonical.into_owned(), key, known))
     }
 
     /// Puts an offered address into its queue, where it is in none.

@@ -172,8 +172,8 @@ impl Search<'_> {
         for order in self.scope.takedowns().orders() {
             match &order.target {
                 Target::Url(url) => {
-                    for url in [url.clone(), self.scope.canonical(url).into_owned()] {
-                        self.keys_of_address(&url, &mut found)?;
+                    for url in [url, &self.scope.canonical(url)] {
+                        self.keys_of_address(url, &mut found)?;
                     }
                 }
                 Target::Host(HostRange::Exact(host)) => {
