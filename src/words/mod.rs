@@ -15,16 +15,18 @@
 //! Fingerprints, training, documents, anchors, alt texts and keyword tables all use this
 //! module, and nothing else in spoor may split or lower-case words. The text of a page is
 //! split once, when it is extracted ([`Tokens`]); `letters` has the classes of characters,
-//! `bounds` the quick way to where a sentence ends, and [`WordMap`] is for what is known of
-//! words.
+//! `bounds` the quick way to where a sentence ends, [`WordMap`] is for what is known of words,
+//! and [`count()`] counts those of texts as people do.
 
 mod bounds;
+mod count;
 mod letters;
 mod map;
 mod sentence;
 mod tokens;
 
 pub use bounds::bounded_sentences;
+pub use count::count;
 pub use map::WordMap;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use tokens::{Block, Tokens};

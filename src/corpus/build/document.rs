@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::page::Terms;
+use crate::words;
 
 /// A document. Every line of JSON has all keys in this order, so that readers which learn
 /// the columns from the first lines find them all.
@@ -137,19 +138,12 @@ impl Document {
 
     /// Counts words and sentences again, after the text has changed.
     pub(super) fn count(&mut self) {
-        self.words = words(&self.text);
+        self.words = words::count(&self.text);
         let sentences = paragraphs(&self.text)
             .map(|p| p.unicode_sentences().count())
             .sum::<usize>();
         self.sentences = u32::try_from(sentences).unwrap_or(u32::MAX);
     }
-}
-
-/// The number of words, excluding numbers.
-pub(super) fn words(text: &str) -> u32 {
-    let words = text.unicode_words();
-    let words = words.filter(|word| word.chars().any(char::is_alphabetic));
-    u32::try_from(words.count()).unwrap_or(u32::MAX)
 }
 
 /// The paragraphs of a text: what stands between empty lines.
@@ -226,9 +220,9 @@ mod tests {
     #[test]
     fn runs_of_digits_and_drawings_are_no_words() {
         let digits = "7".repeat(3_776);
-        assert_eq!(words(&format!("Pi is {digits} here")), 3);
-        assert_eq!(words("+--+\n|  | /\\_/\\ ( o.o ) > ^ <\n+--+"), 1);
-        assert_eq!(words(""), 0);
+        assert_eq!(words::count(&format!("Pi is {digits} here")), 3);
+        assert_eq!(words::count("+--+\n|  | /\\_/\\ ( o.o ) > ^ <\n+--+"), 1);
+        assert_eq!(words::count(""), 0);
     }
 
     #[test]

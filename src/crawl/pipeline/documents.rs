@@ -1,12 +1,11 @@
 //! The document of a page: the results of extraction and rating, in the form that is kept.
 
-use unicode_segmentation::UnicodeSegmentation;
-
 use crate::address::PageUrl;
 use crate::crawl::frontier::Finished;
 use crate::outputs::{Document, Replaced};
 use crate::page::{DocumentScore, Extracted, Task};
 use crate::rules::Applied;
+use crate::words;
 
 /// The document of a page as far as it is known before its task is finished; `None` if the
 /// page has no text.
@@ -34,7 +33,7 @@ pub(super) fn of_page(
         mime: page.mime.take(),
         controls_removed: page.controls,
         extractor: main.share.extractor.name().to_owned(),
-        words: words(&main.text),
+        words: words::count(&main.text),
         hash: Document::hash_of(&main.text),
         text: main.text,
         perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
@@ -47,25 +46,6 @@ pub(super) fn of_page(
             .unwrap_or_default(),
         ..Document::default()
     })
-}
-
-/// The number of words of a text by UAX #29, without numbers.
-fn words(text: &str) -> u32 {
-    // No word has a space in it.
-    let count = text.split_ascii_whitespace().map(words_between_spaces);
-    u32::try_from(count.sum::<usize>()).unwrap_or(u32::MAX)
-}
-
-fn words_between_spaces(text: &str) -> usize {
-    // Nearly all are letters with punctuation around them, which takes no table.
-    let inner = text.trim_matches(|c: char| c.is_ascii_punctuation());
-    if inner.bytes().all(|b| b.is_ascii_alphabetic()) {
-        return usize::from(!inner.is_empty());
-    }
-    let words = text.unicode_words();
-    words
-        .filter(|word| word.chars().any(char::is_alphabetic))
-        .count()
 }
 
 /// The document, completed with what is known once its task is finished.
@@ -95,38 +75,4 @@ fn replaced(note: &str) -> Option<Replaced> {
         fetched: Some(fetched.to_owned()),
         hash: Some(hash.to_owned()),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::{prop_assert_eq, proptest};
-
-    use super::*;
-
-    #[test]
-    fn numbers_and_signs_are_no_words() {
-        for (text, expected) in [
-            ("", 0),
-            ("  \n\t. -- 12 3.4 1,000", 0),
-            ("The keeper's lamp, \"lit\" (at 9pm).", 6),
-            ("rock'n'roll e.g. a.test well-known _so_ x_1", 7),
-            ("Ça va: l’été à Köln", 5),
-            ("猫は", 2),
-        ] {
-            assert_eq!(words(text), expected, "{text}");
-        }
-    }
-
-    proptest! {
-        #![proptest_config(crate::tests::usual())]
-
-        #[test]
-        fn words_are_those_of_the_whole_text(
-            text in "[ab1 .,:;'\"_()é\u{301}\u{200d}猫\n\t-]{0,40}|[ -~]{0,40}|\\PC{0,30}",
-        ) {
-            let all = text.unicode_words();
-            let all = all.filter(|word| word.chars().any(char::is_alphabetic));
-            prop_assert_eq!(words(&text) as usize, all.count());
-        }
-    }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::super::place::Place;
@@ -20,6 +19,7 @@ use crate::fs::IoError;
 use crate::language::Language;
 use crate::outputs::{self, Document};
 use crate::progress::Step as Progress;
+use crate::words;
 
 /// Which line is the newest of each address.
 pub(super) struct Survey {
@@ -211,7 +211,7 @@ impl<'a> Work<'a> {
             let host = host(&document.url);
             let shorter = repeated.without(&host, &document.text);
             let (text, words, lost) = match &shorter {
-                Some((text, lost)) => (text.as_str(), words(text), *lost),
+                Some((text, lost)) => (text.as_str(), words::count(text), *lost),
                 None => (document.text.as_str(), document.words, 0),
             };
             tally.shortened += u64::from(lost > 0);
@@ -328,13 +328,6 @@ fn name(urls: &mut Spool, (at, length): Name) -> std::io::Result<String> {
 fn host(url: &str) -> String {
     let url = PageUrl::parse(url);
     url.map_or_else(|_| String::new(), |url| url.host_key().as_str().to_owned())
-}
-
-/// Number of words, excluding numbers.
-pub(super) fn words(text: &str) -> u32 {
-    let words = text.unicode_words();
-    let words = words.filter(|word| word.chars().any(char::is_alphabetic));
-    u32::try_from(words.count()).unwrap_or(u32::MAX)
 }
 
 /// Rounds to four decimals, which are enough.

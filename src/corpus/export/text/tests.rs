@@ -11,10 +11,10 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-use super::readings::words;
 use super::*;
 use crate::outputs::{DOCUMENTS, Document};
 use crate::page::Terms;
+use crate::words;
 
 /// What breaks formats that are put together by hand.
 const HOSTILE: &str =
@@ -35,7 +35,7 @@ fn document(url: &str, text: &str) -> Document {
         language_certainty: Some(1.0),
         charset_used: "UTF-8".to_owned(),
         extractor: "article".to_owned(),
-        words: words(text),
+        words: words::count(text),
         hash: Document::hash_of(text),
         text: text.to_owned(),
         on_topic: Some(0.9),
@@ -589,7 +589,7 @@ proptest! {
             // Nothing is exported only where no newest text has a word.
             let newest: BTreeMap<&str, &str> =
                 documents.iter().map(|d| (d.url.as_str(), d.text.as_str())).collect();
-            let full = newest.values().filter(|text| words(text) > 0).count();
+            let full = newest.values().filter(|text| words::count(text) > 0).count();
             prop_assert!(full == 0 || full >= paragraphs::PAGES as usize, "{full}");
             return Ok(());
         };
