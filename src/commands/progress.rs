@@ -330,7 +330,11 @@ impl View {
         parts.push((
             5,
             match self.images_left {
-                Some(left) => format!("{} images, {} to come", counted(self.images), counted(left)),
+                Some(left) => format!(
+                    "{} images, waiting for {} more",
+                    counted(self.images),
+                    counted(left)
+                ),
                 None => format!("{} images", counted(self.images)),
             },
         ));

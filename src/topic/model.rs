@@ -234,20 +234,22 @@ impl Model {
             why,
         };
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
-        let lm = load_lm(folder)?.of_order(order)?;
+        let lm: Arc<dyn LanguageModel> = Arc::new(load_lm(folder)?.of_order(order)?);
         let contrast = match facts.topicality {
             Some(topicality) => {
                 let contrast = Contrast::new(&CountTable::load(&folder.join(WORDS))?);
                 let passages = PassageTable::load(&folder.join(PASSAGES))?;
                 let passages = Passages::new(&passages);
-                contrast.map(|contrast| (Arc::new(contrast.with_passages(passages)), topicality))
+                let complete =
+                    |contrast: Contrast| contrast.with_passages(passages).with_model(&lm);
+                contrast.map(|contrast| (Arc::new(complete(contrast)), topicality))
             }
             None => None,
         };
         Ok(Self {
             folder: folder.to_owned(),
             facts,
-            lm: Arc::new(lm),
+            lm,
             keywords: keywords_in(folder)?,
             contrast,
         })

@@ -31,6 +31,14 @@ impl<L: Eq + Hash + Borrow<str>, V> WordMap<L, V> {
         }
     }
 
+    /// The value of a word, to change it.
+    pub fn get_mut(&mut self, word: &str) -> Option<&mut V> {
+        match packed(word) {
+            Some(word) => self.short.get_mut(&word),
+            None => self.long.get_mut(word),
+        }
+    }
+
     /// Sets the value of a word.
     pub fn insert(&mut self, word: L, value: V) {
         match packed(word.borrow()) {

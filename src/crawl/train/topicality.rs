@@ -100,7 +100,7 @@ fn in_folds(
             continue;
         };
         let passages = passages(positive, neutral, seen, |i| i % FOLDS != fold);
-        let passages = passages.and_then(|table| Passages::new(&table));
+        let contrast = contrast.with_passages(passages.and_then(|table| Passages::new(&table)));
         let measure = |sentences: &[Sentence], easier: f64, passages: Option<&Passages>| {
             let tokens: usize = sentences.iter().map(Sentence::len).sum();
             let measured = (tokens >= MIN_TOKENS).then(|| {
@@ -117,7 +117,7 @@ fn in_folds(
         }
         let others = neutral.documents().iter().zip(&easier).enumerate();
         for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
-            other.extend(measure(document.as_ref(), *easier, passages.as_ref()));
+            other.extend(measure(document.as_ref(), *easier, contrast.passages()));
         }
     }
     (topic, other)

@@ -23,16 +23,17 @@
 //! and [`Topicality`](super::Topicality) turns that into a number from 0 to 1. The words
 //! that a crawl adds to those of the topic while it runs are [`Adopted`].
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, fs};
 
 use rustc_hash::FxHashMap;
 
-use super::passages::Passages;
+use super::passages::{InPassages, Passages};
 use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
-use crate::topic::lm::Sentence;
+use crate::topic::lm::{LanguageModel, Sentence};
 use crate::words::WordMap;
 
 /// How many tokens of neutral text smooth the counts of the topic when pages are compared
@@ -169,9 +170,19 @@ impl CountTable {
     }
 }
 
+/// What a model knows of a word. It is in one place, because looking a word up costs more than
+/// most of what is done with the result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word {
+    stats: Stats,
+    /// Its number in the language model of the contrast, if there is one.
+    pub(super) by_model: u32,
+    in_passages: InPassages,
+}
+
 /// The statistics of a word.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Word {
+#[derive(Debug, Clone, Copy)]
+struct Stats {
     /// How often it occurs in the texts about the topic.
     positive: f32,
     /// `p(word | neutral)`.
@@ -215,11 +226,13 @@ impl Adopted {
 }
 
 /// Separates the words of a topic from those of everything else.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Contrast {
     words: WordMap<Box<str>, Word>,
-    /// The same, in the order in which they are summed up.
-    all: Vec<(Box<str>, Word)>,
+    /// The language model whose numbers the words have.
+    model: Option<Arc<dyn LanguageModel>>,
+    /// The words in the order in which they are summed up.
+    all: Vec<(Box<str>, Stats)>,
     /// Tokens of the texts about the topic.
     positive: f64,
     /// `p(word | neutral)` of an unseen word.
@@ -227,6 +240,15 @@ pub struct Contrast {
     /// The passages of both kinds of text; `None` where neutral text is known only by its
     /// words, and in models of earlier versions.
     passages: Option<Passages>,
+}
+
+impl fmt::Debug for Contrast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contrast")
+            .field("words", &self.all.len())
+            .field("positive", &self.positive)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Contrast {
@@ -243,6 +265,7 @@ impl Contrast {
         let all = neutral as f64 + ADDED * counts.words.len() as f64;
         let mut contrast = Self {
             words: WordMap::default(),
+            model: None,
             all: Vec::new(),
             positive: positive as f64,
             unknown: ADDED / all,
@@ -250,26 +273,67 @@ impl Contrast {
         };
         let words = counts.words.iter().map(|(word, (p, n))| {
             let (p, neutral) = (*p as f64, (*n as f64 + ADDED) / all);
-            let known = Word {
+            let stats = Stats {
                 positive: p as f32,
                 neutral: neutral as f32,
                 ratio: contrast.ratio(p, neutral, 0.0) as f32,
                 counting: contrast.counting(p, neutral) as f32,
             };
-            (word.as_str(), known)
+            (word.as_str(), stats)
         });
         // Sums of numbers depend on the order, in their last digits: it is that of a map.
-        let words: FxHashMap<&str, Word> = words.collect();
-        let words = || words.iter().map(|(word, known)| (Box::from(*word), *known));
-        contrast.words = words().collect();
-        contrast.all = words().collect();
+        let words: FxHashMap<&str, Stats> = words.collect();
+        let words = words.into_iter();
+        contrast.all = words.map(|(word, stats)| (word.into(), stats)).collect();
+        let known = |(word, stats): &(Box<str>, Stats)| {
+            let known = Word {
+                stats: *stats,
+                by_model: 0,
+                in_passages: InPassages::default(),
+            };
+            (word.clone(), known)
+        };
+        contrast.words = contrast.all.iter().map(known).collect();
         Some(contrast)
     }
 
     /// The same, which compares pages with these passages as well.
     #[must_use]
-    pub fn with_passages(self, passages: Option<Passages>) -> Self {
-        Self { passages, ..self }
+    pub fn with_passages(mut self, passages: Option<Passages>) -> Self {
+        self.passages = passages.map(|mut passages| {
+            for (word, place) in passages.take_words() {
+                // Texts have all words of their passages, unless a file was changed.
+                if let Some(known) = self.words.get_mut(&word) {
+                    known.in_passages = place;
+                }
+            }
+            passages
+        });
+        self
+    }
+
+    /// The same, which knows the numbers of its words in this language model.
+    #[must_use]
+    pub fn with_model(mut self, model: &Arc<dyn LanguageModel>) -> Self {
+        for (word, _) in &self.all {
+            if let Some(known) = self.words.get_mut(word) {
+                known.by_model = model.word(word);
+            }
+        }
+        self.model = Some(Arc::clone(model));
+        self
+    }
+
+    /// What it knows of a word; `None` if the texts lack it.
+    pub(super) fn find(&self, word: &str) -> Option<&Word> {
+        self.words.get(word)
+    }
+
+    /// Whether it knows the numbers of words in this language model.
+    pub(super) fn knows(&self, model: &dyn LanguageModel) -> bool {
+        let place = |model: &dyn LanguageModel| std::ptr::from_ref(model).cast::<()>();
+        let own = self.model.as_deref();
+        own.is_some_and(|own| place(own) == place(model))
     }
 
     /// The passages that pages are compared with, if there are any.
@@ -304,7 +368,7 @@ impl Contrast {
 
     /// The ratio of a word including what was adopted; 0 for an unseen word, which is no
     /// evidence.
-    fn ratio_of(&self, known: Option<&Word>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
+    fn ratio_of(&self, known: Option<&Stats>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
         let given = known.map_or(0.0, |word| f64::from(word.ratio));
         if adopted.tokens == 0 {
             return given;
@@ -322,28 +386,33 @@ impl Contrast {
         }
     }
 
-    /// What the words of a text tell, in their order.
+    /// What words tell that were looked up, in their order.
     pub(super) fn evidence<'a>(
         &self,
-        words: impl Iterator<Item = &'a str>,
+        words: impl Iterator<Item = (&'a str, Option<&'a Word>)>,
         adopted: &Adopted,
     ) -> Vec<Evidence> {
         let fall = self.fall(adopted);
-        words.map(|word| self.tells(word, adopted, fall)).collect()
+        words
+            .map(|(word, known)| self.tells(word, known, adopted, fall))
+            .collect()
     }
 
-    fn tells(&self, word: &str, adopted: &Adopted, fall: f64) -> Evidence {
-        let known = self.words.get(word);
+    fn tells(&self, word: &str, known: Option<&Word>, adopted: &Adopted, fall: f64) -> Evidence {
+        let in_passages = known.map(|known| known.in_passages).unwrap_or_default();
+        let known = known.map(|known| &known.stats);
         let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
         Evidence {
             ratio: self.ratio_of(known, word, adopted, fall),
             counting: known.map_or(0.0, |word| f64::from(word.counting)),
             surprise: -share.ln(),
+            in_passages,
         }
     }
 
     /// The contrasts of a document with this perplexity, compared with `passages` if there are
-    /// any; `None` if it has no token. Words are summed in the order in which they first occur.
+    /// any, which are those of this contrast; `None` if it has no token. Words are summed in the
+    /// order in which they first occur.
     pub fn document(
         &self,
         sentences: &[Sentence],
@@ -352,18 +421,23 @@ impl Contrast {
         passages: Option<&Passages>,
     ) -> Option<Measured> {
         let times = times_of(sentences.iter().flat_map(Sentence::tokens));
-        let evidence = self.evidence(times.iter().map(|(word, _)| *word), adopted);
-        let of_words = times.iter().map(|(_, times)| *times);
-        let measured = Measured::of(evidence.into_iter().zip(of_words), perplexity)?;
-        Some(measured.beside(passages, times.into_iter()))
+        let words = times.iter().map(|(word, _)| (*word, self.find(word)));
+        let evidence = self.evidence(words, adopted);
+        let told = evidence
+            .iter()
+            .zip(times)
+            .map(|(told, (_, times))| (told, times));
+        Measured::of(told, perplexity, passages)
     }
 
     /// The contrast of the words of a text; `None` if it has none.
     pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<f64> {
         let fall = self.fall(adopted);
         let words = words.iter().filter(|(_, times)| **times > 0);
-        let words = words.map(|(word, times)| (self.tells(word, adopted, fall), *times));
-        Means::of(words).map(|means| means.of_words)
+        let words: Vec<_> = words
+            .map(|(word, times)| (self.tells(word, self.find(word), adopted, fall), *times))
+            .collect();
+        Means::of(words.iter().map(|(told, times)| (told, *times))).map(|means| means.of_words)
     }
 
     /// The mean and the standard deviation of the word weights of neutral text, including
@@ -382,7 +456,8 @@ impl Contrast {
 
     /// The ratio of a word, 0 if it is unseen.
     pub(super) fn ratio_of_word(&self, word: &str, adopted: &Adopted) -> f64 {
-        self.ratio_of(self.words.get(word), word, adopted, self.fall(adopted))
+        let stats = self.find(word).map(|known| &known.stats);
+        self.ratio_of(stats, word, adopted, self.fall(adopted))
     }
 }
 
@@ -421,6 +496,7 @@ pub(super) struct Evidence {
     counting: f64,
     /// `-ln p(word | neutral)`.
     surprise: f64,
+    in_passages: InPassages,
 }
 
 /// The contrasts of one document, in nats.
@@ -437,37 +513,27 @@ pub struct Measured {
     /// perplexity`.
     pub by_model: f64,
     /// How much nearer the text is to passages about the topic than to neutral ones
-    /// ([`Passages::nearness`]); `None` without passages.
+    /// ([`Passages`]); `None` without passages.
     pub of_passages: Option<f64>,
 }
 
 impl Measured {
-    /// From what each distinct word of a document tells, with the number of its
-    /// occurrences; `None` if there is no word.
-    pub(super) fn of(
-        words: impl Iterator<Item = (Evidence, u32)>,
+    /// From what each distinct word of a document tells, with the number of its occurrences,
+    /// compared with `passages` if there are any; `None` if there is no word.
+    pub(super) fn of<'e>(
+        words: impl Iterator<Item = (&'e Evidence, u32)> + Clone,
         perplexity: f64,
+        passages: Option<&Passages>,
     ) -> Option<Self> {
-        let means = Means::of(words)?;
+        let means = Means::of(words.clone())?;
+        let placed = words.map(|(word, times)| (word.in_passages, times));
         let by_model = means.surprise - perplexity.max(1.0).ln();
         Some(Self {
             counting: means.counting + by_model,
             of_words: means.of_words,
             by_model,
-            of_passages: None,
+            of_passages: passages.map(|passages| passages.nearness(placed)),
         })
-    }
-
-    /// The same with the comparison of these distinct words with passages.
-    pub(super) fn beside<'a>(
-        self,
-        passages: Option<&Passages>,
-        words: impl Iterator<Item = (&'a str, u32)>,
-    ) -> Self {
-        Self {
-            of_passages: passages.map(|passages| passages.nearness(words)),
-            ..self
-        }
     }
 }
 
@@ -480,7 +546,7 @@ struct Means {
 }
 
 impl Means {
-    fn of(words: impl Iterator<Item = (Evidence, u32)>) -> Option<Self> {
+    fn of<'e>(words: impl Iterator<Item = (&'e Evidence, u32)>) -> Option<Self> {
         let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
         let (mut surprise, mut tokens) = (0.0, 0.0);
         for (word, times) in words {
@@ -505,6 +571,7 @@ impl Means {
 mod tests {
     use super::*;
     use crate::topic::lm::normalise;
+    use crate::topic::score::PassageTable;
 
     fn text(text: &str) -> Vec<Sentence> {
         vec![normalise(text)]
@@ -566,8 +633,9 @@ mod tests {
             contrast.document(&[], 50.0, &Adopted::default(), None),
             None
         );
+        let stats = |word: &str| contrast.find(word).unwrap().stats;
         // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
-        let of = |word: &str| f64::from(contrast.words.get(word).unwrap().ratio).max(AGAINST);
+        let of = |word: &str| f64::from(stats(word).ratio).max(AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
         let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln());
         let mixed = given(&contrast, &text("cat law cat zebra"));
@@ -575,18 +643,50 @@ mod tests {
         let of_words = contrast.of_words(&counted("cat cat law zebra"), &Adopted::default());
         assert!((of_words.unwrap() - expected).abs() < 1e-6);
         // Where pages are counted, the language model has a say.
-        let of = |word: &str| {
-            f64::from(contrast.words.get(word).unwrap().counting).max(COUNTING_AGAINST)
-        };
+        let of = |word: &str| f64::from(stats(word).counting).max(COUNTING_AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
-        let surprise = |word: &str| -f64::from(contrast.words.get(word).unwrap().neutral).ln();
+        let surprise = |word: &str| -f64::from(stats(word).neutral).ln();
         let by_model = (2.0 * surprise("cat") + surprise("law") - contrast.unknown.ln()) / 4.0;
         let by_model = by_model - 50_f64.ln();
         let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + by_model;
         let mixed = measured(&contrast, &text("cat law cat zebra"));
         assert!((mixed.counting - expected).abs() < 1e-5);
         assert!((mixed.by_model - by_model).abs() < 1e-5);
-        assert_eq!(Contrast::new(&CountTable::default()), None);
+        assert!(Contrast::new(&CountTable::default()).is_none());
+    }
+
+    #[test]
+    fn a_document_is_compared_with_the_passages_by_the_same_words() {
+        let topics = ["cat hunts", "mouse eats", "kitten purrs", "tail swings"];
+        let others = [
+            "state rules",
+            "law binds",
+            "court decides",
+            "land yields",
+            "king reigns",
+        ];
+        let mut counts = CountTable::default();
+        counts.add_positive(&topics.map(normalise));
+        counts.add_neutral(&others.map(normalise));
+        let mut passages = PassageTable::default();
+        for words in topics.iter().chain(&["paw scratches"]) {
+            passages.add_positive(&vec![normalise(words); 20]);
+        }
+        for words in others {
+            passages.add_neutral(&vec![normalise(words); 20]);
+        }
+        let contrast = Contrast::new(&counts).unwrap();
+        let contrast = contrast.with_passages(Passages::new(&passages));
+        let near = |words: &str| {
+            let none = Adopted::default();
+            let measured = contrast.document(&text(words), 50.0, &none, contrast.passages());
+            measured.unwrap().of_passages.unwrap()
+        };
+        assert!(near("the cat hunts") > 0.1);
+        assert!(near("law and state") < -0.1);
+        assert_eq!(near("zebra"), 0.0);
+        // Words that a passage has and the texts lack are no evidence.
+        assert_eq!(near("paw"), 0.0);
     }
 
     #[test]

@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn words<'p>(page: &'p Extracted, keywords: &KeywordTable) -> PageWords<'p> {
-        PageWords::of(&page.tokens, &*LM, keywords)
+        PageWords::of(&page.tokens, &*LM, keywords, None)
     }
 
     /// The scores of all sentences, those that are too short as well.

@@ -148,13 +148,18 @@ impl PageObserver {
         self.read_judge(Judge::adopted).unwrap_or_default()
     }
 
-    /// Looks at the words of a page.
+    /// The contrast, if it judges by one.
+    pub(super) fn contrast(&self) -> Option<&Contrast> {
+        self.contrast.as_deref()
+    }
+
+    /// Looks at the words of a page, which were looked up in its contrast.
     pub(super) fn examine<'a>(&'a self, words: &'a PageWords<'a>) -> Examined<'a> {
         let adopted = self.adopted();
         let contrast = self.contrast.as_ref();
         Examined {
             observer: self,
-            evidence: contrast.map(|c| c.evidence(words.distinct(), &adopted)),
+            evidence: contrast.map(|c| c.evidence(words.looked_up(), &adopted)),
             adopted,
             words,
         }
@@ -176,12 +181,8 @@ impl Examined<'_> {
         let measured = self.evidence.as_ref().and_then(|evidence| {
             let times = self.words.times();
             let told = times.iter();
-            let told = told.filter_map(|(n, times)| Some((*evidence.get(*n)?, *times)));
-            let measured = Measured::of(told, perplexity)?;
-            let words_at: Vec<&str> = self.words.distinct().collect();
-            let words = times.iter();
-            let words = words.filter_map(|(n, times)| Some((*words_at.get(*n)?, *times)));
-            Some(measured.beside(self.observer.passages(), words))
+            let told = told.filter_map(|(n, times)| Some((evidence.get(*n)?, *times)));
+            Measured::of(told, perplexity, self.observer.passages())
         });
         let is_empty = self.words.counted().next().is_none();
         self.observer.verdict(measured, is_empty, perplexity)
@@ -424,7 +425,7 @@ mod tests {
             ..Extracted::default()
         };
         let (observer, keywords) = (observer(), KeywordTable::default());
-        let words = PageWords::of(&extracted.tokens, &NoModel, &keywords);
+        let words = PageWords::of(&extracted.tokens, &NoModel, &keywords, observer.contrast());
         let examined = observer.examine(&words);
         let clues = examined.clues(&url("http://a.example/"), &extracted);
         let [cat, law, other] = &clues[..] else {

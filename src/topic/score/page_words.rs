@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::contrast::{Contrast, Word};
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, MIN_TOKENS, Sentence};
 use crate::words::{Tokens, WordMap};
@@ -15,6 +16,8 @@ pub(super) struct PageWords<'p> {
     tokens: &'p Tokens,
     /// The distinct words in the order in which they first occur.
     words: Vec<&'p str>,
+    /// What the contrast knows of each, if there is one.
+    known: Vec<Option<&'p Word>>,
     numbers: WordMap<&'p str, u32>,
     /// The number of each token's word.
     of_tokens: Vec<u32>,
@@ -26,7 +29,14 @@ pub(super) struct PageWords<'p> {
 
 impl<'p> PageWords<'p> {
     /// Looks up the words of a page.
-    pub(super) fn of(tokens: &'p Tokens, lm: &dyn LanguageModel, keywords: &KeywordTable) -> Self {
+    pub(super) fn of(
+        tokens: &'p Tokens,
+        lm: &dyn LanguageModel,
+        keywords: &KeywordTable,
+        contrast: Option<&'p Contrast>,
+    ) -> Self {
+        let has_numbers = contrast.is_some_and(|contrast| contrast.knows(lm));
+        let mut of_contrast = Vec::new();
         let mut words = Vec::new();
         let mut numbers: WordMap<&str, u32> = WordMap::with_room(tokens.len() / 3);
         let mut known: Vec<(u32, f64)> = Vec::new();
@@ -38,7 +48,11 @@ impl<'p> PageWords<'p> {
                 // A page has less than 2^32 bytes.
                 let number = words.len() as u32;
                 words.push(token);
-                known.push((lm.word(token), keywords.weight(token).unwrap_or_default()));
+                let found = contrast.and_then(|contrast| contrast.find(token));
+                let of_model = found.filter(|_| has_numbers).map(|found| found.by_model);
+                of_contrast.push(found);
+                let of_model = of_model.unwrap_or_else(|| lm.word(token));
+                known.push((of_model, keywords.weight(token).unwrap_or_default()));
                 numbers.insert(token, number);
                 number
             });
@@ -52,6 +66,7 @@ impl<'p> PageWords<'p> {
         Self {
             tokens,
             words,
+            known: of_contrast,
             numbers,
             of_tokens,
             by_model,
@@ -83,9 +98,9 @@ impl<'p> PageWords<'p> {
         keywords.share(weights.map(|(_, weight)| *weight))
     }
 
-    /// The distinct words, in the order of their numbers.
-    pub(super) fn distinct(&self) -> impl Iterator<Item = &'p str> {
-        self.words.iter().copied()
+    /// The distinct words, in the order of their numbers, with what the contrast knows of each.
+    pub(super) fn looked_up(&self) -> impl Iterator<Item = (&'p str, Option<&'p Word>)> {
+        self.words.iter().copied().zip(self.known.iter().copied())
     }
 
     /// The number of a word, if it is on the page.
@@ -133,14 +148,19 @@ mod tests {
     use crate::topic::score::contrast::{Adopted, mean_and_best};
     use crate::topic::score::{Contrast, CountTable, PageObserver, Scorer, Topicality};
 
-    static LM: LazyLock<Arc<KenLm>> = LazyLock::new(|| {
-        let text = include_str!("../../../tests/fixtures/lm/tiny.txt");
+    static LM: LazyLock<Arc<KenLm>> =
+        LazyLock::new(|| model_of(include_str!("../../../tests/fixtures/lm/tiny.txt")));
+    /// A model with other numbers of words.
+    static OTHER: LazyLock<Arc<KenLm>> =
+        LazyLock::new(|| model_of("a mouse is hunting the field\nthe cat of the cat is hunting"));
+
+    fn model_of(text: &str) -> Arc<KenLm> {
         let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lm.arpa");
         arpa::write(&estimate(&corpus, 4).unwrap(), &path).unwrap();
         Arc::new(KenLm::load(&path).unwrap())
-    });
+    }
 
     fn keywords() -> KeywordTable {
         [("cat", 3.1), ("hunting", 1.7), ("猫", 0.3), ("हि", 0.9)]
@@ -149,20 +169,26 @@ mod tests {
             .collect()
     }
 
-    fn contrast() -> Arc<Contrast> {
+    /// Knows the numbers of a language model, if one is given.
+    fn contrast(model: Option<Arc<dyn LanguageModel>>) -> Arc<Contrast> {
         let mut counts = CountTable::default();
         counts.add_positive(&[normalise("the cat is hunting a mouse 猫 猫 हि")]);
         counts.add_neutral(&[normalise("the field of the law is mouse Σας の")]);
-        Arc::new(Contrast::new(&counts).unwrap())
+        let contrast = Contrast::new(&counts).unwrap();
+        Arc::new(match model {
+            Some(model) => contrast.with_model(&model),
+            None => contrast,
+        })
     }
 
     #[test]
     fn words_have_numbers_in_the_order_in_which_they_occur() {
         let tokens = Tokens::of(["Menu cat", "The cat is on the mat. The end"]);
-        let words = PageWords::of(&tokens, &**LM, &keywords());
+        let words = PageWords::of(&tokens, &**LM, &keywords(), None);
         assert!(
             words
-                .distinct()
+                .looked_up()
+                .map(|(word, _)| word)
                 .eq(["menu", "cat", "the", "is", "on", "mat", "end"])
         );
         assert_eq!((words.number("mat"), words.number("dog")), (Some(5), None));
@@ -174,14 +200,18 @@ mod tests {
     proptest! {
         #![proptest_config(crate::tests::usual())]
 
-        /// Every score by the numbers of words is that by their letters, to the last bit.
+        /// Every score by the numbers of words is that by their letters, to the last bit,
+        /// whether the contrast knows these numbers, none, or those of another model.
         #[test]
         fn numbers_and_letters_give_equal_scores(
             blocks in proptest::collection::vec(
                 "(the |cat |is |hunting|field |of |mouse[.,] |猫|の|हि |Σας |[a-zé]{1,3}[ .'1-]|\\PC){0,30}", 0..5),
             anchor in "(the |cat |unseen |猫|हि |[a-z]{1,3} ){0,4}",
+            numbers in 0..3_usize,
         ) {
-            let (keywords, contrast) = (keywords(), contrast());
+            let models: [Option<Arc<dyn LanguageModel>>; 3] =
+                [None, Some(LM.clone()), Some(OTHER.clone())];
+            let (keywords, contrast) = (keywords(), contrast(models[numbers].clone()));
             let observer = PageObserver::new(
                 Some((contrast.clone(), Topicality::of_perplexities(10.0, 90.0))), 10.0, 90.0);
             let scorer = Scorer::new(LM.clone(), keywords.clone(), 1.0).observing(observer.clone());

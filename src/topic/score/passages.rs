@@ -23,7 +23,6 @@ use rustc_hash::FxHashMap;
 use super::contrast::{ContrastError, times_of};
 use crate::fs::{IoError, atomic};
 use crate::topic::lm::Sentence;
-use crate::words::WordMap;
 
 /// Tokens of a passage. 150, 250 and 500 ranked pages alike.
 const LENGTH: usize = 200;
@@ -152,9 +151,9 @@ fn evenly(passages: Vec<String>, most: usize) -> Vec<String> {
     taken.map(|(_, passage)| passage).collect()
 }
 
-/// A word of the passages.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Word {
+/// Where a word is in the passages; by default in none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct InPassages {
     /// `ln(passages / passages with the word)`.
     rarity: f32,
     /// Where its postings begin, and their number.
@@ -164,7 +163,8 @@ struct Word {
 /// Compares pages with the passages of both kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passages {
-    words: WordMap<Box<str>, Word>,
+    /// Empty where the contrast keeps them.
+    words: Vec<(Box<str>, InPassages)>,
     /// The number of a passage and the weight of the word in it, by word.
     postings: Vec<(u16, f32)>,
     /// How many passages are about the topic; they come first.
@@ -205,7 +205,7 @@ impl Passages {
             }
         }
         let mut passages = Self {
-            words: WordMap::with_room(of_words.len()),
+            words: Vec::with_capacity(of_words.len()),
             postings: Vec::new(),
             topic: table.topic.len(),
             count,
@@ -213,13 +213,18 @@ impl Passages {
         for (word, postings) in of_words {
             let place = (passages.postings.len() as u32, postings.len() as u32);
             passages.postings.extend(postings);
-            let word_at = Word {
+            let word_at = InPassages {
                 rarity: rarity(word)?,
                 postings: place,
             };
-            passages.words.insert(word.into(), word_at);
+            passages.words.push((word.into(), word_at));
         }
         Some(passages)
+    }
+
+    /// Its words, which are kept elsewhere from now on.
+    pub(super) fn take_words(&mut self) -> Vec<(Box<str>, InPassages)> {
+        std::mem::take(&mut self.words)
     }
 
     /// How much the measure weighs, 0 to 1: the more passages about the topic, the more.
@@ -227,15 +232,12 @@ impl Passages {
         (self.topic.saturating_sub(FEW) as f64 / ENOUGH as f64).min(1.0)
     }
 
-    /// The mean cosine of a text, given by its distinct words, with the nearest passages about
+    /// The mean cosine of a text, given by its distinct words in passages, with the nearest passages about
     /// the topic minus that with the nearest neutral ones, -1 to 1.
-    pub fn nearness<'a>(&self, words: impl Iterator<Item = (&'a str, u32)>) -> f64 {
+    pub(super) fn nearness(&self, words: impl Iterator<Item = (InPassages, u32)>) -> f64 {
         let mut cosines = vec![0.0_f32; self.count];
         let mut square = 0.0_f32;
-        for (word, times) in words {
-            let Some(known) = self.words.get(word) else {
-                continue;
-            };
+        for (known, times) in words {
             let weight = weight(times, known.rarity);
             square += weight * weight;
             let (from, count) = known.postings;
@@ -314,7 +316,16 @@ mod tests {
 
     fn nearness(passages: &Passages, text: &str) -> f64 {
         let text = normalise(text);
-        passages.nearness(bag(text.as_str()).into_iter())
+        of_words(passages, bag(text.as_str()).into_iter())
+    }
+
+    fn of_words<'a>(passages: &Passages, words: impl Iterator<Item = (&'a str, u32)>) -> f64 {
+        let known: FxHashMap<&str, InPassages> = passages
+            .words
+            .iter()
+            .map(|(word, place)| (&**word, *place))
+            .collect();
+        passages.nearness(words.filter_map(|(word, times)| Some((*known.get(word)?, times))))
     }
 
     #[test]
@@ -396,7 +407,7 @@ mod tests {
             page in prop::collection::btree_map("[a-f]{1,2}", any::<u32>(), 0..9),
         ) {
             let passages = Passages::new(&PassageTable { topic, neutral }).unwrap();
-            let nearness = passages.nearness(page.iter().map(|(word, n)| (word.as_str(), *n)));
+            let nearness = of_words(&passages, page.iter().map(|(word, n)| (word.as_str(), *n)));
             prop_assert!((-1.001..=1.001).contains(&nearness), "{nearness}");
         }
     }

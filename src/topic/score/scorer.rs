@@ -93,7 +93,7 @@ impl Scorer {
     /// All links are kept, including those marked `nofollow`, and the page's directives
     /// are ignored: the caller decides about both.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
-        let words = PageWords::of(&extracted.tokens, &*self.lm, &self.keywords);
+        let words = self.look_up(&extracted.tokens);
         let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &words);
         let document = self.rate_page(&words, page_text.as_ref());
         let observed = self.observer.as_ref().map(|observer| {
@@ -137,13 +137,18 @@ impl Scorer {
     /// Rates a document by its text blocks.
     pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
         let tokens = Tokens::of(blocks.iter().map(AsRef::as_ref));
-        let words = PageWords::of(&tokens, &*self.lm, &self.keywords);
+        let words = self.look_up(&tokens);
         self.rate_page(&words, None)
     }
 
     /// Rates a text as one sequence, however short: an anchor, an alt text.
     pub fn text(&self, text: &str) -> TextScore {
         self.rate(text).score
+    }
+
+    fn look_up<'p>(&'p self, tokens: &'p Tokens) -> PageWords<'p> {
+        let contrast = self.observer.as_ref().and_then(PageObserver::contrast);
+        PageWords::of(tokens, &*self.lm, &self.keywords, contrast)
     }
 
     fn rate(&self, text: &str) -> Rated {

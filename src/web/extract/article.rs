@@ -191,6 +191,8 @@ impl std::fmt::Debug for Copy {
 fn search(document: Document) -> Option<HashSet<NodeId>> {
     let config = Config {
         disable_json_ld: true,
+        // Only which texts are within matters, so nothing needs to be cleaned.
+        keep_classes: true,
         ..Config::default()
     };
     let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
