@@ -34,6 +34,19 @@ pub enum MaintenanceError {
     /// An import would replace an existing frontier.
     #[error("{}: a frontier lies here already; move it away first", .0.display())]
     Present(PathBuf),
+    /// Nothing of a damaged frontier can be read.
+    #[error(
+        "{}: nothing can be read from it ({why}), so it was left as it is; move it away, and run \
+         `spoor frontier import` with the newest file in `checkpoints` beside it, or the crawl \
+         again where there is none: what was fetched is kept",
+        path.display()
+    )]
+    Lost {
+        /// The frontier's folder.
+        path: PathBuf,
+        /// What the store says.
+        why: String,
+    },
     /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
@@ -82,28 +95,49 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
     })
 }
 
-/// Reads a job's frontier once and checks its consistency.
+/// Reads a job's frontier once and checks its consistency. It is a copy that is read: a
+/// backend that meets a damaged file cuts it off where it is opened.
 ///
 /// # Errors
 /// [`MaintenanceError`] where it cannot be read at all.
 pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
     let place = StoreFolder::lock(config)?;
-    Ok(consistency::check(&*place.open()?)?)
+    let copy = place.copy()?;
+    let mut found = consistency::check(&*copy.open(&place)?)?;
+    let [copied, own] = [&copy.folder, &place.frontier].map(|folder| folder.display().to_string());
+    for problem in &mut found.problems {
+        *problem = problem.replace(&copied, &own);
+    }
+    Ok(found)
 }
 
 /// Rebuilds a job's frontier from all readable records; queues and counters are derived
-/// from these. The damaged store is kept as `frontier.damaged`.
+/// from these. The damaged store is kept as `frontier.damaged`, as it was found.
 ///
 /// # Errors
-/// [`MaintenanceError`], also where the store cannot be opened at all: import an export
-/// from `checkpoints/` then.
+/// [`MaintenanceError`], also where nothing can be read: import an export from `checkpoints/`
+/// then. The frontier is then unchanged.
 pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
-    let old = place.open()?;
+    let copy = place.copy()?;
+    let lost = |why: String| MaintenanceError::Lost {
+        path: place.frontier.clone(),
+        why,
+    };
+    let old = match copy.open(&place) {
+        Err(MaintenanceError::Store(
+            StoreError::Open { why, .. } | StoreError::Damaged { why, .. },
+        )) => return Err(lost(why)),
+        opened => opened?,
+    };
     let file = place.beside("repair.jsonl.gz");
     let found = dump::write_file(&*old, &file)?;
     drop(old);
+    if found.urls == 0 && !found.is_whole() {
+        std::fs::remove_file(&file).map_err(IoError::at(&file, "removing"))?;
+        return Err(lost("it has no address".to_owned()));
+    }
     let new_folder = place.beside("new");
     remove(&new_folder)?;
     let mut new = store::open(kind, &new_folder)?;
@@ -189,6 +223,16 @@ impl StoreFolder {
         Ok(store)
     }
 
+    /// Copies it, to be read without changing a file of it.
+    fn copy(&self) -> Result<Copy, MaintenanceError> {
+        let kind = self.kind()?;
+        let folder = self.beside("copy");
+        remove(&folder)?;
+        let copy = Copy { kind, folder };
+        copy_folder(&self.frontier, &copy.folder)?;
+        Ok(copy)
+    }
+
     fn beside(&self, what: &str) -> PathBuf {
         self.frontier.with_file_name(format!("frontier.{what}"))
     }
@@ -215,6 +259,44 @@ impl StoreFolder {
             after: folder_size(&self.frontier)?,
         })
     }
+}
+
+/// A copy of a frontier, which is removed at the end.
+struct Copy {
+    kind: StoreKind,
+    folder: PathBuf,
+}
+
+impl Copy {
+    /// Opens it. Errors name the place of the original.
+    fn open(&self, original: &StoreFolder) -> Result<Box<dyn Store>, MaintenanceError> {
+        let opened = store::open(self.kind, &self.folder);
+        let store = opened.and_then(|store| check_format(&*store).map(|()| store));
+        Ok(store.map_err(|error| error.at(&original.frontier))?)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.folder) {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
+    std::fs::create_dir_all(to).map_err(IoError::at(to, "making the folder"))?;
+    for entry in std::fs::read_dir(from).map_err(IoError::at(from, "listing"))? {
+        let entry = entry.map_err(IoError::at(from, "listing"))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_folder(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)
+                .map_err(IoError::at(&target, "copying the frontier to"))?;
+        }
+    }
+    Ok(())
 }
 
 fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {

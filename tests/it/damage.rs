@@ -94,6 +94,16 @@ impl Victim {
         }
     }
 
+    /// The files below one of its folders, with their bytes.
+    fn files(&self, below: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let root = self.job.folder().join(below);
+        let names = self.job.files(below);
+        let read = |name: PathBuf| (name.clone(), std::fs::read(root.join(name)).unwrap());
+        let mut files: Vec<_> = names.into_iter().map(read).collect();
+        files.sort();
+        files
+    }
+
     fn store(&self, command: &str, more: &[&str]) -> Ran {
         let file = self.job.file();
         let arguments = [&["store", command, file.to_str().unwrap()], more].concat();
@@ -192,7 +202,11 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
         for _ in 0..times {
             victim.restore();
             let what = format!("{damage:?} {}", damage.of(&victim, &mut dice));
+            let damaged = victim.files("frontier");
             let check = victim.store("check", &[]);
+            if victim.files("frontier") != damaged {
+                wrong.push(format!("{what}: the check changed the store"));
+            }
             if check.status.success() {
                 // Opened and closed again, it must still be what it was.
                 if victim.export() == victim.lines {
@@ -221,7 +235,15 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
                     refusal.contains("spoor frontier import"),
                     "{what}: {refusal}"
                 );
+                if victim.files("frontier") != damaged {
+                    wrong.push(format!(
+                        "{what}: a repair that was refused changed the store"
+                    ));
+                }
                 continue;
+            }
+            if victim.files("frontier.damaged") != damaged {
+                wrong.push(format!("{what}: the damaged store was not kept as it was"));
             }
             repaired += 1;
             kept += victim.urls(&victim.export());

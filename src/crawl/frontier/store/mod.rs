@@ -127,6 +127,24 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// The same error of the store in another folder, of which this one is a copy.
+    #[must_use]
+    pub fn at(mut self, folder: &Path) -> Self {
+        match &mut self {
+            Self::Open { path, .. }
+            | Self::Io { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Corrupt { path, .. }
+            | Self::Older { path, .. }
+            | Self::Version { path, .. }
+            | Self::Divided { path }
+            | Self::Closed { path, .. } => folder.clone_into(path),
+        }
+        self
+    }
+}
+
 /// Callback of a scan for each pair; `Break` ends the scan.
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
