@@ -168,6 +168,11 @@ impl ModelFacts {
             .calibration
             .validate()
             .map_err(|e| wrong(e.to_string()))?;
+        if let Some(key) = facts.topicality.and_then(|curve| curve.unusable()) {
+            return Err(wrong(format!(
+                "`contrast.{key}` is no number that it can be"
+            )));
+        }
         Ok(facts)
     }
 }

@@ -200,6 +200,30 @@ impl Topicality {
         }
     }
 
+    /// The key of a number that no curve has, if there is one: somebody changed it.
+    pub fn unusable(&self) -> Option<&'static str> {
+        let finite = |value: Option<f64>| value.is_none_or(f64::is_finite);
+        let sound = |lump: Option<Lump>| {
+            lump.is_none_or(|l| l.mean.is_finite() && l.deviation.is_finite() && l.deviation > 0.0)
+        };
+        let by_model = self.by_model.map_or([None; 2], |(n, t)| [Some(n), Some(t)]);
+        let keys = [
+            ("midpoint", self.midpoint.is_finite()),
+            ("width", self.width.is_finite() && self.width > 0.0),
+            ("counted", finite(self.counted)),
+            ("neutral", sound(self.neutral)),
+            ("topic", sound(self.topic)),
+            ("by_model", by_model.into_iter().all(finite)),
+            ("of_passages", sound(self.of_passages)),
+            (
+                "scatter",
+                finite(self.scatter) && self.scatter.is_none_or(|s| s >= 0.0),
+            ),
+        ];
+        keys.into_iter()
+            .find_map(|(key, is_sound)| (!is_sound).then_some(key))
+    }
+
     /// How far a document with this measure is on topic, 0 to 1.
     pub fn of(&self, measure: f64) -> f64 {
         logistic((measure - self.midpoint) / self.width)
@@ -277,6 +301,37 @@ mod tests {
         let by_perplexity = Topicality::of_perplexities(300.0, 600.0);
         assert!(by_perplexity.of(300_f64.ln()) > 0.9 && by_perplexity.of(1_200_f64.ln()) < 0.1);
         assert!(curve.of(f64::MAX) <= 1.0 && curve.of(f64::MIN) >= 0.0);
+    }
+
+    #[test]
+    fn numbers_that_no_curve_has_are_named() {
+        let sound = Topicality {
+            neutral: Lump::of(&[-1.0, -2.0, -1.0, -2.0]),
+            by_model: Some((0.0, 1.0)),
+            ..Topicality::between(&[1.0, 2.0, 3.0, 2.0], &[-2.0, -3.0, -1.0, -2.0]).unwrap()
+        };
+        assert_eq!(sound.unusable(), None);
+        for (width, key) in [(0.0, "width"), (-0.5, "width"), (f64::NAN, "width")] {
+            assert_eq!(Topicality { width, ..sound }.unusable(), Some(key));
+        }
+        let neutral = |mean, deviation| Topicality {
+            neutral: Some(Lump {
+                mean,
+                deviation,
+                documents: 4,
+            }),
+            ..sound
+        };
+        for (mean, deviation) in [(0.0, 0.0), (0.0, f64::NAN), (f64::INFINITY, 1.0)] {
+            assert_eq!(neutral(mean, deviation).unusable(), Some("neutral"));
+        }
+        let scatter = Some(f64::NAN);
+        assert_eq!(Topicality { scatter, ..sound }.unusable(), Some("scatter"));
+        let by_model = Some((f64::NAN, 1.0));
+        assert_eq!(
+            Topicality { by_model, ..sound }.unusable(),
+            Some("by_model")
+        );
     }
 
     #[test]
