@@ -2,6 +2,7 @@
 
 mod commands;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -83,6 +84,11 @@ fn begin_with_few_arenas() {
 #[cfg(not(unix))]
 fn begin_with_few_arenas() {}
 
+/// What `println!` panics with, where the standard output cannot be written.
+const NOT_PRINTED: &str = "failed printing to stdout: ";
+
+/// A standard output that cannot be written ends the process with a message, as any file does.
+///
 /// A panic in a store's backend becomes an error with advice, so its backtrace would only
 /// confuse. A panic in a backend's own thread does not end the process and is logged in
 /// one line. All other panics are printed, because they may end the process.
@@ -90,11 +96,16 @@ fn quiet_store_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
+        let text = info.payload_as_str().unwrap_or("no message");
+        if let Some(why) = text.strip_prefix(NOT_PRINTED) {
+            let mut out = std::io::stderr();
+            writeln!(out, "spoor: the standard output cannot be written: {why}").ok();
+            std::process::exit(i32::from(commands::exit::FAILED));
+        }
         if store::is_guarded() {
             tracing::debug!("{info}");
         } else if store::is_of_backend(&thread) {
             let name = thread.name().unwrap_or_default();
-            let text = info.payload_as_str().unwrap_or("no message");
             let line: String = text
                 .lines()
                 .next()

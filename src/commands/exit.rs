@@ -13,7 +13,7 @@ use spoor::daemon::maintenance::MaintenanceError;
 use spoor::daemon::{DaemonError, Summary};
 
 /// It failed while working.
-const FAILED: u8 = 1;
+pub const FAILED: u8 = 1;
 /// The command line is wrong; a query is part of it.
 const USAGE: u8 = 2;
 /// It needs a running crawl, and there is none.

@@ -541,3 +541,22 @@ fn what_is_printed_for_programs_is_json() {
     ];
     assert_eq!(said(&link)["parts"]["document"], 9.0);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_under_the_output_is_an_error_like_any_other() {
+    for arguments in [
+        &["config", "reference"][..],
+        &["help", "images"],
+        &["schema", "pdf"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = spoor(arguments);
+        command.stdout(full.unwrap()).stderr(Stdio::piped());
+        let ended = command.spawn().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("standard output cannot be written"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
