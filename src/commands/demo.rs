@@ -12,6 +12,7 @@ use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
 use spoor::topic::strategy;
 
+use super::exit;
 use super::lab::fetched_pages;
 use super::progress::Progress;
 
@@ -27,7 +28,8 @@ pub struct Demo {
 }
 
 impl Demo {
-    pub fn run(self) -> Result<()> {
+    /// Returns the exit code.
+    pub fn run(self) -> Result<u8> {
         let runtime = daemon::runtime()?;
         let web = demo::web();
         let labels = Labels::parse(&web.labels).map_err(anyhow::Error::msg)?;
@@ -55,6 +57,7 @@ impl Demo {
         );
         let mut lines = Vec::new();
         let mut focus = None;
+        let mut code = 0;
         for config in [&focused, &plain] {
             let label = if strategy::prefers(config.strategy.kind) {
                 "focused"
@@ -71,6 +74,7 @@ impl Demo {
             focus = focus.or(Some(summary.focus));
             if summary.end == End::Stopped {
                 println!("Stopped; run the demo again to continue.");
+                code = exit::of_crawl(&summary);
                 break;
             }
         }
@@ -84,7 +88,8 @@ impl Demo {
         print_end(&focused)?;
         runtime
             .block_on(server.stop())
-            .context("stopping the server")
+            .context("stopping the server")?;
+        Ok(code)
     }
 }
 

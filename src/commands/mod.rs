@@ -268,7 +268,7 @@ fn print_json(value: &impl Serialize) -> Result<()> {
 /// Any failure, in words for people.
 pub fn run(command: Command) -> Result<u8> {
     let done = match command {
-        Command::Demo(demo) => demo.run(),
+        Command::Demo(demo) => return demo.run(),
         Command::Train(train) => train.run(),
         Command::Crawl(crawl) => return crawl.run(),
         Command::Init(init) => init.run(),

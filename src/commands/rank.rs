@@ -53,7 +53,7 @@ impl Rank {
             ranking.images.len(),
             path.display()
         );
-        println!("the meaning of its columns is in {}", beside.display());
+        println!("what was left out as a copy is in {}", beside.display());
         Ok(())
     }
 }

@@ -132,7 +132,7 @@ impl Told<'_> {
         if !self.is_idle() {
             writeln!(out, "It ended because {}.", self.reason())?;
         }
-        if let Some(left) = images_left(&summary.images_left) {
+        if let Some(left) = images_left(&summary.images_left, summary.finishes_images) {
             writeln!(out, "{left}")?;
         }
         writeln!(out, "\nThe results are in {}", summary.folder.display())?;
@@ -415,9 +415,9 @@ fn images_aside(images: &ImageLedger) -> String {
     aside
 }
 
-/// How many images are still to be fetched, how long that takes, and how to continue
-/// without them; `None` if there are none.
-fn images_left(left: &ImagesLeft) -> Option<String> {
+/// How many images are still to be fetched, how long that takes, and whether the next run
+/// does it; `None` if there are none.
+fn images_left(left: &ImagesLeft, are_fetched: bool) -> Option<String> {
     if left.images == 0 {
         return None;
     }
@@ -439,7 +439,11 @@ fn images_left(left: &ImagesLeft) -> Option<String> {
         )
         .ok();
     }
-    text.push_str(": the next run fetches them; images.after_limit = false continues without them");
+    text.push_str(if are_fetched {
+        ": the next run fetches them; images.after_limit = false continues without them"
+    } else {
+        ": images.after_limit = true fetches them in the next run"
+    });
     Some(text)
 }
 

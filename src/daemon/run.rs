@@ -62,6 +62,8 @@ pub struct Summary {
     pub images: ImageLedger,
     /// The images still to fetch.
     pub images_left: ImagesLeft,
+    /// Whether a run fetches them after its last page.
+    pub finishes_images: bool,
     /// The job's folder.
     pub folder: PathBuf,
     /// Whether other machines crawl the job as well. The counters are then those of the hosts
@@ -421,6 +423,7 @@ impl Before {
             hosts: frontier.hosts(),
             images: frontier.images(),
             images_left: frontier.images_left()?,
+            finishes_images: config.images.enabled && config.images.after_limit,
             folder: config.job_folder(),
             is_shared: config.cluster.is_there(),
             own: frontier.used().minus(self.used),

@@ -171,7 +171,10 @@ fn who_stops_early_has_pages_and_images() {
             out.contains(" images are still queued on 3 hosts, about "),
             "{out}"
         );
-        assert!(out.contains("images.after_limit = false"), "{out}");
+        assert!(
+            out.contains("images.after_limit = true fetches them"),
+            "{out}"
+        );
     }
 }
 

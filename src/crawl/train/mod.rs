@@ -385,6 +385,14 @@ fn tell(facts: &ModelFacts) {
             "too few documents about anything else to tell the topic by its words (4 with 30 \
              words are the least), so how far a page is on topic rests on its perplexity alone"
         ),
+        Some(curve) if curve.few && facts.training_sentences >= topicality::ENOUGH => {
+            tracing::warn!(
+                "{} documents about the topic are too few to tell how many pages of a crawl are \
+                 on topic: five of them have to be held out whole; name more texts under \
+                 train.positive",
+                facts.positive_documents
+            );
+        }
         Some(curve) if curve.few => tracing::warn!(
             "{} sentences in {} documents about the topic are too few to tell how many pages of \
              a crawl are on topic: {} sentences, in documents of which five can be held out \

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use super::TrainError;
 use super::corpus::{Document, of_pdf};
-use crate::address::PageUrl;
+use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
@@ -91,6 +91,7 @@ pub(super) fn fetch(
             pdf: pdf_reader(config),
             pages: Pages::default(),
             failures: HashMap::new(),
+            delays: HashMap::new(),
         };
         let options = LoopOptions {
             concurrency: config.network.concurrency,
@@ -115,24 +116,34 @@ pub(super) fn fetch(
     pages
 }
 
-/// Reports a delay to the operator, because training waits for its pages.
-fn tell(task: &Task, settled: &Settled, error: Option<&str>, now: u64) {
-    if let Settled::Retrying { reason, due } = settled {
-        let error = error.unwrap_or(reason.name());
-        let seconds = due.saturating_sub(now).div_ceil(1000);
-        tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
-    }
-}
-
 struct Fetching {
     options: extract::Options,
     /// Whoever names a PDF file wants it read, whether or not the job accepts such pages.
     pdf: pdf::Reader,
     pages: Pages,
     failures: HashMap<PageUrl, String>,
+    /// Why a host was to be tried again, the last time.
+    delays: HashMap<HostKey, String>,
 }
 
 impl Fetching {
+    /// Notes a delay, and reports it to the operator, because training waits for its pages.
+    fn note(&mut self, task: &Task, settled: &Settled, is_private: bool, error: Option<&str>) {
+        let Settled::Retrying { reason, due } = settled else {
+            return;
+        };
+        let error = error.unwrap_or(reason.name());
+        let seconds = due.saturating_sub(now()).div_ceil(1000);
+        tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+        let advice = if is_private {
+            " (network.allow_private = true permits it)"
+        } else {
+            ""
+        };
+        let host = task.url.host_key();
+        self.delays.insert(host, format!("{error}{advice}"));
+    }
+
     /// All pages, or the list of what is missing.
     fn checked(self, frontier: &Cells, urls: &[PageUrl]) -> Result<Pages, TrainError> {
         let mut missing = Vec::new();
@@ -149,7 +160,10 @@ impl Fetching {
                     Some(crate::crawl::frontier::State::Redirected { to, .. }) => {
                         format!("redirected to {to}, which could not be fetched")
                     }
-                    _ => "its host does not answer".to_owned(),
+                    _ => match self.delays.get(&url.host_key()) {
+                        Some(why) => format!("its host does not answer: {why}"),
+                        None => "its host does not answer".to_owned(),
+                    },
                 },
             };
             missing.push(format!("{url}: {why}"));
@@ -212,12 +226,14 @@ impl Handler for Fetching {
             error,
             ..
         } = completion;
+        let reason = Reason::PrivateAddress;
+        let is_private = outcome == Outcome::Drop { reason };
         if task.kind == TaskKind::Robots {
             let body = product.map(|b| b.concat().into_bytes().into());
             let answer = RobotsAnswer::of(&outcome, body);
             let settled = frontier
                 .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
-            tell(&task, &settled, error.as_deref(), now);
+            self.note(&task, &settled, is_private, error.as_deref());
             return Ok(());
         }
         if let Outcome::Redirect { to } = &outcome {
@@ -227,7 +243,7 @@ impl Handler for Fetching {
         let finished = frontier.finish(&task, outcome, effects, elapsed, now, |_| {
             Ok::<_, StoreError>(Written::default())
         })?;
-        tell(&task, &finished.settled, error.as_deref(), now);
+        self.note(&task, &finished.settled, is_private, error.as_deref());
         match (finished.settled, product) {
             (Settled::Done, Some(blocks)) => {
                 let document = Document::of_blocks(&blocks);

@@ -21,6 +21,9 @@ const SETTLED: u64 = 250;
 /// Fewest pages drawn by chance for which their share is always reported.
 const MIN_DRAWN: u64 = 30;
 
+/// The same where the gain is certain. Fewer prove nothing, whatever an interval says of them.
+const MIN_CERTAIN: u64 = 10;
+
 /// Share of pages that look on topic above which too few other pages were seen: a judge
 /// that takes a whole field for the topic gives the same result. On the lab web one did
 /// so for 90 % of the pages and more, where a third to two thirds were on topic.
@@ -92,7 +95,9 @@ impl Focus {
         let is_known = matches!(doubt, None | Some(Doubt::Wide));
         let interval = self.gain_interval();
         let excludes_one = interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        let compares = is_known && (self.control.pages >= MIN_DRAWN || excludes_one);
+        let drawn = self.control.pages;
+        let enough = drawn >= MIN_DRAWN || (drawn >= MIN_CERTAIN && excludes_one);
+        let compares = is_known && enough;
         Headline {
             topic: topic.to_owned(),
             pages: self.focused.pages,
