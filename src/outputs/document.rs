@@ -394,6 +394,11 @@ impl Segment {
         let more = self.from.find_frame_after(began);
         let more = more.map_err(IoError::at(&self.path, "reading"))?;
         if !more && is_last && why.kind() == ErrorKind::UnexpectedEof {
+            tracing::warn!(
+                "{} ends within a document, at byte {began}: a crawl is writing it, or it was cut \
+                 off and the documents after that are missing",
+                self.path.display()
+            );
             return Ok(None);
         }
         Err(damaged(&self.path, began, why.to_string()))
