@@ -151,6 +151,16 @@ impl Captures {
         let Self { places, spots, .. } = &mut all;
         places.retain(|(_, packed)| spots.unpack(*packed).is_some_and(|spot| chosen.has(spot)));
         places.shrink_to_fit();
+        let found = places
+            .iter()
+            .filter_map(|(_, packed)| spots.unpack(*packed));
+        for (file, missing, named) in chosen.missing(found) {
+            tracing::warn!(
+                "{}: at {missing} of {named} places that the index names there is no response, so \
+                 these are left out; make the index again with `spoor archive index`",
+                file.name().display()
+            );
+        }
         all.chosen = chosen;
         Ok(all)
     }

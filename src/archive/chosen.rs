@@ -104,6 +104,22 @@ impl Chosen {
         Ok(())
     }
 
+    /// The files in which indexes name more captures than these, each with how many more and with
+    /// how many they name.
+    pub fn missing(&self, found: impl Iterator<Item = Spot>) -> Vec<(&ArchiveFile, usize, usize)> {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for spot in found {
+            *counts.entry(spot.file).or_default() += 1;
+        }
+        let missing = self.places.iter().filter_map(|(number, places)| {
+            let file = self.files.get(usize::try_from(*number).ok()?)?;
+            let found = counts.get(number).copied().unwrap_or_default();
+            let missing = places.len().saturating_sub(found);
+            (missing > 0).then_some((file, missing, places.len()))
+        });
+        missing.collect()
+    }
+
     /// Whether the capture at a place is meant.
     pub fn has(&self, spot: Spot) -> bool {
         let wanted = (spot.offset, spot.inside);

@@ -353,23 +353,26 @@ impl Sources {
             folder: folder.to_owned(),
             what,
         };
-        match std::fs::read(&path) {
-            Ok(known) => {
-                let known: Option<Self> = serde_json::from_slice(&known).ok();
-                return if known.as_ref() == Some(self) {
-                    Ok(())
-                } else {
-                    Err(taken("a replay of other files, or with another --follow"))
-                };
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        let known: Option<Option<Self>> = match std::fs::read(&path) {
+            Ok(known) => Some(serde_json::from_slice(&known).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(IoError::at(&path, "reading")(error).into()),
+        };
+        if matches!(&known, Some(Some(known)) if known == self) {
+            return Ok(());
         }
-        let has_something = folder
-            .read_dir()
-            .is_ok_and(|mut entries| entries.next().is_some());
+        // A replay that failed at once has left no more than these.
+        let begins = [RECORD, TAKEDOWNS];
+        let is_result = |name: std::ffi::OsString| begins.iter().all(|begin| name != *begin);
+        let has_something = folder.read_dir().is_ok_and(|entries| {
+            let mut entries = entries.flatten();
+            entries.any(|entry| is_result(entry.file_name()))
+        });
         if has_something {
-            return Err(taken("something else"));
+            return Err(taken(match known {
+                Some(_) => "a replay of other files, or with another --follow",
+                None => "something else",
+            }));
         }
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let text = serde_json::to_string_pretty(self).unwrap_or_default();

@@ -256,13 +256,33 @@ fn of_an_index_only_what_it_lists_is_replayed() {
     assert!(pages > 10, "{lines}");
     // The files are looked for beside the index.
     let index = archive.join("chosen.cdxj");
-    std::fs::write(&index, lines).unwrap();
+    std::fs::write(&index, &lines).unwrap();
     let file = job.file();
     let mut command = spoor(&["replay", file.to_str().unwrap(), "--json", "--from"]);
     let told = Ran::of(command.arg(&index).arg("--dry-run")).good();
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["pages"], pages, "{told}");
     assert_eq!(told["images"], 0, "{told}");
+
+    // Places of an archive that has changed since are told.
+    let moved = |line: &str| line.replacen("\"offset\": \"", "\"offset\": \"9", 1);
+    let (first, others) = lines.split_once('\n').unwrap();
+    assert_ne!(moved(first), first);
+    std::fs::write(&index, format!("{}\n{others}", moved(first))).unwrap();
+    let mut command = spoor(&["replay", file.to_str().unwrap(), "--dry-run", "--from"]);
+    let ended = command.arg(&index).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let all = lines.lines().count();
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains(&format!("at 1 of {all} places")), "{said}");
+
+    // A replay of nothing leaves room for the right one.
+    let none: String = lines.lines().map(|line| moved(line) + "\n").collect();
+    std::fs::write(&index, none).unwrap();
+    let mut command = spoor(&["replay", file.to_str().unwrap(), "--from"]);
+    let said = Ran::of(command.arg(&index)).refused();
+    assert!(said.contains("no response"), "{said}");
+    Ran::of(&mut replay(&job, &[])).good();
 }
 
 /// The exchanges of an archive, the last one first.
