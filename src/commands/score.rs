@@ -93,8 +93,14 @@ impl Score {
             (Config::default(), Model::load(&place)?)
         } else {
             let config = Config::load(&place)?;
-            let model = Model::load(&config.model_folder())
-                .context("the job has no model yet; run `spoor train` on it first")?;
+            let folder = config.model_folder();
+            ensure!(
+                Model::exists(&folder),
+                "{}: the job has no model yet; run `spoor train {}` first",
+                folder.display(),
+                place.display()
+            );
+            let model = Model::load(&folder)?;
             (config, model)
         };
         let looker = Looker::new(&config, &model)?;
