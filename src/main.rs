@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         _ => "spoor=debug",
     };
     commands::log::begin(log_format, level, arguments.quiet);
-    quiet_store_panics();
+    tell_panics();
     if arguments.command.is_long() {
         begin_with_few_arenas();
     }
@@ -92,7 +92,7 @@ const NOT_PRINTED: &str = "failed printing to stdout: ";
 /// A panic in a store's backend becomes an error with advice, so its backtrace would only
 /// confuse. A panic in a backend's own thread does not end the process and is logged in
 /// one line. All other panics are printed, because they may end the process.
-fn quiet_store_panics() {
+fn tell_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();

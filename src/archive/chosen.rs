@@ -107,6 +107,10 @@ impl Chosen {
     /// The files in which indexes name more captures than these, each with how many more and with
     /// how many they name.
     pub fn missing(&self, found: impl Iterator<Item = Spot>) -> Vec<(&ArchiveFile, usize, usize)> {
+        // Of whole archives there is nothing to count, and there may be millions of captures.
+        if self.places.is_empty() {
+            return Vec::new();
+        }
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for spot in found {
             *counts.entry(spot.file).or_default() += 1;

@@ -637,6 +637,13 @@ section! {
     }
 }
 
+impl Images {
+    /// Whether the images of all pages are fetched, also after the limit of these.
+    pub fn are_finished(&self) -> bool {
+        self.enabled && self.after_limit
+    }
+}
+
 impl Cluster {
     /// Whether the job is crawled by several machines.
     pub fn is_there(&self) -> bool {

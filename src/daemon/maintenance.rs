@@ -218,9 +218,7 @@ impl StoreFolder {
     }
 
     fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {
-        let store = store::open(self.kind()?, &self.frontier)?;
-        check_format(&*store)?;
-        Ok(store)
+        Ok(opened(self.kind()?, &self.frontier)?)
     }
 
     /// Copies it, to be read without changing a file of it.
@@ -270,9 +268,8 @@ struct Copy {
 impl Copy {
     /// Opens it. Errors name the place of the original.
     fn open(&self, original: &StoreFolder) -> Result<Box<dyn Store>, MaintenanceError> {
-        let opened = store::open(self.kind, &self.folder);
-        let store = opened.and_then(|store| check_format(&*store).map(|()| store));
-        Ok(store.map_err(|error| error.at(&original.frontier))?)
+        let opened = opened(self.kind, &self.folder);
+        Ok(opened.map_err(|error| error.at(&original.frontier))?)
     }
 }
 
@@ -282,6 +279,13 @@ impl Drop for Copy {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// The store in a folder, if it has the format of this version.
+fn opened(kind: StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+    let store = store::open(kind, folder)?;
+    check_format(&*store)?;
+    Ok(store)
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<(), MaintenanceError> {

@@ -423,7 +423,7 @@ impl Before {
             hosts: frontier.hosts(),
             images: frontier.images(),
             images_left: frontier.images_left()?,
-            finishes_images: config.images.enabled && config.images.after_limit,
+            finishes_images: config.images.are_finished(),
             folder: config.job_folder(),
             is_shared: config.cluster.is_there(),
             own: frontier.used().minus(self.used),

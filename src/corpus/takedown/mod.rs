@@ -489,6 +489,7 @@ impl Work<'_> {
             );
         }
         for name in [
+            "frontier.copy",
             "frontier.damaged",
             "frontier.old",
             "frontier.repair.jsonl.gz",

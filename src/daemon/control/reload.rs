@@ -101,7 +101,7 @@ pub fn limits(config: &Config) -> Limits {
         fetches: config.limits.fetches,
         bytes: config.limits.bytes.map(|size| size.bytes()),
         time: config.limits.time,
-        finish_images: config.images.enabled && config.images.after_limit,
+        finish_images: config.images.are_finished(),
     }
 }
 

@@ -232,8 +232,8 @@ impl Passages {
         (self.topic.saturating_sub(FEW) as f64 / ENOUGH as f64).min(1.0)
     }
 
-    /// The mean cosine of a text, given by its distinct words in passages, with the nearest passages about
-    /// the topic minus that with the nearest neutral ones, -1 to 1.
+    /// The mean cosine of a text, given by its distinct words in passages, with the nearest
+    /// passages about the topic minus that with the nearest neutral ones, -1 to 1.
     pub(super) fn nearness(&self, words: impl Iterator<Item = (InPassages, u32)>) -> f64 {
         let mut cosines = vec![0.0_f32; self.count];
         let mut square = 0.0_f32;
