@@ -30,6 +30,11 @@ const PLAIN_ODDS: f64 = 8.0;
 /// seeds, half of it found 50.3 % of what an oracle finds, nothing 48.0 %, and the whole 50.4 %
 /// but a third less in the worst case.
 const CURVE_SHARE: f64 = 0.5;
+/// The log-odds against a link below which it is never above the cutoff (`razor`). Little text
+/// has a wide curve and a cutoff near the other boundaries: with ten lines about Linux and the
+/// built-in neutral words, links with log-odds of -0.24 lay above it, and of twelve crawls of 500
+/// fetches two had nothing left after 46 and 166.
+const RAZOR_ODDS: f64 = 8.0;
 /// The least width where no curve was measured.
 const LEAST_WIDTH: f64 = 0.02;
 
@@ -135,6 +140,27 @@ impl Learn {
         }
     }
 
+    /// The score of a link with these log-odds.
+    fn score(&self, odds: f64) -> Score {
+        let boundaries = self.link.terms.boundaries;
+        let score = boundaries.medium * (-self.width_on_side_of(odds) * odds).exp();
+        let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
+        let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
+        (score, boundaries.bucket(score))
+    }
+
+    /// The width for log-odds of this sign. Those against a link are so narrow that only links
+    /// with hardly a chance lie above the cutoff.
+    fn width_on_side_of(&self, odds: f64) -> f64 {
+        let boundaries = self.link.terms.boundaries;
+        let to_razor = (boundaries.razor / boundaries.medium).ln() / RAZOR_ODDS;
+        if odds < 0.0 {
+            self.width().min(to_razor)
+        } else {
+            self.width()
+        }
+    }
+
     /// How much the logarithm of a score falls when the log-odds rise by 1.
     fn width(&self) -> f64 {
         let Parameters {
@@ -170,16 +196,12 @@ impl Strategy for Learn {
 
 impl Learning for Learn {
     fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score {
-        let odds = self.odds(|learner| learner.value(clues), link);
-        let boundaries = self.link.terms.boundaries;
-        let score = boundaries.medium * (-self.width() * odds).exp();
-        let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
-        let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
-        (score, boundaries.bucket(score))
+        self.score(self.odds(|learner| learner.value(clues), link))
     }
 
     fn chance(&self, score: f64) -> f64 {
-        logistic((self.link.terms.boundaries.medium / score).ln() / self.width())
+        let better = (self.link.terms.boundaries.medium / score).ln();
+        logistic(better / self.width_on_side_of(better))
     }
 
     fn patience(&self) -> f64 {
@@ -354,6 +376,32 @@ mod tests {
             learn.rate(&Clues::default(), Some(&link)).0
         });
         assert!(rated.is_sorted_by(|a, b| a < b), "{rated:?}");
+    }
+
+    #[test]
+    fn only_links_with_hardly_a_chance_lie_above_the_cutoff() {
+        // As training measured them for ten lines of text.
+        let boundaries = Boundaries {
+            high: 199.0,
+            medium: 199.0,
+            normal: 219.0,
+            razor: 656.0,
+        };
+        let parameters = |width| Parameters {
+            boundaries,
+            width,
+            ..Parameters::default()
+        };
+        for width in [0.0, 0.4, 10.0] {
+            let learn = Learn::new(parameters(width), Learned::default());
+            for odds in [-7.9, -2.0, -0.24, 0.0, 2.0, 7.9] {
+                let (score, bucket) = learn.score(odds);
+                assert!(bucket.is_some(), "{width} {odds}: {score}");
+                assert!((learn.chance(score) - logistic(odds)).abs() < 0.01);
+            }
+        }
+        let learn = Learn::new(parameters(10.0), Learned::default());
+        assert_eq!(learn.score(-8.1).1, None);
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub use learn::Learned;
 pub use learning::Learning;
 pub use link::link_score;
 
+/// Grows by one with each change after which the same parameters give other scores, so that a
+/// crawl that goes on after an upgrade rates its links again.
+const FORM: u32 = 2;
+
 /// Priority of a link: its score and its bucket; without a bucket it is above the cutoff
 /// (`razor`) and not followed.
 pub type Score = (f64, Option<Bucket>);
@@ -61,7 +65,10 @@ impl Parameters {
             width,
         } = self;
         // Numbers are written in their shortest exact form.
-        let text = format!("{} {weights:?} {boundaries:?} {width:?}", kind.name());
+        let text = format!(
+            "{} {FORM} {weights:?} {boundaries:?} {width:?}",
+            kind.name()
+        );
         let hash = Sha256::digest(text);
         let first = hash.iter().take(8);
         first.fold(0, |sum, byte| sum << 8 | u64::from(*byte))
