@@ -123,6 +123,29 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     }
 }
 
+/// With several requests open, the seed draws in what order answers come.
+#[test]
+fn several_requests_are_open_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = plan(folder.path()).replacen("fetches = 120", "fetches = 60", 1);
+    let eight = one.replacen("\n[job]", "\nconcurrency = 8\n[job]", 1);
+    let results = [&one, &eight, &eight].map(|plan| {
+        let ended = run(folder.path(), plan);
+        assert!(ended.status.success(), "{ended:?}");
+        found(folder.path(), &Value::Null)
+    });
+    let [one, eight, again] = &results;
+    assert_eq!(eight, again);
+    let of = |variant: &str, seed| (variant.to_owned(), seed);
+    assert_eq!(eight[&of("oracle", 1)], one[&of("oracle", 1)]);
+    assert_eq!(one[&of("breadth", 1)], one[&of("breadth", 2)]);
+    for seed in [1, 2] {
+        let curve = eight[&of("learn", seed)].1.as_array().unwrap();
+        assert_eq!(curve.len(), 60, "no fetch more than allowed");
+    }
+    assert_ne!(eight[&of("breadth", 1)], eight[&of("breadth", 2)]);
+}
+
 /// Machines that share a crawl find about what one finds, and the same every time.
 #[test]
 fn a_crawl_is_divided_among_machines() {
@@ -200,6 +223,16 @@ fn warc(web: &Path) -> Vec<u8> {
 fn a_wrong_plan_says_what_to_write() {
     let folder = tempfile::tempdir().unwrap();
     let right = plan(folder.path());
+    let divided = right.replacen("name = \"learn\"", "name = \"two\"\nmachines = 2", 1);
+    let ended = run(
+        folder.path(),
+        &divided.replacen("\n[job]", "\nconcurrency = 2\n[job]", 1),
+    );
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        !ended.status.success() && said.contains("the variant `two` is divided among machines"),
+        "{said}"
+    );
     for (from, to, says) in [
         (
             "fetches = 120",
@@ -207,6 +240,11 @@ fn a_wrong_plan_says_what_to_write() {
             "`fetches` must be at least 1",
         ),
         ("fetches = 120", "fetchs = 120", "unknown field `fetchs`"),
+        (
+            "\n[job]",
+            "\nconcurrency = 0\n[job]",
+            "`concurrency` must be at least 1",
+        ),
         (
             "name = \"learn\"",
             "name = \"breadth\"",

@@ -11,11 +11,12 @@
 //! the topic first, which no real crawl can do, and so gives an upper bound.
 //!
 //! Reading order: `plan` (the runs), `sizes` (texts cut after some lines), `web` (the
-//! stored responses; those of WARC files by `warc`), `trial` (one run), `clustered` (one run
-//! of machines with a store each), `claims`
+//! stored responses; those of WARC files by `warc`), `trial` (one run), `at_once` (its requests,
+//! one or several at once), `clustered` (one run of machines with a store each), `claims`
 //! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the
 //! results by amount of text).
 
+mod at_once;
 mod by_lines;
 mod claims;
 mod clustered;

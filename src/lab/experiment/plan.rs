@@ -59,6 +59,10 @@ pub struct Plan {
     /// first lines, and once with all. Ascending; empty for whole texts alone.
     #[serde(default)]
     pub lines: Vec<u64>,
+    /// How many requests a crawl has open at once. The oracle has one, and a variant that is
+    /// divided among machines has one for each of them.
+    #[serde(default = "one")]
+    pub concurrency: usize,
     /// Whether to run the oracle as well.
     #[serde(default = "yes")]
     pub oracle: bool,
@@ -167,6 +171,10 @@ fn seeds() -> Vec<u64> {
     vec![1]
 }
 
+fn one() -> usize {
+    1
+}
+
 fn yes() -> bool {
     true
 }
@@ -204,8 +212,13 @@ impl Plan {
                 return Err(wrong(format!("`{what}` is empty; name at least one")));
             }
         }
-        if plan.fetches == 0 {
-            return Err(wrong("`fetches` must be at least 1".to_owned()));
+        for (is_zero, key) in [
+            (plan.fetches == 0, "fetches"),
+            (plan.concurrency == 0, "concurrency"),
+        ] {
+            if is_zero {
+                return Err(wrong(format!("`{key}` must be at least 1")));
+            }
         }
         for (n, name) in names.iter().enumerate() {
             if *name == ORACLE || names.iter().skip(n + 1).any(|o| o == name) {
@@ -215,7 +228,14 @@ impl Plan {
             }
         }
         for variant in &plan.variant {
-            variant.division().map_err(wrong)?;
+            let division = variant.division().map_err(wrong)?;
+            if division.is_some() && plan.concurrency > 1 {
+                return Err(wrong(format!(
+                    "the variant `{}` is divided among machines, each of which has one request \
+                     open; leave out `concurrency`, or compare such variants in a plan of their own",
+                    variant.name
+                )));
+            }
         }
         plan.lines.sort_unstable();
         if plan.lines.first() == Some(&0) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::at_once::AtOnce;
 use super::claims::Witness;
 use super::clustered;
 use super::harvest::Harvest;
@@ -20,8 +21,7 @@ use crate::crawl::frontier::{
 };
 use crate::crawl::node::is_near_its_end;
 use crate::crawl::pipeline::{
-    Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay,
-    replay_task,
+    Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
 };
 use crate::daemon;
 use crate::fs::IoError;
@@ -78,7 +78,7 @@ pub(super) fn crawl(
         witness: is_whole.then(|| Witness::new(&plan.marks_within())),
     };
     match division {
-        None => place.crawl_whole(web, &mut trial)?,
+        None => place.crawl_whole(web, &mut trial, AtOnce::of(plan, run))?,
         Some(division) => match division.linger {
             None => place.crawl_divided(division, web, &mut trial)?,
             Some(linger) => clustered::crawl(place, division, linger, web, &mut trial)?,
@@ -109,7 +109,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn crawl_whole(self, web: &Web, trial: &mut Trial<'_>) -> Result<(), ExperimentError> {
+    fn crawl_whole(
+        self,
+        web: &Web,
+        trial: &mut Trial<'_>,
+        at_once: AtOnce,
+    ) -> Result<(), ExperimentError> {
         let store = store::open(self.kind, &self.folder)?;
         let frontier = Frontier::open(store, self.policy, self.scope, BEGINNING)?;
         let mut frontier = Cells::from(frontier);
@@ -117,13 +122,7 @@ impl Place {
             frontier.set_rating(rating)?;
         }
         frontier.add_seeds(&self.seeds, BEGINNING)?;
-        replay(
-            &mut frontier,
-            &mut |task| reply(web, task),
-            trial,
-            BEGINNING,
-        )?;
-        Ok(())
+        at_once.crawl(&mut frontier, web, trial)
     }
 
     /// Machines take turns, each with a task from its own cells of one store; links to other

@@ -1,0 +1,80 @@
+//! The requests of a crawl: one after the other, or several open at once.
+//!
+//! Where several are open, a link is chosen before the answers to the others are known, and
+//! answers come in another order for each seed, as those of real hosts do. One request after the
+//! other gives a strategy that draws nothing the same crawl for every seed.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::plan::Plan;
+use super::trial::{BEGINNING, Trial, reply};
+use super::web::Web;
+use super::{ExperimentError, Run};
+use crate::crawl::frontier::Cells;
+use crate::crawl::pipeline::{Handler, replay_task};
+use crate::page::{Task, TaskKind};
+
+/// How many requests are open at once, and the seed by which their answers come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AtOnce {
+    requests: usize,
+    seed: u64,
+}
+
+impl AtOnce {
+    /// As the plan says. The oracle has one request open, so that it stays the best that can be
+    /// done.
+    pub fn of(plan: &Plan, run: &Run<'_>) -> Self {
+        Self {
+            requests: run.variant.map_or(1, |_| plan.concurrency),
+            seed: run.seed,
+        }
+    }
+
+    /// Crawls until nothing is left or all fetches are made.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Store`] where the store fails.
+    pub fn crawl(
+        self,
+        frontier: &mut Cells,
+        web: &Web,
+        trial: &mut Trial<'_>,
+    ) -> Result<(), ExperimentError> {
+        let mut order = ChaCha8Rng::seed_from_u64(self.seed);
+        let processor = trial.processor();
+        let answer = &mut |task: &Task| reply(web, task);
+        let mut open: Vec<Task> = Vec::new();
+        let mut now = BEGINNING;
+        loop {
+            while frontier.rejudge(now)? {}
+            let pages = open.iter().filter(|task| costs_a_fetch(task)).count();
+            let is_all = frontier.counts().fetches + pages as u64 >= trial.fetches;
+            if open.len() < self.requests
+                && !is_all
+                && let Some(task) = frontier.lease_best(now)?
+            {
+                open.push(task);
+                continue;
+            }
+            if open.is_empty() {
+                match frontier.next_event() {
+                    _ if is_all => return Ok(()),
+                    // A task is due: the frontier only paused after dropping many addresses.
+                    Some(at) => now = now.max(at),
+                    None if frontier.is_exhausted() => return Ok(()),
+                    None => now = now.saturating_add(1),
+                }
+                continue;
+            }
+            let task = open.swap_remove(order.random_range(..open.len()));
+            now = replay_task(frontier, task, answer, trial, &processor, now)?;
+        }
+    }
+}
+
+/// Whether a task counts toward the budget.
+fn costs_a_fetch(task: &Task) -> bool {
+    task.kind == TaskKind::Page && !task.locate
+}
