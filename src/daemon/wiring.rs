@@ -205,6 +205,7 @@ pub fn reader(
 ) -> Result<Reader, DaemonError> {
     let images = &config.images;
     let section = &config.strategy;
+    let usual = extract::Options::default();
     let boundaries = boundaries(config, model)?;
     let terms = parameters(section, &model.facts.calibration, boundaries);
     let strategy = strategy::of(section.kind, terms, &learned.changed(section));
@@ -219,12 +220,13 @@ pub fn reader(
             max_text_bytes: config.text.max_bytes.as_len(),
             max_nesting: config.text.max_nesting,
             max_image: (images.max_width, images.max_height),
+            max_images: if images.enabled { usual.max_images } else { 0 },
             extractor: config.text.extractor,
             documents: config
                 .text
                 .documents
                 .then_some(config.text.documents_extractor),
-            ..extract::Options::default()
+            ..usual
         },
         scorer: scorer.observing(if strategy.learning().is_some() {
             observer.asking(learned.judge())

@@ -336,6 +336,32 @@ fn the_text_is_cut_at_its_cap() {
 }
 
 #[test]
+fn without_images_all_else_is_the_same() {
+    let none = Options {
+        max_images: 0,
+        ..Options::default()
+    };
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/extract");
+    let mut images = 0;
+    for file in std::fs::read_dir(fixtures).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "html") {
+            continue;
+        }
+        let body = std::fs::read(&path).unwrap();
+        let of = |options| extract(&url(), &fetched(Some("text/html"), &body), options);
+        let (Ok(mut with), Ok(without)) = (of(&Options::default()), of(&none)) else {
+            continue;
+        };
+        images += with.images.len();
+        with.images.clear();
+        with.svgs = without.svgs;
+        assert_eq!(with, without, "{}", path.display());
+    }
+    assert!(images > 20, "{images}");
+}
+
+#[test]
 fn bounds_of_numbers_hold() {
     let options = Options {
         max_links: 2,
