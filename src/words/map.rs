@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 const SHORT: usize = 15;
 
 /// A map from words to values; `L` are the long words.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordMap<L: Eq + Hash, V> {
     short: FxHashMap<u128, V>,
     long: FxHashMap<L, V>,

@@ -30,6 +30,7 @@ use std::{fmt, fs};
 
 use rustc_hash::FxHashMap;
 
+use super::log_counts;
 use super::passages::{InPassages, Passages};
 use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
@@ -197,7 +198,7 @@ struct Stats {
 /// are certainly about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adopted {
-    words: FxHashMap<String, u32>,
+    words: WordMap<Box<str>, u32>,
     tokens: u64,
 }
 
@@ -205,8 +206,10 @@ impl Adopted {
     /// Adds the words of a text.
     pub fn add(&mut self, text: &WordCounts) {
         for (word, times) in text {
-            let of_word = self.words.entry(word.clone()).or_default();
-            *of_word = of_word.saturating_add(*times);
+            match self.words.get_mut(word) {
+                Some(of_word) => *of_word = of_word.saturating_add(*times),
+                None => self.words.insert(word.as_str().into(), *times),
+            }
             self.tokens += u64::from(*times);
         }
     }
@@ -550,9 +553,9 @@ impl Means {
         let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
         let (mut surprise, mut tokens) = (0.0, 0.0);
         for (word, times) in words {
-            let times = f64::from(times);
             // The weights of n occurrences add up to ln(1 + n).
-            let weight = times.ln_1p();
+            let weight = log_counts::double(times);
+            let times = f64::from(times);
             of_words += weight * word.ratio.max(AGAINST);
             counting += weight * word.counting.max(COUNTING_AGAINST);
             weights += weight;

@@ -22,6 +22,7 @@ pub mod contrast;
 mod image_texts;
 pub mod judge;
 pub mod learner;
+mod log_counts;
 mod measured;
 pub mod observer;
 mod page_words;

@@ -35,29 +35,36 @@ impl<'p> PageWords<'p> {
         keywords: &KeywordTable,
         contrast: Option<&'p Contrast>,
     ) -> Self {
-        let has_numbers = contrast.is_some_and(|contrast| contrast.knows(lm));
-        let mut of_contrast = Vec::new();
         let mut words = Vec::new();
         let mut numbers: WordMap<&str, u32> = WordMap::with_room(tokens.len() / 3);
-        let mut known: Vec<(u32, f64)> = Vec::new();
         let mut of_tokens = Vec::with_capacity(tokens.len());
-        let mut by_model = Vec::with_capacity(tokens.len());
-        let mut weights = Vec::new();
-        for (place, token) in tokens.iter().enumerate() {
+        for token in tokens.iter() {
             let number = numbers.get(token).copied().unwrap_or_else(|| {
                 // A page has less than 2^32 bytes.
                 let number = words.len() as u32;
                 words.push(token);
-                let found = contrast.and_then(|contrast| contrast.find(token));
-                let of_model = found.filter(|_| has_numbers).map(|found| found.by_model);
-                of_contrast.push(found);
-                let of_model = of_model.unwrap_or_else(|| lm.word(token));
-                known.push((of_model, keywords.weight(token).unwrap_or_default()));
                 numbers.insert(token, number);
                 number
             });
-            let (of_model, weight) = known.get(number as usize).copied().unwrap_or_default();
             of_tokens.push(number);
+        }
+        // All in one loop, so that the processor fetches the places of several words at once:
+        // the contrast's table does not fit its caches.
+        let of_contrast: Vec<Option<&Word>> = match contrast {
+            Some(contrast) => words.iter().map(|word| contrast.find(word)).collect(),
+            None => vec![None; words.len()],
+        };
+        let has_numbers = contrast.is_some_and(|contrast| contrast.knows(lm));
+        let known = words.iter().zip(&of_contrast).map(|(word, found)| {
+            let of_model = found.filter(|_| has_numbers).map(|found| found.by_model);
+            let of_model = of_model.unwrap_or_else(|| lm.word(word));
+            (of_model, keywords.weight(word).unwrap_or_default())
+        });
+        let known: Vec<(u32, f64)> = known.collect();
+        let mut by_model = Vec::with_capacity(of_tokens.len());
+        let mut weights = Vec::new();
+        for (place, number) in of_tokens.iter().enumerate() {
+            let (of_model, weight) = known.get(*number as usize).copied().unwrap_or_default();
             by_model.push(of_model);
             if weight > 0.0 {
                 weights.push((place, weight));

@@ -21,6 +21,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::contrast::{ContrastError, times_of};
+use super::log_counts;
 use crate::fs::{IoError, atomic};
 use crate::topic::lm::Sentence;
 
@@ -269,7 +270,7 @@ fn best(cosines: &mut [f32], count: usize) -> f32 {
 }
 
 fn weight(times: u32, rarity: f32) -> f32 {
-    (times as f32).ln_1p() * rarity
+    log_counts::single(times) * rarity
 }
 
 /// The distinct words of a passage in order, and how often each occurs.
