@@ -112,20 +112,33 @@ impl Learned {
 pub(super) struct Learn {
     link: Link,
     learned: Learned,
+    /// How much the logarithm of a score falls when the log-odds rise by 1.
+    width: f64,
+    /// The same for log-odds against a link: so little that only links with hardly a chance lie
+    /// above the cutoff.
+    width_against: f64,
 }
 
 impl Learn {
     pub fn new(terms: Parameters, learned: Learned) -> Self {
+        let Parameters {
+            boundaries, width, ..
+        } = terms;
+        let of_boundaries = (boundaries.medium / boundaries.high).ln() / SURE;
+        let width = of_boundaries.max(width * CURVE_SHARE).max(LEAST_WIDTH);
+        let to_razor = (boundaries.razor / boundaries.medium).ln() / RAZOR_ODDS;
         Self {
             link: Link { terms },
             learned,
+            width,
+            width_against: width.min(to_razor),
         }
     }
 
     /// The link score as log-odds of being on topic.
     fn odds_of_formula(&self, link: &LinkParts) -> f64 {
         let (score, _) = self.link.rate(link);
-        let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width();
+        let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width;
         let beyond = (odds.abs() - PLAIN_ODDS).max(0.0);
         (odds.abs().min(PLAIN_ODDS) + beyond.ln_1p()).copysign(odds)
     }
@@ -149,25 +162,13 @@ impl Learn {
         (score, boundaries.bucket(score))
     }
 
-    /// The width for log-odds of this sign. Those against a link are so narrow that only links
-    /// with hardly a chance lie above the cutoff.
+    /// The width for log-odds of this sign.
     fn width_on_side_of(&self, odds: f64) -> f64 {
-        let boundaries = self.link.terms.boundaries;
-        let to_razor = (boundaries.razor / boundaries.medium).ln() / RAZOR_ODDS;
         if odds < 0.0 {
-            self.width().min(to_razor)
+            self.width_against
         } else {
-            self.width()
+            self.width
         }
-    }
-
-    /// How much the logarithm of a score falls when the log-odds rise by 1.
-    fn width(&self) -> f64 {
-        let Parameters {
-            boundaries, width, ..
-        } = self.link.terms;
-        let of_boundaries = (boundaries.medium / boundaries.high).ln() / SURE;
-        of_boundaries.max(width * CURVE_SHARE).max(LEAST_WIDTH)
     }
 }
 
