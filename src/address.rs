@@ -4,13 +4,20 @@
 //! comparing two of them *is* the test for "already seen"; no other module compares URLs
 //! as raw text. This module does not know DNS, scope or what an address is used for.
 
+mod parts;
+mod plain;
+
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::{Host, Url};
 use xxhash_rust::xxh3::xxh3_64;
+
+use parts::Parts;
 
 /// The longest URL that is followed, in bytes of its canonical form.
 ///
@@ -70,8 +77,32 @@ pub enum AddressError {
 /// case (RFC 3986 section 6.2.2). None of this changes which resource is fetched. Parsing
 /// the text of a `PageUrl` gives an equal one.
 // Clones share the text: a link is handed from stage to stage many times.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
-pub struct PageUrl(Arc<Url>);
+#[derive(Clone, Eq, JsonSchema)]
+pub struct PageUrl(#[schemars(with = "Url")] Arc<Parts>);
+
+impl PartialEq for PageUrl {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
+    }
+}
+
+impl Hash for PageUrl {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl PartialOrd for PageUrl {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PageUrl {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
 
 /// XXH3 of an address, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +150,13 @@ impl PageUrl {
     /// As [`PageUrl::parse`], except [`AddressError::EmptyLabel`].
     pub fn from_stored(text: &str) -> Result<Self, AddressError> {
         let short = short_enough(text)?;
+        match plain::absolute(short) {
+            Some(parts) => Ok(Self(Arc::new(parts))),
+            None => Self::parsed(short, text),
+        }
+    }
+
+    fn parsed(short: &str, text: &str) -> Result<Self, AddressError> {
         Self::canonical(Url::parse(short).map_err(|e| syntax(text, &e))?, text)
     }
 
@@ -128,17 +166,33 @@ impl PageUrl {
     /// As [`PageUrl::parse`].
     pub fn join(&self, href: &str) -> Result<Self, AddressError> {
         let short = short_enough(href)?;
-        Self::canonical(self.0.join(short).map_err(|e| syntax(href, &e))?, href)?.with_labels()
+        // A place on the same page, as most links of a long page are.
+        if (short.is_empty() || short.starts_with('#')) && self.0.has_labels {
+            return Ok(self.clone());
+        }
+        match plain::resolved(&self.0, short) {
+            Some(parts) => Ok(Self(Arc::new(parts))),
+            None => match plain::spelled_out(&self.0, short) {
+                Some(full) => Self::parsed(&full, href)?.with_labels(),
+                None => self.join_parsed(short, href),
+            },
+        }
+    }
+
+    fn join_parsed(&self, short: &str, href: &str) -> Result<Self, AddressError> {
+        let base = Url::parse(self.as_str()).map_err(|e| syntax(self.as_str(), &e))?;
+        let url = base.join(short).map_err(|e| syntax(href, &e))?;
+        Self::canonical(url, href)?.with_labels()
     }
 
     /// Refuses a host with an empty label.
     fn with_labels(self) -> Result<Self, AddressError> {
-        if self.host().split('.').any(str::is_empty) {
+        if self.0.has_labels {
+            Ok(self)
+        } else {
             Err(AddressError::EmptyLabel {
                 host: self.host().chars().take(200).collect(),
             })
-        } else {
-            Ok(self)
         }
     }
 
@@ -184,17 +238,20 @@ impl PageUrl {
         if bytes > MAX_URL_BYTES {
             return Err(AddressError::TooLong { bytes });
         }
-        Ok(Self(Arc::new(url)))
+        Ok(Self(Arc::new(Parts::of(url))))
     }
 
     /// The canonical text.
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.0.text()
     }
 
-    /// The parsed URL.
-    pub fn url(&self) -> &Url {
-        &self.0
+    /// The address as `url` has it, parsed at each call.
+    ///
+    /// # Errors
+    /// None for an address that this version made.
+    pub fn to_url(&self) -> Result<Url, url::ParseError> {
+        Url::parse(self.as_str())
     }
 
     /// `http` or `https`.
@@ -204,18 +261,33 @@ impl PageUrl {
 
     /// The host without port: a domain, an IPv4 address or a bracketed IPv6 one.
     pub fn host(&self) -> &str {
-        self.0.host_str().unwrap_or_default()
+        self.0.host()
+    }
+
+    /// The host, if it is an IP address.
+    pub fn ip(&self) -> Option<IpAddr> {
+        let host = self.host();
+        let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        match inner {
+            Some(v6) => v6.parse().ok().map(IpAddr::V6),
+            None => host.parse().ok().map(IpAddr::V4),
+        }
     }
 
     /// The port to connect to; the default of the scheme if the URL has none.
     pub fn port(&self) -> u16 {
-        // Both schemes have a default port.
-        self.0.port_or_known_default().unwrap_or_default()
+        let default = if self.scheme() == "https" { 443 } else { 80 };
+        self.0.port().unwrap_or(default)
+    }
+
+    /// Whether the address names a port, which is never the default of its scheme.
+    pub fn has_port(&self) -> bool {
+        self.0.port().is_some()
     }
 
     /// Path and query, as in a request line.
     pub fn path_and_query(&self) -> &str {
-        &self.0[url::Position::BeforePath..]
+        self.0.path_and_query()
     }
 
     /// The path alone, beginning with `/`.
@@ -233,20 +305,20 @@ impl PageUrl {
         UrlId(xxh3_64(self.as_str().as_bytes()))
     }
 
+    /// The text of [`PageUrl::host_key`].
+    pub fn authority(&self) -> &str {
+        self.0.authority()
+    }
+
     /// The politeness unit this address belongs to.
     pub fn host_key(&self) -> HostKey {
-        match self.0.port() {
-            Some(port) => HostKey(format!("{}:{port}", self.host())),
-            None => HostKey(self.host().to_owned()),
-        }
+        HostKey(self.authority().to_owned())
     }
 
     /// The address of the robots.txt that governs this address (RFC 9309 section 2.3).
     pub fn robots_url(&self) -> PageUrl {
-        let mut url = Url::clone(&self.0);
-        url.set_path("/robots.txt");
-        url.set_query(None);
-        Self(Arc::new(url))
+        let path = "/robots.txt";
+        Self(Arc::new(self.0.with_path(&[path], path.len())))
     }
 
     /// The Sort-friendly URI Reordering Transform, without scheme:
@@ -257,17 +329,16 @@ impl PageUrl {
     /// default is written before the parenthesis, as in `org,example:8080)/`. IP addresses
     /// keep their order.
     pub fn surt(&self) -> String {
-        let mut out = String::with_capacity(self.0.as_str().len());
-        match self.0.host() {
-            Some(Host::Domain(domain)) => {
-                for (i, label) in domain.rsplit('.').enumerate() {
-                    if i > 0 {
-                        out.push(',');
-                    }
-                    out.push_str(label);
+        let mut out = String::with_capacity(self.as_str().len());
+        if self.ip().is_some() {
+            out.push_str(self.host());
+        } else {
+            for (i, label) in self.host().rsplit('.').enumerate() {
+                if i > 0 {
+                    out.push(',');
                 }
+                out.push_str(label);
             }
-            _ => out.push_str(self.host()),
         }
         if let Some(port) = self.0.port() {
             out.push(':');
@@ -623,6 +694,20 @@ mod tests {
         fn canonical_is_idempotent(text in "https?://[a-zA-Z0-9.%-]{1,20}(:[0-9]{1,4})?(/([ -~ü]{0,20}|[%0-4a]{0,20}))?") {
             if let Ok(url) = PageUrl::parse(&text) {
                 prop_assert_eq!(PageUrl::parse(url.as_str()).unwrap(), url);
+            }
+        }
+
+        /// What needs no parser is what the parser makes of it.
+        #[test]
+        fn plain_addresses_are_as_parsed(
+            base in "https?://(a.b|www.c-d.org|x--y.z|1.2.3.4|\\[::1\\]|a.b:8080|a..b|ü.de)(/(a/|b%7C/|/|:x/|[.]{1,3}/|x|'|[|])*)([?]q=[%'?]?[37]?)?",
+            href in "(https?:)?(//)?(a.b|www.c-d.org|a[.]|xn--p1ai|0x7f.1|9|)(:80|:81)?([.]{0,3}/|[a-z]|:|%[0-9A-Fa-f][0-9A-Fa-f]|%|[ -~]|[\\x00-\\x1F]|ü){0,12}([?#]([ -~]|%[0-9A-F]{2}){0,6}){0,2}",
+        ) {
+            if let Ok(base) = PageUrl::from_stored(&base) {
+                let (short, parts) = (href.trim(), |url: PageUrl| url.0);
+                prop_assert_eq!(base.join(&href).map(parts), base.join_parsed(short, &href).map(parts));
+                let parsed = PageUrl::parsed(short, &href);
+                prop_assert_eq!(PageUrl::from_stored(&href).map(parts), parsed.map(parts));
             }
         }
 

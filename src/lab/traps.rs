@@ -180,7 +180,8 @@ impl Web {
             }
             return page.answer();
         }
-        let (_, date) = url.url().query_pairs().find(|(name, _)| name == "date")?;
+        let url = url.to_url().ok()?;
+        let (_, date) = url.query_pairs().find(|(name, _)| name == "date")?;
         let mut date = date.splitn(3, '-').map(str::parse::<i64>);
         let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
         let title = format!("{day} {month} {year}");
@@ -209,7 +210,8 @@ impl Web {
         if path != "/lights" {
             return None;
         }
-        let pairs = url.url().query_pairs();
+        let url = url.to_url().ok()?;
+        let pairs = url.query_pairs();
         let chosen: Vec<(String, String)> = pairs
             .map(|(name, value)| (name.into_owned(), value.into_owned()))
             .collect();

@@ -32,7 +32,7 @@ fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> Strin
         path.push_str(&folder);
     }
     path.push('/');
-    path.push_str(&file_name(file, url.url().query(), format, extension));
+    path.push_str(&file_name(file, url.query(), format, extension));
     path
 }
 

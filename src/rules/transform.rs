@@ -133,7 +133,8 @@ fn one(
             return Ok(FieldValue::Number(number));
         }
         Transform::Absolute => {
-            let address = base.url().join(text.trim());
+            let base = base.to_url();
+            let address = base.and_then(|base| base.join(text.trim()));
             let address = address.map_err(|_| TransformError::Address(shown(text)))?;
             address.to_string()
         }

@@ -15,7 +15,7 @@
 use std::net::IpAddr;
 
 use reqwest::header::HeaderValue;
-use url::{Host, Url};
+use url::Url;
 
 use crate::address::PageUrl;
 use crate::config::ConnectTo;
@@ -105,8 +105,8 @@ impl Router {
     /// [`FetchError::Unsendable`] for `https` to one that a rule redirects to another
     /// host.
     pub(super) fn route(&self, url: &PageUrl) -> Result<Route<'_>, FetchError> {
-        let literal = literal(url.url());
-        let port = url.url().port_or_known_default().unwrap_or(0);
+        let literal = url.ip();
+        let port = url.port();
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
         // If a rule replaces the host, its resolver checks the target.
         if let Some(address) = literal
@@ -124,7 +124,7 @@ impl Router {
             Some(rule) => redirected(rule, url, port, literal.is_some()),
             None => Ok(Route {
                 client: &self.direct,
-                url: url.url().clone(),
+                url: parsed(url)?,
                 host_header: None,
                 direct: !self.proxied,
             }),
@@ -161,7 +161,7 @@ impl Router {
         known: &Booking,
     ) -> Result<Option<IpAddr>, FetchError> {
         self.route(url)?;
-        let port = url.url().port_or_known_default().unwrap_or(0);
+        let port = url.port();
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
         if rule.is_some_and(|rule| !rule.keeps_the_host()) {
             return Ok(None);
@@ -169,7 +169,7 @@ impl Router {
         if self.proxied && self.allow_private && rule.is_none() {
             return Ok(None);
         }
-        if let Some(address) = literal(url.url()) {
+        if let Some(address) = url.ip() {
             return Ok(Some(address));
         }
         let host = || url.host().to_owned();
@@ -220,7 +220,8 @@ fn redirected<'a>(
         why: why.to_owned(),
         seen: Received::default(),
     };
-    let mut sent = url.url().clone();
+    let asked = parsed(url)?;
+    let mut sent = asked.clone();
     if literal && !rule.keeps_the_host() {
         if url.scheme() == "https" {
             return Err(unsendable(
@@ -236,7 +237,7 @@ fn redirected<'a>(
             .map_err(|()| unsendable("its port cannot be replaced"))?;
     }
     let direct = rule.keeps_the_host();
-    if sent == *url.url() {
+    if sent == asked {
         return Ok(Route {
             client: &rule.client,
             url: sent,
@@ -244,11 +245,7 @@ fn redirected<'a>(
             direct,
         });
     }
-    let authority = match url.url().port() {
-        Some(port) => format!("{}:{port}", url.host()),
-        None => url.host().to_owned(),
-    };
-    let header = HeaderValue::from_str(&authority);
+    let header = HeaderValue::from_str(url.host_key().as_str());
     Ok(Route {
         client: &rule.http1,
         url: sent,
@@ -257,13 +254,13 @@ fn redirected<'a>(
     })
 }
 
-/// The host, if it is an address and not a name.
-fn literal(url: &Url) -> Option<IpAddr> {
-    match url.host() {
-        Some(Host::Ipv4(address)) => Some(address.into()),
-        Some(Host::Ipv6(address)) => Some(address.into()),
-        _ => None,
-    }
+/// The address as the client wants it.
+fn parsed(url: &PageUrl) -> Result<Url, FetchError> {
+    url.to_url().map_err(|why| FetchError::Unsendable {
+        url: url.to_string(),
+        why: why.to_string(),
+        seen: Received::default(),
+    })
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl FromStr for HostRange {
         let name = below.unwrap_or(text);
         let url = PageUrl::parse(&format!("http://{name}/")).map_err(|_| wrong())?;
         let other = name.is_empty() || name.contains(['/', '@', '?', '#', '*', '\\']);
-        let has_port = url.url().port().is_some();
+        let has_port = url.has_port();
         if other || url.path_and_query() != "/" || (below.is_some() && has_port) {
             return Err(wrong());
         }
