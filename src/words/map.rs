@@ -69,24 +69,32 @@ impl<L: Eq + Hash + Borrow<str>, V> FromIterator<(L, V)> for WordMap<L, V> {
     }
 }
 
-/// The bytes of a short word behind a 1, as a number.
-fn packed(word: &str) -> Option<u128> {
+/// A short word as a number: its first byte is the lowest, and a 1 is above its last. Other
+/// words have other numbers, and none is 0. `None` if it has more than 15 bytes.
+pub(crate) const fn packed(word: &str) -> Option<u128> {
     let bytes = word.as_bytes();
-    if bytes.len() > SHORT {
-        return None;
+    let length = bytes.len();
+    // Both ends are read at once; where they overlap, they have the same bits.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        if length > SHORT {
+            return None;
+        }
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        let above = (last as u128) << (8 * (length - 8));
+        return Some(first as u128 | above | 1 << (8 * length));
     }
-    let mut whole = bytes.chunks_exact(8);
-    let first = whole.next().and_then(|eight| eight.try_into().ok());
-    let (mut key, rest) = match first {
-        Some(eight) => (
-            1 << 64 | u128::from(u64::from_be_bytes(eight)),
-            whole.remainder(),
-        ),
-        None => (1, bytes),
+    let key = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        first as u64 | (last as u64) << (8 * (length - 4))
+    } else if let [first, .., last] = bytes {
+        let middle = bytes[length / 2] as u64;
+        *first as u64 | middle << (8 * (length / 2)) | (*last as u64) << (8 * (length - 1))
+    } else if let [only] = bytes {
+        *only as u64
+    } else {
+        0
     };
-    let few = rest.iter().fold(0, |few, byte| few << 8 | u64::from(*byte));
-    key = key << (8 * rest.len()) | u128::from(few);
-    Some(key)
+    Some((key | 1 << (8 * length)) as u128)
 }
 
 #[cfg(test)]
@@ -114,14 +122,22 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), words.len());
-        assert_eq!(packed("ab"), Some(0x1_6162));
-        assert_eq!(packed("abcdefghi"), Some(0x1_61_62_63_64_65_66_67_68_69));
+        assert_eq!(packed("ab"), Some(0x1_6261));
+        assert_eq!(packed("abcdefghi"), Some(0x1_69_68_67_66_65_64_63_62_61));
         assert_eq!(packed(&"a".repeat(15)).map(u128::leading_zeros), Some(7));
         assert_eq!(packed(&"a".repeat(16)), None);
     }
 
     proptest! {
         #![proptest_config(crate::tests::usual())]
+
+        #[test]
+        fn a_word_can_be_told_from_its_number(word in "[a-c]{0,20}|\\PC{0,6}") {
+            let expected = (word.len() <= SHORT).then(|| {
+                word.bytes().rev().fold(1, |key, byte| key << 8 | u128::from(byte))
+            });
+            prop_assert_eq!(packed(&word), expected);
+        }
 
         #[test]
         fn it_is_a_map(

@@ -28,5 +28,6 @@ mod tokens;
 pub use bounds::bounded_sentences;
 pub use count::count;
 pub use map::WordMap;
+pub(crate) use map::packed;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use tokens::{Block, Tokens};

@@ -128,35 +128,57 @@ impl Writer {
         self.push_ascii(rest);
     }
 
-    /// Appends the tokens of an ASCII text that begins and ends with a word.
+    /// Appends the tokens of an ASCII text that begins and ends with a word. Words with
+    /// single spaces between them are written as they are, many at a time.
     fn push_ascii(&mut self, text: &str) {
         self.text.reserve(text.len() + 1);
         let bytes = text.as_bytes();
         let start = self.text.len();
+        let is_letter = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphabetic);
         let mut next = 0;
         while let Some(n) = bytes.iter().skip(next).position(u8::is_ascii_alphabetic) {
             let first = next + n;
             self.begin_token(self.at + first);
-            next = first;
-            let mut end = first;
+            let written = self.text.len();
+            next = first + 1;
             loop {
-                let letters = run(bytes, next, u8::is_ascii_alphabetic);
-                if letters > 0 {
-                    end = next + letters;
-                    self.text.push_str(text.get(next..end).unwrap_or_default());
-                }
-                let digits = run(bytes, next + letters, u8::is_ascii_digit);
-                next += letters + digits;
-                if digits == 0 {
+                next += letters(bytes.get(next..).unwrap_or_default());
+                self.extend_token(self.at + next);
+                if bytes.get(next) != Some(&b' ') || !is_letter(next + 1) {
                     break;
                 }
+                next += 1;
+                self.another_token(written + next - first, self.at + next);
             }
-            self.extend_token(self.at + end);
+            self.text
+                .push_str(text.get(first..next).unwrap_or_default());
+            next = self.push_after_digits(text, next);
         }
         if let Some(written) = self.text.get_mut(start..) {
             written.make_ascii_lowercase();
         }
         self.at += text.len();
+    }
+
+    /// Appends the letters of a word that follow digits, which may be at `from`. Returns
+    /// where the word ends.
+    fn push_after_digits(&mut self, text: &str, from: usize) -> usize {
+        let bytes = text.as_bytes();
+        let mut next = from;
+        loop {
+            let digits = run(bytes, next, u8::is_ascii_digit);
+            let first = next + digits;
+            let letters = letters(bytes.get(first..).unwrap_or_default());
+            if letters > 0 {
+                let end = first + letters;
+                self.text.push_str(text.get(first..end).unwrap_or_default());
+                self.extend_token(self.at + end);
+            }
+            next = first + letters;
+            if digits == 0 || letters == 0 {
+                return next;
+            }
+        }
     }
 
     /// Appends the tokens of one UAX #29 word.
@@ -206,9 +228,14 @@ impl Writer {
         if self.tokens == 0 {
             self.start = self.text.len();
         }
+        self.another_token(self.text.len(), from);
+    }
+
+    /// Counts another token, which is `written` there and at `from` in the text.
+    fn another_token(&mut self, written: usize, from: usize) {
         self.tokens += 1;
         if let Some(places) = &mut self.places {
-            let (written, from) = (small(self.text.len()), small(from));
+            let (written, from) = (small(written), small(from));
             places.push(Place {
                 written,
                 from,
@@ -265,6 +292,24 @@ impl Cut {
 
 fn small(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// How many letters an ASCII text begins with.
+fn letters(ascii: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(eight) = ascii.get(at..).and_then(|rest| rest.first_chunk()) {
+        // Eight at a time. Adding sets the highest bit of each byte from `a` on, and of each
+        // one behind `z`; none carries into the next.
+        let lower = u64::from_le_bytes(*eight) | u64::from_ne_bytes([0x20; 8]);
+        let from_a = lower + u64::from_ne_bytes([0x80 - b'a'; 8]);
+        let behind_z = lower + u64::from_ne_bytes([0x7F - b'z'; 8]);
+        let others = (!from_a | behind_z) & u64::from_ne_bytes([0x80; 8]);
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + run(ascii, at, u8::is_ascii_alphabetic)
 }
 
 /// How many consecutive bytes from `from` on match `such`.

@@ -7,6 +7,8 @@ use super::sentence::{Cut, Place, Sentence, Writer, cut};
 
 /// The most bytes of text that are split, so that places take four bytes.
 const MAX_BYTES: usize = 1 << 30;
+/// The usual length of a token with the space before it.
+const USUAL_BYTES: usize = 6;
 
 /// A text of blocks split into sentences and tokens, with the place of each token. Clones
 /// share the written text.
@@ -36,9 +38,12 @@ struct Parts {
 impl Tokens {
     /// Splits blocks as [`sentences`](super::sentences) does. Of more than a gigabyte the
     /// last blocks are left out.
-    pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> Self {
+        let blocks = blocks.into_iter();
+        let bytes = blocks.clone().map(str::len).sum::<usize>().min(MAX_BYTES);
         let mut writer = Writer::default();
-        writer.places = Some(Vec::new());
+        writer.text.reserve(bytes);
+        writer.places = Some(Vec::with_capacity(bytes / USUAL_BYTES));
         let (mut whole, mut at) = (true, 0);
         let (mut cuts, mut parts): (Vec<Cut>, Vec<Parts>) = (Vec::new(), Vec::new());
         let mut tokens = 0;

@@ -2,10 +2,10 @@
 //! on some hundred texts compares them one after the other, several times for each element
 //! of a page.
 
+use crate::words::packed;
+
 /// Places in a table; more than twice as many as there are names.
 const PLACES: usize = 256;
-/// The longest name, in bytes.
-const LONGEST: usize = 15;
 
 /// A table from names to values, made by the compiler.
 #[derive(Debug)]
@@ -24,8 +24,9 @@ impl<T: Copy> Names<T> {
             let (value, names) = groups[group];
             let mut at = 0;
             while at < names.len() {
-                let key = packed(names[at]);
-                assert!(key != 0, "the name is too long");
+                let Some(key) = packed(names[at]) else {
+                    panic!("the name is too long")
+                };
                 let mut place = place(key);
                 while places[place].0 != 0 {
                     assert!(places[place].0 != key, "the name is there twice");
@@ -41,7 +42,9 @@ impl<T: Copy> Names<T> {
 
     /// The value of a name.
     pub(super) fn get(&self, name: &str) -> T {
-        let key = packed(name);
+        let Some(key) = packed(name) else {
+            return self.other;
+        };
         let mut at = place(key);
         while let Some((known, value)) = self.places.get(at) {
             if *known == key {
@@ -54,21 +57,6 @@ impl<T: Copy> Names<T> {
         }
         self.other
     }
-}
-
-/// The bytes of a name behind a 1, as a number; 0 if there are too many.
-const fn packed(name: &str) -> u128 {
-    let bytes = name.as_bytes();
-    if bytes.len() > LONGEST {
-        return 0;
-    }
-    let mut key = 1;
-    let mut at = 0;
-    while at < bytes.len() {
-        key = key << 8 | bytes[at] as u128;
-        at += 1;
-    }
-    key
 }
 
 const fn place(key: u128) -> usize {
