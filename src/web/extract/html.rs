@@ -155,12 +155,19 @@ impl<'a> Collector<'a> {
     }
 
     /// Handles the start of an element outside of any [`Role::Void`].
-    pub(super) fn open(&mut self, name: &str, role: Role, attributes: &impl Attributes) {
+    /// `is_mark` is as [`is_mark`] has it.
+    pub(super) fn open(
+        &mut self,
+        name: &str,
+        role: Role,
+        is_mark: bool,
+        attributes: &impl Attributes,
+    ) {
         self.flow.open(role);
         if matches!(role, Role::Block | Role::Preformatted) {
             self.flow.enter(name);
         }
-        self.await_text(name, attributes);
+        self.await_text(name, is_mark, attributes);
         self.in_body |= role == Role::Block && !matches!(name, "html" | "head");
         if role != Role::Inline && role != Role::Aside {
             self.links.space();
@@ -231,13 +238,12 @@ impl<'a> Collector<'a> {
     }
 
     /// Records the start of an element whose text is needed.
-    fn await_text(&mut self, name: &str, attributes: &impl Attributes) {
+    fn await_text(&mut self, name: &str, is_mark: bool, attributes: &impl Attributes) {
         for awaited in &mut self.awaited {
             awaited.depth += usize::from(awaited.name == name);
         }
         let marks = self.says.element(name, attributes);
-        let classes = attributes.get("class").unwrap_or_default();
-        let what = if is_mark(name, classes) {
+        let what = if is_mark {
             Some(Awaits::Mark)
         } else if is_furniture(name, attributes) {
             Some(Awaits::Furniture)
@@ -562,27 +568,26 @@ fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
     }
 }
 
-/// Whether the element's text is not prose.
-pub(super) fn is_aside(name: &str, attributes: &impl Attributes, role: Role) -> bool {
+/// Whether the element's text is not prose, though it is no mark.
+pub(super) fn is_aside(attributes: &impl Attributes, role: Role) -> bool {
     role == Role::Aside
         || attributes
             .get("hidden")
             .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
         || attributes.get("style").is_some_and(hides)
-        || attributes
-            .get("class")
-            .is_some_and(|classes| is_mark(name, classes))
 }
 
-/// Whether an element with these classes is one of the marks that wikis put into headings
-/// and sentences: a link to edit a section, or the number of a footnote.
-fn is_mark(name: &str, classes: &str) -> bool {
-    let mut classes = classes.split_ascii_whitespace();
-    classes.any(|class| match class {
-        "mw-editsection" | "editsection" => true,
-        "reference" => name == "sup",
-        _ => false,
-    })
+/// Whether an element is one of the marks that wikis put into headings and sentences: a
+/// link to edit a section, or the number of a footnote.
+pub(super) fn is_mark(name: &str, attributes: &impl Attributes) -> bool {
+    const SHORTEST: usize = "reference".len();
+    let classes = attributes.get("class").unwrap_or_default();
+    classes.len() >= SHORTEST
+        && classes.split_ascii_whitespace().any(|class| match class {
+            "mw-editsection" | "editsection" => true,
+            "reference" => name == "sup",
+            _ => false,
+        })
 }
 
 fn hides(style: &str) -> bool {

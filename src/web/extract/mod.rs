@@ -189,9 +189,13 @@ pub fn media_type(header: &str) -> String {
 
 /// How many control characters but white space a body has.
 fn controls(body: &[u8]) -> u32 {
+    // Without a branch, and in pieces whose counts fit a byte, so that the processor counts
+    // many bytes at once: byte by byte this took a fiftieth of the time of a page.
     let is_control =
-        |byte: &&u8| byte.is_ascii_control() && !byte.is_ascii_whitespace() && **byte != 0x0B;
-    u32::try_from(body.iter().filter(is_control).count()).unwrap_or(u32::MAX)
+        |byte: &u8| u8::from((*byte < 9) | ((0x0E..0x20).contains(byte)) | (*byte == 0x7F));
+    let pieces = body.chunks(usize::from(u8::MAX));
+    let counts = pieces.map(|piece| u32::from(piece.iter().map(is_control).sum::<u8>()));
+    counts.fold(0, u32::saturating_add)
 }
 
 /// A body as text.

@@ -8,6 +8,7 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::attributes::Attributes;
+use crate::words::packed;
 
 /// Elements deeper than this share the path of the one at this depth.
 const MAX_DEPTH: usize = 256;
@@ -17,11 +18,26 @@ const NEAR: usize = 3;
 const MARKED: usize = 2;
 
 /// The open elements, outermost first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Path {
     open: Vec<Step>,
     /// Number of open elements beyond [`MAX_DEPTH`].
     beyond: usize,
+    /// The hashes of elements without a class and a name, by their own: most are such.
+    plain: [(u128, u32); PLAIN],
+}
+
+/// Places for the hashes of plain elements.
+const PLAIN: usize = 32;
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            open: Vec::new(),
+            beyond: 0,
+            plain: [(0, 0); PLAIN],
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +67,32 @@ impl Path {
             .flatten()
             .filter(|id| !id.bytes().any(|b| b.is_ascii_digit()))
             .unwrap_or_default();
-        let own = [name, class, id]
-            .iter()
-            .fold(0, |sum, part| mix(sum, part.as_bytes()));
+        let own = if class.is_empty() && id.is_empty() {
+            self.plain(name)
+        } else {
+            own([name, class, id])
+        };
         let above = self.open.last().map_or(0, |step| step.path);
         self.open.push(Step {
             own,
             path: mix(above, &own.to_le_bytes()),
             marked: !class.is_empty() || !id.is_empty(),
         });
+    }
+
+    /// The hash of an element without a class and a name.
+    fn plain(&mut self, name: &str) -> u32 {
+        // No number of a name is 0.
+        let key = packed(name).unwrap_or_default();
+        let place = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
+        match self.plain.get_mut(place as usize) {
+            Some((known, own)) if *known == key && key != 0 => *own,
+            Some(kept) => {
+                *kept = (key, own([name, "", ""]));
+                kept.1
+            }
+            None => own([name, "", ""]),
+        }
     }
 
     /// Handles the end of an element.
@@ -90,6 +123,11 @@ fn is_section(name: &str) -> bool {
         name,
         "div" | "nav" | "section" | "main" | "aside" | "header" | "footer" | "article"
     )
+}
+
+/// The hash of an element's name, class and id.
+fn own(parts: [&str; 3]) -> u32 {
+    parts.iter().fold(0, |sum, part| mix(sum, part.as_bytes()))
 }
 
 /// These numbers are stored, so the hash must never change.

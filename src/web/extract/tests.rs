@@ -750,3 +750,16 @@ fn licences_are_those_of_the_page_and_of_its_images() {
         assert_eq!(of("/two.png"), ["https://l.org/two"]);
     }
 }
+
+proptest! {
+    #![proptest_config(crate::tests::usual())]
+
+    #[test]
+    fn controls_are_counted(body in proptest::collection::vec(any::<u8>(), 0..600), of_one in 0_u8..0x21) {
+        let is_control = |b: &&u8| b.is_ascii_control() && !b.is_ascii_whitespace() && **b != 0x0B;
+        for body in [body, vec![of_one; 600]] {
+            let expected = body.iter().filter(is_control).count();
+            prop_assert_eq!(controls(&body), u32::try_from(expected).unwrap());
+        }
+    }
+}

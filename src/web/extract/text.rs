@@ -180,7 +180,7 @@ impl Folder {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let run = folded_run(rest);
-            self.seen(text.get(at..at + run).unwrap_or_default());
+            self.seen_ascii(text.get(at..at + run).unwrap_or_default());
             at += run;
             let rest = bytes.get(at..).unwrap_or_default();
             let gap = rest.iter().position(|b| !separates(*b));
@@ -233,6 +233,21 @@ impl Folder {
                 self.seen(part);
             }
         }
+    }
+
+    /// The same for ASCII that is known to fit, with a gap before it.
+    fn seen_ascii(&mut self, part: &str) {
+        if part.is_empty() {
+            return;
+        }
+        if let Some(gap) = self.gap.take()
+            && !self.out.is_empty()
+        {
+            self.out.push(gap);
+            self.room -= 1;
+        }
+        self.out.push_str(part);
+        self.room -= part.len();
     }
 
     fn seen(&mut self, part: &str) {
@@ -420,6 +435,11 @@ impl Default for Flow {
 }
 
 impl Flow {
+    /// Makes room for so many bytes of text.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        self.folder.out.reserve(bytes);
+    }
+
     /// The following text is in a block of this name.
     pub(super) fn enter(&mut self, name: &str) {
         self.here = match name {

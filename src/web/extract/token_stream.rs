@@ -13,7 +13,7 @@ use crate::page::Extracted;
 
 use super::Options;
 use super::attributes::Attributes;
-use super::html::{Collector, base_of};
+use super::html::{Collector, base_of, is_mark};
 use super::json_ld;
 use super::text::{Layout, Role, role};
 
@@ -143,7 +143,9 @@ impl TokenStream<'_> {
             }
             self.in_link = true;
         }
-        self.collector.open(&self.tag.name, role, &self.tag);
+        let is_mark = is_mark(&self.tag.name, &self.tag);
+        self.collector
+            .open(&self.tag.name, role, is_mark, &self.tag);
     }
 
     fn end(&mut self, name: &str) {

@@ -9,11 +9,14 @@ use crate::page::{Extracted, Extractor};
 use super::Options;
 use super::article;
 use super::attributes::Attributes;
-use super::html::{Collector, is_aside};
+use super::html::{Collector, is_aside, is_mark};
 use super::json_ld;
 use super::neighbours::Neighbours;
 use super::path::Path;
 use super::text::{Layout, Role, role};
+
+/// The usual bytes of markup for each byte of its text.
+const MARKUP_PER_TEXT: usize = 8;
 
 /// The elements and texts of a page so far.
 ///
@@ -24,7 +27,8 @@ use super::text::{Layout, Role, role};
 pub(super) struct Walk<'a> {
     options: &'a Options,
     collector: Collector<'a>,
-    neighbours: Neighbours,
+    /// The words around images, where images are wanted.
+    neighbours: Option<Neighbours>,
     path: Path,
     /// Copied for the search of the article, where an extractor wants it.
     article: Option<article::Copy>,
@@ -51,12 +55,17 @@ impl<'a> Walk<'a> {
             article: wants_article.then(article::Copy::new),
             options,
             collector: Collector::new(page, base, options),
-            neighbours: Neighbours::default(),
+            neighbours: (options.max_images > 0).then(Neighbours::default),
             path: Path::default(),
             open: Vec::new(),
             asides: 0,
             voids: 0,
         }
+    }
+
+    /// Makes room for the text of a page with markup of so many bytes.
+    pub(super) fn expect(&mut self, markup: usize) {
+        self.collector.flow.expect(markup / MARKUP_PER_TEXT);
     }
 
     /// The number of open elements.
@@ -88,17 +97,22 @@ impl<'a> Walk<'a> {
             }
         }
         let role = role(name);
-        self.neighbours.open(name, self.collector.flow.len());
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.open(name, self.collector.flow.len());
+        }
         self.path.open(name, attributes);
-        let is_aside = self.voids == 0 && is_aside(name, attributes, role);
+        let is_mark = self.voids == 0 && is_mark(name, attributes);
+        let is_aside = self.voids == 0 && (is_mark || is_aside(attributes, role));
         self.open.push(Level { role, is_aside });
         if self.voids == 0 {
             if matches!(name, "a" | "area" | "frame" | "iframe") {
                 self.collector.stand(self.path.here());
             }
             let images = self.collector.images.len();
-            self.collector.open(name, role, attributes);
-            self.neighbours.images(self.collector.images.len() - images);
+            self.collector.open(name, role, is_mark, attributes);
+            if let Some(neighbours) = &mut self.neighbours {
+                neighbours.images(self.collector.images.len() - images);
+            }
             if json_ld::is_script(name, attributes) {
                 script(&mut self.collector);
             }
@@ -120,7 +134,9 @@ impl<'a> Walk<'a> {
             self.asides -= usize::from(is_aside);
             self.collector.close(name, role);
         }
-        self.neighbours.close(name, self.collector.flow.len());
+        if let Some(neighbours) = &mut self.neighbours {
+            neighbours.close(name, self.collector.flow.len());
+        }
         self.path.close();
     }
 
@@ -133,7 +149,9 @@ impl<'a> Walk<'a> {
         }
         layout.pieces = Vec::new();
         let (flow, images) = (&extracted.flow, &mut extracted.images);
-        self.neighbours.surround(flow, images, self.options);
+        if let Some(neighbours) = self.neighbours {
+            neighbours.surround(flow, images, self.options);
+        }
         (extracted, layout)
     }
 }

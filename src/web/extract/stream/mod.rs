@@ -114,10 +114,12 @@ impl<'h, 'a> Stream<'h, 'a> {
     fn new(page: &'a PageUrl, base: Option<PageUrl>, html: &'h str, options: &'a Options) -> Self {
         let has_base = base.is_some();
         let base = base.unwrap_or_else(|| page.clone());
+        let mut walk = Walk::new(page, base, options);
+        walk.expect(html.len());
         Self {
             options,
             tokens: Tokenizer::new(html),
-            walk: Walk::new(page, base, options),
+            walk,
             open: OpenElements::default(),
             formatting: Formatting::default(),
             mode: Mode::Initial,

@@ -255,7 +255,7 @@ impl<'h> Tokenizer<'h> {
                 at = end;
                 value
             } else {
-                ""
+                Cow::Borrowed("")
             };
             tag.add(name, value);
         }
@@ -264,21 +264,17 @@ impl<'h> Tokenizer<'h> {
     /// The name from `start` to a byte of the class `ends`, but not one before `from`; in
     /// lower case, and where it ends.
     fn name(&self, start: usize, from: usize, ends: u8) -> (Cow<'h, str>, usize) {
-        let bytes = self.html.as_bytes();
-        let mut classes = bytes.get(start..from).map_or(0, |first| {
-            first
-                .iter()
-                .fold(0, |all, b| all | CLASSES[usize::from(*b)])
-        });
-        let mut at = from;
-        while let Some(byte) = bytes.get(at) {
+        let bytes = self.html.as_bytes().get(start..).unwrap_or_default();
+        let (mut classes, mut length) = (0, 0);
+        for byte in bytes {
             let class = CLASSES[usize::from(*byte)];
-            if class & ends != 0 {
+            if class & ends != 0 && start + length >= from {
                 break;
             }
             classes |= class;
-            at += 1;
+            length += 1;
         }
+        let at = start + length;
         let name = self.html.get(start..at).unwrap_or_default();
         let name = if classes & UPPER == 0 {
             Cow::Borrowed(name)
@@ -288,27 +284,32 @@ impl<'h> Tokenizer<'h> {
         (name, at)
     }
 
-    /// The value of an attribute that starts at `from`, and where it ends, after its quote;
-    /// `None` if it has no end.
-    fn value(&self, from: usize) -> Option<(&'h str, usize)> {
+    /// The decoded value of an attribute that starts at `from`, and where it ends, after
+    /// its quote; `None` if it has no end.
+    fn value(&self, from: usize) -> Option<(Cow<'h, str>, usize)> {
         let html = self.html;
         let bytes = html.as_bytes();
         match *bytes.get(from)? {
             quote @ (b'"' | b'\'') => {
                 let start = from + 1;
-                let end = start + memchr(quote, bytes.get(start..)?)?;
-                Some((&html[start..end], end + 1))
+                // Most values have no reference before their end.
+                let stop = start + memchr2(quote, b'&', bytes.get(start..)?)?;
+                if bytes.get(stop) == Some(&quote) {
+                    return Some((Cow::Borrowed(&html[start..stop]), stop + 1));
+                }
+                let end = stop + memchr(quote, bytes.get(stop..)?)?;
+                Some((decode(&html[start..end], true), end + 1))
             }
             _ => {
                 let end = until(bytes, from, |b| b == b'>' || is_space(b));
-                Some((&html[from..end], end))
+                Some((decode(&html[from..end], true), end))
             }
         }
     }
 }
 
 impl<'h> Tag<'h> {
-    fn add(&mut self, name: Cow<'h, str>, value: &'h str) {
+    fn add(&mut self, name: Cow<'h, str>, value: Cow<'h, str>) {
         self.count += 1;
         self.is_flood = self.count > MAX_ATTRIBUTES;
         // Compared by their first bytes, names rarely need a call.
@@ -317,7 +318,7 @@ impl<'h> Tag<'h> {
         if self.is_flood || self.attributes.iter().any(|(known, _)| is_known(known)) {
             return;
         }
-        self.attributes.push((name, decode(value, true)));
+        self.attributes.push((name, value));
     }
 }
 
