@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use percent_encoding::percent_decode_str;
+use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contrast::{Adopted, Contrast, Evidence, Measured, mean_and_best};
@@ -19,6 +20,8 @@ use crate::topic::lm::{Sentence, normalise};
 
 /// The most words of an anchor, and of an address, that become traits.
 const MAX_WORDS: usize = 6;
+/// The most traits of a link that are no words.
+const OTHER_TRAITS: usize = 6;
 
 /// The judgement about a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -197,8 +200,9 @@ impl Examined<'_> {
         let mut seen = PageFeatures {
             examined: self,
             page,
-            of_blocks: HashMap::new(),
-            anchors: HashMap::new(),
+            of_blocks: FxHashMap::default(),
+            anchors: HashMap::with_capacity(extracted.links.len()),
+            key: Vec::new(),
         };
         extracted.links.iter().map(|link| seen.link(link)).collect()
     }
@@ -233,9 +237,11 @@ impl Examined<'_> {
 struct PageFeatures<'a> {
     examined: &'a Examined<'a>,
     page: &'a PageUrl,
-    of_blocks: HashMap<u32, f32>,
+    of_blocks: FxHashMap<u32, f32>,
     /// Mean, best, and traits.
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
+    /// The bytes that the number of a trait is the hash of.
+    key: Vec<u8>,
 }
 
 impl<'a> PageFeatures<'a> {
@@ -248,13 +254,12 @@ impl<'a> PageFeatures<'a> {
         let (anchor, best, traits) = of_anchor.or_insert_with(|| {
             let words = normalise(&link.anchor);
             let (mean, best) = examined.mean(&words);
-            (mean, best, traits_of(1, &words))
+            (mean, best, traits_of(1, &words).collect())
         });
-        let (sees_words, mut traits) = if observer.sees(Clue::Words) {
-            (true, traits.clone())
-        } else {
-            (false, Vec::new())
-        };
+        let sees_words = observer.sees(Clue::Words);
+        let of_words: &[u32] = if sees_words { traits } else { &[] };
+        let mut traits = Vec::with_capacity(of_words.len() + address.len() + OTHER_TRAITS);
+        traits.extend_from_slice(of_words);
         if sees_words {
             traits.extend(traits_of(2, &address));
         }
@@ -266,15 +271,14 @@ impl<'a> PageFeatures<'a> {
                 number(5, &marked.to_le_bytes()),
             ]);
             // The list on this very page: its other links are siblings.
-            let list = [self.page.as_str().as_bytes(), &whole.to_le_bytes()].concat();
-            traits.push(number(6, &list));
+            let page = self.page.as_str().as_bytes();
+            traits.push(joined(6, &mut self.key, &[page, &whole.to_le_bytes()]));
         }
         if observer.sees(Clue::Host) {
-            let host = link.url.host_key();
-            traits.push(number(7, host.as_str().as_bytes()));
+            let host = link.url.authority().as_bytes();
+            traits.push(number(7, host));
             if let Some(prefix) = prefix(&link.url) {
-                let prefix = format!("{} {prefix}", host.as_str());
-                traits.push(number(8, prefix.as_bytes()));
+                traits.push(joined(8, &mut self.key, &[host, b" ", prefix.as_bytes()]));
             }
         }
         traits.sort_unstable();
@@ -329,9 +333,16 @@ fn prefix(url: &PageUrl) -> Option<&str> {
     path.split_once('/').map(|(first, _)| first)
 }
 
-fn traits_of(kind: u64, words: &Sentence) -> Vec<u32> {
+fn traits_of(kind: u64, words: &Sentence) -> impl Iterator<Item = u32> {
     let words = words.tokens().take(MAX_WORDS);
-    words.map(|word| number(kind, word.as_bytes())).collect()
+    words.map(move |word| number(kind, word.as_bytes()))
+}
+
+/// The number of these parts in a row; `key` is overwritten.
+fn joined(kind: u64, key: &mut Vec<u8>, parts: &[&[u8]]) -> u32 {
+    key.clear();
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    number(kind, key)
 }
 
 /// These numbers are stored, so the hash must never change.

@@ -18,12 +18,11 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
-
-use super::contrast::{ContrastError, times_of};
+use super::contrast::ContrastError;
 use super::log_counts;
 use crate::fs::{IoError, atomic};
 use crate::topic::lm::Sentence;
+use crate::words::WordMap;
 
 /// Tokens of a passage. 150, 250 and 500 ranked pages alike.
 const LENGTH: usize = 200;
@@ -166,8 +165,11 @@ pub(super) struct InPassages {
 pub struct Passages {
     /// Empty where the contrast keeps them.
     words: Vec<(Box<str>, InPassages)>,
-    /// The number of a passage and the weight of the word in it, by word.
-    postings: Vec<(u16, f32)>,
+    /// The numbers of the passages with each word.
+    postings: Vec<u16>,
+    /// The weight of the word in each of them. Apart they are a fourth shorter: a page goes
+    /// through most of them, and they do not fit a processor's cache.
+    weights: Vec<f32>,
     /// How many passages are about the topic; they come first.
     topic: usize,
     /// How many there are.
@@ -180,47 +182,65 @@ impl Passages {
         if table.topic.is_empty() || table.neutral.is_empty() {
             return None;
         }
-        let all = table.topic.iter().chain(&table.neutral);
-        let bags: Vec<Vec<(&str, u32)>> = all.map(|words| bag(words)).collect();
-        let count = bags.len();
-        let mut frequency: FxHashMap<&str, u32> = FxHashMap::default();
-        for (word, _) in bags.iter().flatten() {
-            *frequency.entry(word).or_default() += 1;
-        }
-        let rarity = |word: &str| {
-            let passages = frequency.get(word).copied().unwrap_or(1);
+        let bags = Bags::of(table.topic.iter().chain(&table.neutral));
+        let count = bags.ends.len();
+        let rarity = |passages: u32| {
             let is_common = passages as usize * COMMON > count;
             (!is_common).then(|| (count as f32 / passages as f32).ln())
         };
-        let mut of_words: FxHashMap<&str, Vec<(u16, f32)>> = FxHashMap::default();
-        // There are at most as many passages as fit.
-        for (number, bag) in (0_u16..).zip(&bags) {
-            let weigh = |(word, times): &(&'_ str, u32)| Some(weight(*times, rarity(word)?));
-            let square: f32 = bag.iter().filter_map(weigh).map(|w| w * w).sum();
-            let length = square.sqrt().max(f32::MIN_POSITIVE);
-            for entry in bag {
-                if let Some(weight) = weigh(entry) {
-                    let postings = of_words.entry(entry.0).or_default();
-                    postings.push((number, weight / length));
-                }
+        let mut words = Vec::with_capacity(bags.words.len());
+        // Common words have no number.
+        let mut numbers = vec![None; bags.words.len()];
+        let mut length = 0_u32;
+        for ((word, passages), number) in bags.words.iter().zip(&mut numbers) {
+            if let Some(rarity) = rarity(*passages) {
+                *number = Some(words.len());
+                let postings = (length, 0);
+                words.push((Box::from(*word), InPassages { rarity, postings }));
+                length += passages;
             }
         }
         let mut passages = Self {
-            words: Vec::with_capacity(of_words.len()),
-            postings: Vec::new(),
+            words,
+            postings: vec![0; length as usize],
+            weights: vec![0.0; length as usize],
             topic: table.topic.len(),
             count,
         };
-        for (word, postings) in of_words {
-            let place = (passages.postings.len() as u32, postings.len() as u32);
-            passages.postings.extend(postings);
-            let word_at = InPassages {
-                rarity: rarity(word)?,
-                postings: place,
-            };
-            passages.words.push((word.into(), word_at));
+        // There are at most as many passages as fit.
+        for (passage, bag) in (0_u16..).zip(bags.iter()) {
+            let number = |word: u32| *numbers.get(word as usize)?;
+            let rare = bag
+                .iter()
+                .filter_map(|(word, n)| Some((number(*word)?, *n)));
+            passages.add(passage, rare);
         }
         Some(passages)
+    }
+
+    /// Adds a passage with these words, by number, and how often each occurs.
+    fn add(&mut self, passage: u16, words: impl Iterator<Item = (usize, u32)>) {
+        let weigh = |(word, times): (usize, u32)| {
+            let (_, known) = self.words.get(word)?;
+            Some((word, weight(times, known.rarity)))
+        };
+        let weights: Vec<(usize, f32)> = words.filter_map(weigh).collect();
+        let square: f32 = weights.iter().map(|(_, w)| w * w).sum();
+        let norm = square.sqrt().max(f32::MIN_POSITIVE);
+        for (word, weight) in weights {
+            let Some((_, known)) = self.words.get_mut(word) else {
+                continue;
+            };
+            let (first, filled) = &mut known.postings;
+            let next = (*first + *filled) as usize;
+            *filled += 1;
+            if let Some(posting) = self.postings.get_mut(next) {
+                *posting = passage;
+            }
+            if let Some(of_passage) = self.weights.get_mut(next) {
+                *of_passage = weight / norm;
+            }
+        }
     }
 
     /// Its words, which are kept elsewhere from now on.
@@ -242,8 +262,10 @@ impl Passages {
             let weight = weight(times, known.rarity);
             square += weight * weight;
             let (from, count) = known.postings;
-            let postings = self.postings.get(from as usize..(from + count) as usize);
-            for (passage, of_passage) in postings.unwrap_or_default() {
+            let of_word = from as usize..(from + count) as usize;
+            let passages = self.postings.get(of_word.clone()).unwrap_or_default();
+            let weights = self.weights.get(of_word).unwrap_or_default();
+            for (passage, of_passage) in passages.iter().zip(weights) {
                 if let Some(cosine) = cosines.get_mut(usize::from(*passage)) {
                     *cosine += weight * of_passage;
                 }
@@ -273,17 +295,76 @@ fn weight(times: u32, rarity: f32) -> f32 {
     log_counts::single(times) * rarity
 }
 
-/// The distinct words of a passage in order, and how often each occurs.
-fn bag(words: &str) -> Vec<(&str, u32)> {
-    times_of(words.split(' ').filter(|word| !word.is_empty()))
+/// The distinct words of each passage.
+struct Bags<'t> {
+    /// All words, and in how many passages each is.
+    words: Vec<(&'t str, u32)>,
+    /// The numbers of each passage's words in the order in which they first occur in it, and
+    /// how often they do.
+    entries: Vec<(u32, u32)>,
+    /// Where the entries of each passage end.
+    ends: Vec<usize>,
+}
+
+impl<'t> Bags<'t> {
+    fn of(passages: impl Iterator<Item = &'t String>) -> Self {
+        let mut numbers: WordMap<&str, u32> = WordMap::default();
+        let mut bags = Self {
+            words: Vec::new(),
+            entries: Vec::new(),
+            ends: Vec::new(),
+        };
+        // The last entry of each word, and one more.
+        let mut last: Vec<usize> = Vec::new();
+        for passage in passages {
+            let first = bags.entries.len();
+            for word in passage.split(' ').filter(|word| !word.is_empty()) {
+                let number = numbers.get(word).copied().unwrap_or_else(|| {
+                    let number = bags.words.len() as u32;
+                    numbers.insert(word, number);
+                    bags.words.push((word, 0));
+                    last.push(0);
+                    number
+                });
+                let at = number as usize;
+                let (Some((_, passages)), Some(last)) = (bags.words.get_mut(at), last.get_mut(at))
+                else {
+                    continue;
+                };
+                if *last > first
+                    && let Some((_, times)) = bags.entries.get_mut(*last - 1)
+                {
+                    *times += 1;
+                } else {
+                    *passages += 1;
+                    bags.entries.push((number, 1));
+                    *last = bags.entries.len();
+                }
+            }
+            bags.ends.push(bags.entries.len());
+        }
+        bags
+    }
+
+    /// The entries of each passage.
+    fn iter(&self) -> impl Iterator<Item = &[(u32, u32)]> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        let ends = self.ends.iter();
+        starts
+            .zip(ends)
+            .map(|(start, end)| self.entries.get(start..*end).unwrap_or_default())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{any, prop, prop_assert, proptest};
+    use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+
+    use rustc_hash::FxHashMap;
 
     use super::*;
     use crate::topic::lm::normalise;
+    use crate::topic::score::contrast::times_of;
 
     /// A text of one field: each of its sentences has all of the field's words.
     fn field(words: &str, sentences: usize) -> Vec<Sentence> {
@@ -317,7 +398,7 @@ mod tests {
 
     fn nearness(passages: &Passages, text: &str) -> f64 {
         let text = normalise(text);
-        of_words(passages, bag(text.as_str()).into_iter())
+        of_words(passages, times_of(text.tokens()).into_iter())
     }
 
     fn of_words<'a>(passages: &Passages, words: impl Iterator<Item = (&'a str, u32)>) -> f64 {
@@ -400,6 +481,28 @@ mod tests {
 
     proptest! {
         #![proptest_config(crate::tests::usual())]
+
+        #[test]
+        fn the_postings_of_a_word_are_the_passages_with_it(
+            topic in prop::collection::vec("[a-e]{1,2}( [a-e]{1,2}){0,4}", 1..30),
+            neutral in prop::collection::vec("[a-e ]{0,9}", 1..30),
+        ) {
+            let table = PassageTable { topic, neutral };
+            let passages = Passages::new(&table).unwrap();
+            let all: Vec<&String> = table.topic.iter().chain(&table.neutral).collect();
+            for (word, known) in &passages.words {
+                let (from, count) = known.postings;
+                let found = &passages.postings[from as usize..(from + count) as usize];
+                let with_it = (0_u16..).zip(&all).filter(|(_, p)| p.split(' ').any(|w| *w == **word));
+                prop_assert_eq!(found, with_it.map(|(number, _)| number).collect::<Vec<_>>());
+                prop_assert!(found.len() * COMMON <= all.len());
+            }
+            let mut squares = vec![0.0; all.len()];
+            for (passage, weight) in passages.postings.iter().zip(&passages.weights) {
+                squares[usize::from(*passage)] += weight * weight;
+            }
+            prop_assert!(squares.iter().all(|s| *s == 0.0 || (s - 1.0_f32).abs() < 1e-4));
+        }
 
         #[test]
         fn it_is_a_difference_of_cosines(

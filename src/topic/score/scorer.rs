@@ -107,7 +107,7 @@ impl Scorer {
                 clues: seen.clues(page_url, extracted),
             }
         });
-        let mut texts = Texts::new(self, page_text);
+        let mut texts = Texts::new(self, page_text, extracted.links.len());
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             ScoredLink {
@@ -291,10 +291,11 @@ struct Texts<'scorer, 'page> {
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer, page_text: Option<PageText<'scorer>>) -> Self {
+    /// No texts yet, of a page with so many links.
+    fn new(scorer: &'scorer Scorer, page_text: Option<PageText<'scorer>>, links: usize) -> Self {
         Self {
             scorer,
-            rated: HashMap::new(),
+            rated: HashMap::with_capacity(links),
             page_text,
         }
     }
