@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::{Compress, Crc, FlushCompress, Status};
+use flate2::{Compress, Crc};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
@@ -12,6 +12,7 @@ use super::gzip;
 use super::short;
 use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::IoError;
+use crate::fs::packed::deflate;
 
 /// Level of gzip for what is not compressed already.
 const GZIP_LEVEL: u32 = 1;
@@ -124,7 +125,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     } else if length <= short::MAX {
         short::deflate(&record.concat(), &mut member);
     } else {
-        deflate(record, &mut member);
+        DEFLATE.with_borrow_mut(|own| deflate(own, record, &mut member));
     }
     let mut crc = Crc::new();
     record.iter().for_each(|part| crc.update(part));
@@ -155,35 +156,6 @@ fn store(record: &[&[u8]], length: usize, to: &mut Vec<u8>) {
             part = rest;
         }
     }
-}
-
-fn deflate(record: &[&[u8]], to: &mut Vec<u8>) {
-    DEFLATE.with_borrow_mut(|deflate| {
-        deflate.reset();
-        let mut before = 0;
-        for (at, part) in record.iter().enumerate() {
-            let is_last = at + 1 == record.len();
-            let flush = if is_last {
-                FlushCompress::Finish
-            } else {
-                FlushCompress::None
-            };
-            loop {
-                let read = usize::try_from(deflate.total_in() - before).unwrap_or(usize::MAX);
-                let rest = part.get(read..).unwrap_or_default();
-                if rest.is_empty() && !is_last {
-                    break;
-                }
-                to.reserve(rest.len() / 4 + 512);
-                // Compressing in memory does not fail.
-                match deflate.compress_vec(rest, to, flush) {
-                    Ok(Status::Ok | Status::BufError) => {}
-                    Ok(Status::StreamEnd) | Err(_) => return,
-                }
-            }
-            before = deflate.total_in();
-        }
-    });
 }
 
 /// A frame of zstd with a checksum.

@@ -1,14 +1,14 @@
 //! Append-only files, truncated after a crash.
 
+use std::cell::RefCell;
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compress, Compression, Crc};
 
 use super::OutputError;
-use crate::fs::IoError;
-use crate::fs::beneath;
+use crate::fs::{IoError, beneath, packed};
 
 /// A file that is only appended to, each piece in one system call.
 pub(super) struct Appender {
@@ -102,17 +102,28 @@ fn is_same(own: &Metadata, there: &Metadata) -> bool {
     own.len() == there.len()
 }
 
-/// The level of compression: 6, the usual one, takes twice as long for 7 % less.
-const LEVEL: u32 = 3;
+/// The level of compression. Of 1,476 pages with 18.1 KB of sentences each, in microseconds
+/// and KB: level 1 79 and 9.8, 2 140 and 7.0, 3 177 and 6.6, and 6, the usual one, 286 and 6.4.
+const LEVEL: u32 = 2;
+
+thread_local! {
+    /// One for each thread: it has tables of 256 KB, which a new one has to clear.
+    static DEFLATE: RefCell<Compress> =
+        RefCell::new(Compress::new(Compression::new(LEVEL), false));
+}
 
 /// Text as one gzip member (RFC 1952 section 2.2), so that a file cut between two members
 /// is whole. It contains no time, so equal texts give equal bytes.
-pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::new(LEVEL));
-    encoder.write_all(text.as_bytes())?;
-    encoder.finish()
+pub(super) fn gzip(text: &str) -> Vec<u8> {
+    /// Deflate, no name, no time, no level that is told, an unknown system.
+    const HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
+    let mut member = HEADER.to_vec();
+    DEFLATE.with_borrow_mut(|own| packed::deflate(own, &[text.as_bytes()], &mut member));
+    let mut crc = Crc::new();
+    crc.update(text.as_bytes());
+    member.extend_from_slice(&crc.sum().to_le_bytes());
+    member.extend_from_slice(&crc.amount().to_le_bytes());
+    member
 }
 
 fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {

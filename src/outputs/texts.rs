@@ -59,7 +59,7 @@ impl PackedSentences {
         }
         Self {
             // Compressing in memory does not fail.
-            member: append::gzip(sentences).unwrap_or_default(),
+            member: append::gzip(sentences),
             count: sentences.lines().count(),
         }
     }

@@ -8,7 +8,14 @@ use super::store::{Readable, StoreError};
 use crate::address::PageUrl;
 use crate::page::TaskKind;
 
+/// The longest record that is written without asking for memory step by step.
+const SHORT: usize = 256;
+
 pub(super) fn encode<T: Serialize>(store: &dyn Readable, value: &T) -> Result<Vec<u8>, StoreError> {
+    // Nearly all records are short.
+    if let Ok(short) = postcard::to_slice(value, &mut [0; SHORT]) {
+        return Ok(short.to_vec());
+    }
     postcard::to_stdvec(value).map_err(|why| StoreError::Io {
         path: store.path().to_owned(),
         why: why.to_string(),

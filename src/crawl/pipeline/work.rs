@@ -462,13 +462,18 @@ fn digest(blocks: &[String]) -> u64 {
     let mut letters: Vec<u8> = Vec::new();
     for block in blocks {
         letters.clear();
-        if block.is_ascii() {
-            push_letters(block.as_bytes(), &mut letters);
-        } else {
-            for part in block.split(|c: char| !c.is_alphabetic()) {
+        let mut rest = block.as_str();
+        while let Some(at) = rest.bytes().position(|byte| !byte.is_ascii()) {
+            let (ascii, other) = rest.split_at(at);
+            push_letters(ascii.as_bytes(), &mut letters);
+            let end = other.find(|c: char| c.is_ascii()).unwrap_or(other.len());
+            let (other, after) = other.split_at(end);
+            for part in other.split(|c: char| !c.is_alphabetic()) {
                 letters.extend_from_slice(part.as_bytes());
             }
+            rest = after;
         }
+        push_letters(rest.as_bytes(), &mut letters);
         sha.update(&letters);
     }
     let digest = sha.finalize();
@@ -481,8 +486,8 @@ fn digest(blocks: &[String]) -> u64 {
 /// and stays there if it is one: without a branch for each byte, which no processor could
 /// foresee.
 fn push_letters(text: &[u8], letters: &mut Vec<u8>) {
-    letters.resize(text.len(), 0);
-    let mut count = 0;
+    let mut count = letters.len();
+    letters.resize(count + text.len(), 0);
     for byte in text {
         if let Some(next) = letters.get_mut(count) {
             *next = *byte;

@@ -213,9 +213,10 @@ pub(super) async fn read(
     rates: &Rates,
     mut held: HeldBytes,
 ) -> Result<Body, FetchError> {
-    // A declared length may be wrong. What is reserved and not written takes no memory.
+    // A declared length may be wrong, and that of a compressed body is not known. What is
+    // reserved and not written takes no memory, and what is left over is returned in place.
     let declared = response.content_length().map(usize::try_from);
-    let declared = declared.and_then(Result::ok).unwrap_or_default();
+    let declared = declared.and_then(Result::ok).unwrap_or(SMALL);
     let mut body = Vec::with_capacity(declared.min(cap).min(SMALL));
     let mut truncated = false;
     let begun = watch.elapsed();
