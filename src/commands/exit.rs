@@ -2,7 +2,12 @@
 
 use spoor::config::new_job::StartError;
 use spoor::config::{ContactMissing, FileErrors};
+use spoor::corpus::annotate::{AnnotateError, VotesError};
+use spoor::corpus::build::BuildError;
+use spoor::corpus::export::ExportError;
+use spoor::corpus::gather::GatherError;
 use spoor::corpus::search::SearchError;
+use spoor::corpus::takedown::TakedownError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::node::NodeError;
 use spoor::crawl::pipeline::Stop;
@@ -22,7 +27,7 @@ const NOT_RUNNING: u8 = 3;
 const NOTHING: u8 = 4;
 /// It was refused at the start: the job file has to be changed first.
 const REFUSED: u8 = 5;
-/// Another spoor is using the job.
+/// Another spoor is using the job, or the folder that is to be written.
 const BUSY: u8 = 6;
 /// A crawl was stopped by Ctrl-C or over the control API; it can be continued.
 const STOPPED: u8 = 130;
@@ -38,7 +43,7 @@ pub const HELP: &str = "Exit codes:
   3    no crawl runs (ctl, reload)
   4    a crawl has not fetched a single page; the message says why
   5    the job file has to be changed first
-  6    another spoor is using the job
+  6    another spoor is using the job, or the folder to write to
   130  a crawl was stopped by Ctrl-C or `spoor ctl JOB stop`; it can be continued
   143  a crawl was stopped by SIGTERM; it can be continued";
 
@@ -63,10 +68,11 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     if error.is::<FileErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
         return REFUSED;
     }
-    match error.downcast_ref() {
-        Some(SearchError::Query(_)) => return USAGE,
-        Some(SearchError::Busy(_)) => return BUSY,
-        _ => {}
+    if let Some(SearchError::Query(_)) = error.downcast_ref() {
+        return USAGE;
+    }
+    if is_of_busy_corpus(error) {
+        return BUSY;
     }
     let saved = match error.downcast_ref() {
         Some(DaemonError::Saved(saved)) => Some(saved),
@@ -99,5 +105,57 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     match open {
         Some(OpenError::Busy { .. }) => BUSY,
         _ => FAILED,
+    }
+}
+
+/// Whether another spoor writes what a command on finished work wanted to write.
+fn is_of_busy_corpus(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(SearchError::Busy(_)))
+        || matches!(error.downcast_ref(), Some(ExportError::Busy(_)))
+        || matches!(error.downcast_ref(), Some(BuildError::Busy(_)))
+        || matches!(
+            error.downcast_ref(),
+            Some(GatherError::Busy(_) | GatherError::Open(OpenError::Busy { .. }))
+        )
+        || matches!(
+            error.downcast_ref(),
+            Some(AnnotateError::Votes(VotesError::Busy(_)))
+        )
+        || match error.downcast_ref() {
+            Some(TakedownError::Open(OpenError::Busy { .. })) => true,
+            Some(TakedownError::Corpus(corpus)) => matches!(**corpus, BuildError::Busy(_)),
+            _ => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_spoor_uses_has_its_own_code() {
+        let folder = || "corpus".into();
+        let job = || OpenError::Busy {
+            folder: folder(),
+            pid: None,
+        };
+        let corpus = || BuildError::Busy(folder());
+        for error in [
+            anyhow::Error::from(job()),
+            DaemonError::Open(job()).into(),
+            MaintenanceError::Open(job()).into(),
+            TakedownError::Open(job()).into(),
+            TakedownError::from(corpus()).into(),
+            corpus().into(),
+            ExportError::Busy(folder()).into(),
+            GatherError::Busy(folder()).into(),
+            GatherError::Open(job()).into(),
+            AnnotateError::Votes(VotesError::Busy(folder())).into(),
+            SearchError::Busy(folder()).into(),
+        ] {
+            assert_eq!(of_error(&error), BUSY, "{error}");
+        }
+        assert_eq!(of_error(&TakedownError::Nothing.into()), FAILED);
+        assert_eq!(of_error(&anyhow::anyhow!("another problem")), FAILED);
     }
 }
