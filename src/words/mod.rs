@@ -16,10 +16,11 @@
 //! module, and nothing else in spoor may split or lower-case words. The text of a page is
 //! split once, when it is extracted ([`Tokens`]); `letters` has the classes of characters,
 //! `bounds` the quick way to where a sentence ends, [`WordMap`] is for what is known of words,
-//! and [`count()`] counts those of texts as people do.
+//! [`Distinct`] numbers them, and [`count()`] counts those of texts as people do.
 
 mod bounds;
 mod count;
+mod distinct;
 mod letters;
 mod map;
 mod sentence;
@@ -27,6 +28,7 @@ mod tokens;
 
 pub use bounds::bounded_sentences;
 pub use count::count;
+pub use distinct::Distinct;
 pub use map::WordMap;
 pub(crate) use map::packed;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};

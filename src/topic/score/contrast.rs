@@ -35,7 +35,7 @@ use super::passages::{InPassages, Passages};
 use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
 use crate::topic::lm::{LanguageModel, Sentence};
-use crate::words::WordMap;
+use crate::words::{Distinct, WordMap};
 
 /// How many tokens of neutral text smooth the counts of the topic when pages are compared
 /// with one another. On four topics of the lab, with 10 lines of text up to all of it,
@@ -467,16 +467,15 @@ impl Contrast {
 /// The distinct words of a text in the order in which they first occur, and how often each
 /// does.
 pub(super) fn times_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u32)> {
-    let mut met: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut times: Vec<(&str, u32)> = Vec::new();
+    let mut distinct = Distinct::default();
+    let mut times: Vec<u32> = Vec::new();
     for token in tokens {
-        let number = *met.entry(token).or_insert(times.len());
-        match times.get_mut(number) {
-            Some((_, times)) => *times += 1,
-            None => times.push((token, 1)),
+        match times.get_mut(distinct.number(token) as usize) {
+            Some(times) => *times += 1,
+            None => times.push(1),
         }
     }
-    times
+    distinct.words().iter().copied().zip(times).collect()
 }
 
 /// The mean and the highest ratio of the words of a short text, 0 if it has none.

@@ -9,16 +9,15 @@ use std::ops::Range;
 use super::contrast::{Contrast, Word};
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, MIN_TOKENS, Sentence};
-use crate::words::{Tokens, WordMap};
+use crate::words::{Distinct, Tokens};
 
 /// The tokens of a page as numbers.
 pub(super) struct PageWords<'p> {
     tokens: &'p Tokens,
-    /// The distinct words in the order in which they first occur.
-    words: Vec<&'p str>,
+    /// The distinct words.
+    distinct: Distinct<'p>,
     /// What the contrast knows of each, if there is one.
     known: Vec<Option<&'p Word>>,
-    numbers: WordMap<&'p str, u32>,
     /// The number of each token's word.
     of_tokens: Vec<u32>,
     /// The language model's number of each token.
@@ -35,19 +34,10 @@ impl<'p> PageWords<'p> {
         keywords: &KeywordTable,
         contrast: Option<&'p Contrast>,
     ) -> Self {
-        let mut words = Vec::new();
-        let mut numbers: WordMap<&str, u32> = WordMap::with_room(tokens.len() / 3);
+        let mut distinct = Distinct::with_room(tokens.len() / 3);
         let mut of_tokens = Vec::with_capacity(tokens.len());
-        for token in tokens.iter() {
-            let number = numbers.get(token).copied().unwrap_or_else(|| {
-                // A page has less than 2^32 bytes.
-                let number = words.len() as u32;
-                words.push(token);
-                numbers.insert(token, number);
-                number
-            });
-            of_tokens.push(number);
-        }
+        of_tokens.extend(tokens.iter().map(|token| distinct.number(token)));
+        let words = distinct.words();
         // All in one loop, so that the processor fetches the places of several words at once:
         // the contrast's table does not fit its caches.
         let of_contrast: Vec<Option<&Word>> = match contrast {
@@ -72,9 +62,8 @@ impl<'p> PageWords<'p> {
         }
         Self {
             tokens,
-            words,
+            distinct,
             known: of_contrast,
-            numbers,
             of_tokens,
             by_model,
             weights,
@@ -107,12 +96,13 @@ impl<'p> PageWords<'p> {
 
     /// The distinct words, in the order of their numbers, with what the contrast knows of each.
     pub(super) fn looked_up(&self) -> impl Iterator<Item = (&'p str, Option<&'p Word>)> {
-        self.words.iter().copied().zip(self.known.iter().copied())
+        let words = self.distinct.words().iter().copied();
+        words.zip(self.known.iter().copied())
     }
 
     /// The number of a word, if it is on the page.
     pub(super) fn number(&self, word: &str) -> Option<usize> {
-        self.numbers.get(word).map(|number| *number as usize)
+        self.distinct.find(word).map(|number| number as usize)
     }
 
     /// The numbers of the words in a range of tokens.
@@ -124,8 +114,9 @@ impl<'p> PageWords<'p> {
     /// The number of each word in the sentences that count, in the order in which they
     /// first occur there, and how often it occurs.
     pub(super) fn times(&self) -> Vec<(usize, u32)> {
-        let mut times = vec![0_u32; self.words.len()];
-        let mut order = Vec::with_capacity(self.words.len());
+        let count = self.distinct.words().len();
+        let mut times = vec![0_u32; count];
+        let mut order = Vec::with_capacity(count);
         for number in self.counted().flat_map(|(_, tokens)| self.numbers(tokens)) {
             if let Some(times) = times.get_mut(number) {
                 if *times == 0 {

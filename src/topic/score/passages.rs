@@ -22,7 +22,7 @@ use super::contrast::ContrastError;
 use super::log_counts;
 use crate::fs::{IoError, atomic};
 use crate::topic::lm::Sentence;
-use crate::words::WordMap;
+use crate::words::Distinct;
 
 /// Tokens of a passage. 150, 250 and 500 ranked pages alike.
 const LENGTH: usize = 200;
@@ -188,11 +188,12 @@ impl Passages {
             let is_common = passages as usize * COMMON > count;
             (!is_common).then(|| (count as f32 / passages as f32).ln())
         };
-        let mut words = Vec::with_capacity(bags.words.len());
+        let mut words = Vec::with_capacity(bags.passages.len());
         // Common words have no number.
-        let mut numbers = vec![None; bags.words.len()];
+        let mut numbers = vec![None; bags.passages.len()];
         let mut length = 0_u32;
-        for ((word, passages), number) in bags.words.iter().zip(&mut numbers) {
+        let all = bags.words.words().iter().zip(&bags.passages);
+        for ((word, passages), number) in all.zip(&mut numbers) {
             if let Some(rarity) = rarity(*passages) {
                 *number = Some(words.len());
                 let postings = (length, 0);
@@ -296,9 +297,11 @@ fn weight(times: u32, rarity: f32) -> f32 {
 }
 
 /// The distinct words of each passage.
+#[derive(Default)]
 struct Bags<'t> {
-    /// All words, and in how many passages each is.
-    words: Vec<(&'t str, u32)>,
+    words: Distinct<'t>,
+    /// In how many passages each word is.
+    passages: Vec<u32>,
     /// The numbers of each passage's words in the order in which they first occur in it, and
     /// how often they do.
     entries: Vec<(u32, u32)>,
@@ -308,37 +311,30 @@ struct Bags<'t> {
 
 impl<'t> Bags<'t> {
     fn of(passages: impl Iterator<Item = &'t String>) -> Self {
-        let mut numbers: WordMap<&str, u32> = WordMap::default();
-        let mut bags = Self {
-            words: Vec::new(),
-            entries: Vec::new(),
-            ends: Vec::new(),
-        };
-        // The last entry of each word, and one more.
-        let mut last: Vec<usize> = Vec::new();
+        let mut bags = Self::default();
+        // Behind the last entry of each word.
+        let mut behind: Vec<usize> = Vec::new();
         for passage in passages {
             let first = bags.entries.len();
             for word in passage.split(' ').filter(|word| !word.is_empty()) {
-                let number = numbers.get(word).copied().unwrap_or_else(|| {
-                    let number = bags.words.len() as u32;
-                    numbers.insert(word, number);
-                    bags.words.push((word, 0));
-                    last.push(0);
-                    number
-                });
+                let number = bags.words.number(word);
                 let at = number as usize;
-                let (Some((_, passages)), Some(last)) = (bags.words.get_mut(at), last.get_mut(at))
-                else {
+                if at == behind.len() {
+                    behind.push(0);
+                    bags.passages.push(0);
+                }
+                let known = bags.passages.get_mut(at).zip(behind.get_mut(at));
+                let Some((passages, behind)) = known else {
                     continue;
                 };
-                if *last > first
-                    && let Some((_, times)) = bags.entries.get_mut(*last - 1)
+                if *behind > first
+                    && let Some((_, times)) = bags.entries.get_mut(*behind - 1)
                 {
                     *times += 1;
                 } else {
                     *passages += 1;
                     bags.entries.push((number, 1));
-                    *last = bags.entries.len();
+                    *behind = bags.entries.len();
                 }
             }
             bags.ends.push(bags.entries.len());
