@@ -24,10 +24,7 @@ pub(super) fn resolved(base: &Parts, href: &str) -> Option<Parts> {
             let path = base.path();
             Some(base.with_path(&[path, &href[..end]], path.len() + query))
         }
-        _ => match absolute(href) {
-            None => relative(base, href),
-            known => known,
-        },
+        _ => absolute(href).or_else(|| relative(base, href)),
     }
 }
 

@@ -19,7 +19,7 @@ const MAX_PATH: usize = 1_000;
 
 /// The path of an image below the job's folder, for a format and its extension.
 fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> String {
-    let mut path = format!("images/{date}/{}", name(url.host_key().as_str()));
+    let mut path = format!("images/{date}/{}", name(url.authority()));
     let mut segments: Vec<&str> = url.path().split('/').filter(|s| !s.is_empty()).collect();
     let file = segments.pop().unwrap_or("index");
     for segment in segments {

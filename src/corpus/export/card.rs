@@ -38,7 +38,7 @@ impl Tally {
         self.bytes += bytes.map_or(0, |b| b.len() as u64);
         let page = &sample.context.page;
         self.pages.insert(FxBuildHasher.hash_one(page.as_str()));
-        count(&mut self.hosts, page.host_key().as_str());
+        count(&mut self.hosts, page.authority());
         count(&mut self.formats, &sample.image.format);
         count(&mut self.extensions, sample.extension());
         let language = sample.context.page_language.as_deref();

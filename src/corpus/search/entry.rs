@@ -180,7 +180,7 @@ fn host_of(stated: Option<String>, url: &str) -> String {
         return host.to_lowercase();
     }
     let url = PageUrl::parse(url).ok();
-    url.map(|url| url.host_key().as_str().to_owned())
+    url.map(|url| url.authority().to_owned())
         .unwrap_or_default()
 }
 

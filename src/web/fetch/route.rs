@@ -245,7 +245,7 @@ fn redirected<'a>(
             direct,
         });
     }
-    let header = HeaderValue::from_str(url.host_key().as_str());
+    let header = HeaderValue::from_str(url.authority());
     Ok(Route {
         client: &rule.http1,
         url: sent,

@@ -54,7 +54,7 @@ pub(in crate::corpus::build) fn document(
     };
     if found.host.is_empty() {
         let url = PageUrl::parse(&found.url);
-        found.host = url.map_or_else(|_| String::new(), |url| url.host_key().as_str().to_owned());
+        found.host = url.map_or_else(|_| String::new(), |url| url.authority().to_owned());
     }
     if trace.broken().is_some() {
         return found;

@@ -327,7 +327,7 @@ fn name(urls: &mut Spool, (at, length): Name) -> std::io::Result<String> {
 /// Host and port of an address; all addresses without a host share one.
 fn host(url: &str) -> String {
     let url = PageUrl::parse(url);
-    url.map_or_else(|_| String::new(), |url| url.host_key().as_str().to_owned())
+    url.map_or_else(|_| String::new(), |url| url.authority().to_owned())
 }
 
 /// Rounds to four decimals, which are enough.
