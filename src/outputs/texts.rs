@@ -58,7 +58,6 @@ impl PackedSentences {
             return Self::default();
         }
         Self {
-            // Compressing in memory does not fail.
             member: append::gzip(sentences),
             count: sentences.lines().count(),
         }

@@ -168,16 +168,13 @@ impl Writer {
         loop {
             let digits = run(bytes, next, u8::is_ascii_digit);
             let first = next + digits;
-            let letters = letters(bytes.get(first..).unwrap_or_default());
-            if letters > 0 {
-                let end = first + letters;
-                self.text.push_str(text.get(first..end).unwrap_or_default());
-                self.extend_token(self.at + end);
-            }
-            next = first + letters;
-            if digits == 0 || letters == 0 {
+            next = first + letters(bytes.get(first..).unwrap_or_default());
+            if digits == 0 || next == first {
                 return next;
             }
+            self.text
+                .push_str(text.get(first..next).unwrap_or_default());
+            self.extend_token(self.at + next);
         }
     }
 

@@ -155,7 +155,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Handles the start of an element outside of any [`Role::Void`].
-    /// `is_mark` is as [`is_mark`] has it.
+    /// `is_mark` tells whether it is one of the [marks](is_mark) of wikis.
     pub(super) fn open(
         &mut self,
         name: &str,

@@ -82,16 +82,19 @@ impl Path {
 
     /// The hash of an element without a class and a name.
     fn plain(&mut self, name: &str) -> u32 {
+        let of_name = || own([name, "", ""]);
         // No number of a name is 0.
-        let key = packed(name).unwrap_or_default();
+        let Some(key) = packed(name) else {
+            return of_name();
+        };
         let place = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59;
         match self.plain.get_mut(place as usize) {
-            Some((known, own)) if *known == key && key != 0 => *own,
+            Some((known, own)) if *known == key => *own,
             Some(kept) => {
-                *kept = (key, own([name, "", ""]));
+                *kept = (key, of_name());
                 kept.1
             }
-            None => own([name, "", ""]),
+            None => of_name(),
         }
     }
 
