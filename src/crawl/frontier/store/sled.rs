@@ -13,10 +13,15 @@
 //! can hold it (by epochs, Fraser 2004). It looks for such nodes at every 128th call and
 //! frees at most 512, so batches of many writes outrun it: 1.5 million keys in successive
 //! batches of 2,000 took 6 GB. So it is made to look as often as there are writes.
-//! Because all nodes that a batch replaces stay until its end, a large batch is applied
-//! in slices: the whole batch is first written to a separate tree, and removed from there
-//! after the last slice. The remains of an interrupted batch are applied at the next
-//! opening, before anything is read.
+//!
+//! All nodes that a batch of sled's replaces stay until its end, and for each batch sled
+//! writes two buffers and wakes seven threads. So what `gather` has gathered is written key by
+//! key: its journal completes what a crash interrupts. In batches of 500 behind a copy of the
+//! whole, a crawl of 2,000 pages wrote 200 files of 280 KB in addition.
+//!
+//! A batch that nobody gathered is applied in slices if it is large: the whole batch is first
+//! written to a separate tree, and removed from there after the last slice. The remains of an
+//! interrupted batch are applied at the next opening, before anything is read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -296,27 +301,37 @@ impl Backend for SledStore {
     }
 
     fn apply_all(&mut self, writes: &[Borrowed<'_>]) -> Result<(), StoreError> {
-        // A batch that a disk error interrupted.
-        if self.is_promised {
-            self.keep_promise()?;
-        }
-        self.guarded(|| self.keep_for_snapshots(writes.iter().map(|(key, _)| *key)))?;
-        if writes.len() <= self.slice {
-            return self.apply_slice(writes.iter().copied());
-        }
-        let pieces = self.promise(writes)?;
-        for slice in writes.chunks(self.slice) {
-            self.apply_slice(slice.iter().copied())?;
-        }
-        self.forget_promise(pieces)
+        self.guarded(|| {
+            self.keep_for_snapshots(writes.iter().map(|(key, _)| *key))?;
+            for (key, value) in writes {
+                match value {
+                    Some(value) => self.reader.db.insert(key, *value)?,
+                    None => self.reader.db.remove(key)?,
+                };
+            }
+            Ok(())
+        })
     }
 }
 
 impl Store for SledStore {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+        // A batch that a disk error interrupted.
+        if self.is_promised {
+            self.keep_promise()?;
+        }
         let writes = batch.writes();
         let writes = writes.map(|(key, value)| (key.as_slice(), value.as_deref()));
-        self.apply_all(&Vec::from_iter(writes))
+        let writes: Vec<Borrowed<'_>> = writes.collect();
+        self.guarded(|| self.keep_for_snapshots(writes.iter().map(|(key, _)| *key)))?;
+        if writes.len() <= self.slice {
+            return self.apply_slice(writes.iter().copied());
+        }
+        let pieces = self.promise(&writes)?;
+        for slice in writes.chunks(self.slice) {
+            self.apply_slice(slice.iter().copied())?;
+        }
+        self.forget_promise(pieces)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {

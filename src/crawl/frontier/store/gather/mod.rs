@@ -12,15 +12,17 @@
 //! 1. It is appended to a [`Journal`] and added to what is **gathered**. The caller goes on.
 //! 2. After a second, or earlier where many writes have come together, what is gathered is
 //!    **frozen**, and the next batches are gathered from nothing.
-//! 3. The thread applies what is frozen, all or none, with the number of its last batch, and
-//!    forgets it.
+//! 3. The thread applies what is frozen between two marks, each with the number of its last
+//!    batch, and forgets it.
 //!
 //! Memory is bounded: what is gathered waits for what is frozen.
 //!
 //! # After a crash
 //!
 //! Every batch that is not in the backend for certain is in the journal. At the next opening
-//! those after the number in the backend are applied again, in their order.
+//! those after the number of the second mark are applied again, in their order. So it does
+//! not matter how much of a layer the backend has taken. After a loss of power the journal may
+//! lack batches up to the first mark: then the store is known to be damaged.
 //!
 //! A flush syncs the journal, and nothing else does: what the outputs of a crawl have not
 //! synced must not survive a loss of power in the store either. Where the journal has become
@@ -39,7 +41,9 @@ use self::layers::{Layers, Turn, Writes};
 use super::journal::Journal;
 use super::{Batch, Readable, Store, StoreError, Visitor};
 
-/// The key of the number of the last batch in the store. No other key begins so.
+/// The number of the last batch of which the store may have something, and of the last one
+/// that it has. No other keys begin so.
+const BEGUN: &[u8] = b"\0begun";
 const NUMBER: &[u8] = b"\0gathered";
 /// How many pairs a scan reads at first, and at most, at a time. Most scans want one pair.
 const FIRST: usize = 2;
@@ -53,8 +57,8 @@ pub(super) trait Backend: Store {
     /// A further handle to it.
     fn reader(&self) -> Self::Reader;
 
-    /// Applies writes to different keys, in the order of the keys: all or none of them, also
-    /// across a crash.
+    /// Applies writes to different keys, in this order. After a crash or an error, some of the
+    /// first are applied, or all, or none.
     ///
     /// # Errors
     /// [`StoreError::Io`] where the backend fails.
@@ -128,10 +132,11 @@ impl<S: Backend> Shared<S> {
             return Ok(false);
         };
         let number = frozen.number.to_be_bytes();
-        // Before all other keys.
-        let mut writes: Vec<Borrowed<'_>> = vec![(NUMBER, Some(&number))];
+        let mut writes: Vec<Borrowed<'_>> = Vec::with_capacity(frozen.writes.len() + 2);
+        writes.push((BEGUN, Some(&number)));
         let layer = frozen.writes.iter();
         writes.extend(layer.map(|(key, value)| (key.as_slice(), value.as_deref())));
+        writes.push((NUMBER, Some(&number)));
         writer.apply_all(&writes)?;
         if let Some(journal) = &frozen.ended {
             writer.flush()?;
@@ -182,15 +187,27 @@ impl<S: Backend> Gathered<S> {
     pub(super) fn over(store: S, folder: &Path) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
         let (journal, batches) = Journal::open(folder)?;
-        let number = store.get(NUMBER)?;
-        let number = number.and_then(|bytes| bytes.try_into().ok());
-        let mut number = number.map_or(0, u64::from_be_bytes);
+        let marked = |key| -> Result<u64, StoreError> {
+            let bytes = store.get(key)?.and_then(|bytes| bytes.try_into().ok());
+            Ok(bytes.map_or(0, u64::from_be_bytes))
+        };
+        let mut number = marked(NUMBER)?;
         let mut missing = Writes::new();
         for (own, writes) in batches {
             if own == number + 1 {
                 number = own;
                 missing.extend(writes);
             }
+        }
+        let begun = marked(BEGUN)?;
+        if begun > number {
+            return Err(StoreError::Damaged {
+                path: store.path().to_owned(),
+                why: format!(
+                    "it has a part of batch {begun}, and its journal ends at batch {number}, as \
+                     after a loss of power"
+                ),
+            });
         }
         let shared = Arc::new(Shared {
             layers: Mutex::new(Layers::new(journal, number, missing)),
@@ -269,7 +286,7 @@ impl<S: Backend> Readable for Gathered<S> {
             // Held, so that nothing moves from the layers into the backend meanwhile.
             let layers = self.shared.layers();
             self.reader.scan(prefix, &from, &mut |key, value| {
-                if key != NUMBER {
+                if !is_mark(key) {
                     pairs.insert(key.to_vec(), Some(value.to_vec()));
                 }
                 if pairs.len() < most {
@@ -351,7 +368,12 @@ impl<S: Backend> Store for Gathered<S> {
     }
 }
 
-/// A snapshot of the store behind, without the number of the last batch.
+/// Whether a key is one of the two numbers.
+fn is_mark(key: &[u8]) -> bool {
+    key == BEGUN || key == NUMBER
+}
+
+/// A snapshot of the store behind, without the marks.
 struct Snapshot(Box<dyn Readable>);
 
 impl Readable for Snapshot {
@@ -360,9 +382,11 @@ impl Readable for Snapshot {
     }
 
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
-        self.0.scan(prefix, from, &mut |key, value| match key {
-            NUMBER => ControlFlow::Continue(()),
-            key => visit(key, value),
+        self.0.scan(prefix, from, &mut |key, value| {
+            if is_mark(key) {
+                return ControlFlow::Continue(());
+            }
+            visit(key, value)
         })
     }
 

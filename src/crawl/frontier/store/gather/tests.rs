@@ -12,6 +12,8 @@ struct Told {
     batches: Sender<usize>,
     /// How many batches it takes before it fails.
     left: Arc<Mutex<usize>>,
+    /// How many writes it takes of those at which it fails.
+    part: Arc<Mutex<usize>>,
 }
 
 impl Readable for Told {
@@ -59,19 +61,29 @@ impl Backend for Told {
 
     fn apply_all(&mut self, all: &[Borrowed<'_>]) -> Result<(), StoreError> {
         let mut left = self.left.lock().unwrap();
-        *left = left.checked_sub(1).ok_or_else(|| StoreError::Io {
-            path: self.path().to_owned(),
-            why: "no space left".to_owned(),
-        })?;
-        self.batches.send(all.len()).unwrap();
+        let fails = *left == 0;
+        let taken = if fails {
+            *self.part.lock().unwrap()
+        } else {
+            *left -= 1;
+            self.batches.send(all.len()).unwrap();
+            all.len()
+        };
         let mut batch = Batch::default();
-        for (key, value) in all {
+        for (key, value) in &all[..taken] {
             match value {
                 Some(value) => batch.put(key.to_vec(), value.to_vec()),
                 None => batch.delete(key.to_vec()),
             }
         }
-        self.store.apply(batch)
+        self.store.apply(batch)?;
+        if fails {
+            return Err(StoreError::Io {
+                path: self.path().to_owned(),
+                why: "no space left".to_owned(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -81,6 +93,7 @@ struct Fixture {
     store: Gathered<Told>,
     batches: Receiver<usize>,
     left: Arc<Mutex<usize>>,
+    part: Arc<Mutex<usize>>,
     pairs: MemoryStore,
     folder: tempfile::TempDir,
 }
@@ -90,20 +103,26 @@ fn fixture() -> Fixture {
 }
 
 fn over(pairs: MemoryStore, folder: tempfile::TempDir) -> Fixture {
+    opened(pairs, folder).unwrap()
+}
+
+fn opened(pairs: MemoryStore, folder: tempfile::TempDir) -> Result<Fixture, StoreError> {
     let (sender, batches) = channel();
-    let left = Arc::new(Mutex::new(ALWAYS));
+    let (left, part) = (Arc::new(Mutex::new(ALWAYS)), Arc::default());
     let told = Told {
         store: pairs.reopened(),
         batches: sender,
         left: Arc::clone(&left),
+        part: Arc::clone(&part),
     };
-    Fixture {
-        store: Gathered::over(told, folder.path()).unwrap(),
+    Ok(Fixture {
+        store: Gathered::over(told, folder.path())?,
         batches,
         left,
+        part,
         pairs,
         folder,
-    }
+    })
 }
 
 fn batch(keys: &[&str]) -> Batch {
@@ -120,7 +139,7 @@ fn what_is_gathered_is_written_after_a_moment_though_nothing_follows() {
     test.store.apply(batch(&["a", "b"])).unwrap();
     assert_eq!(test.store.get(b"a").unwrap().as_deref(), Some(&b"x"[..]));
     let written = test.batches.recv_timeout(Duration::from_secs(60)).unwrap();
-    assert_eq!(written, 3);
+    assert_eq!(written, 4);
 }
 
 #[test]
@@ -136,7 +155,7 @@ fn what_is_gathered_is_written_when_the_store_closes() {
             > 0
     );
     drop(test.store);
-    assert_eq!(test.batches.iter().sum::<usize>(), 18);
+    assert_eq!(test.batches.iter().sum::<usize>(), 19);
     assert_eq!(
         std::fs::metadata(test.folder.path().join("journal"))
             .unwrap()
@@ -183,7 +202,7 @@ fn many_writes_do_not_wait_for_the_moment() {
     });
     assert!(lengths.iter().sum::<u64>() < 10_000, "{lengths:?}");
     drop(test.store);
-    assert_eq!(test.pairs.pairs().len(), 2_001);
+    assert_eq!(test.pairs.pairs().len(), 2_002);
 }
 
 /// The files of an open store are what a killed process leaves.
@@ -248,7 +267,7 @@ fn a_failure_is_told_and_nothing_is_lost_when_it_ends() {
             break written;
         }
     };
-    assert_eq!(written, 2);
+    assert_eq!(written, 3);
 }
 
 #[test]
@@ -267,6 +286,55 @@ fn what_a_failing_store_has_not_taken_is_in_the_journal() {
     let again = over(test.pairs, test.folder);
     let pairs = again.pairs.pairs();
     let keys: Vec<&[u8]> = pairs.keys().map(Vec::as_slice).collect();
-    assert_eq!(keys, [NUMBER, b"b", b"c"]);
+    assert_eq!(keys, [BEGUN, NUMBER, b"b", b"c"]);
     assert_eq!(pairs.get(NUMBER), Some(&2_u64.to_be_bytes().to_vec()));
+}
+
+/// A store that took so many writes of its second batch, which removes a key and sets two,
+/// when its process died.
+fn with_a_part(of_second: usize) -> (MemoryStore, tempfile::TempDir) {
+    let mut test = fixture();
+    test.store.apply(batch(&["a", "b"])).unwrap();
+    drop(test.store);
+    let mut test = over(test.pairs, test.folder);
+    *test.part.lock().unwrap() = of_second;
+    *test.left.lock().unwrap() = 0;
+    let mut second = batch(&["c", "d"]);
+    second.delete(b"a".to_vec());
+    test.store.apply(second).unwrap();
+    drop(test.store);
+    (test.pairs, test.folder)
+}
+
+#[test]
+fn what_a_store_has_in_part_is_completed_from_the_journal() {
+    for part in 0..=5 {
+        let (pairs, folder) = with_a_part(part);
+        let has = |key: &[u8]| pairs.pairs().contains_key(key);
+        assert_eq!((has(b"a"), has(b"d")), (part < 2, part >= 4), "{part}");
+        let again = over(pairs, folder);
+        let pairs = again.pairs.pairs();
+        let keys: Vec<&[u8]> = pairs.keys().map(Vec::as_slice).collect();
+        assert_eq!(keys, [BEGUN, NUMBER, b"b", b"c", b"d"], "{part}");
+    }
+}
+
+#[test]
+fn a_part_whose_journal_is_gone_is_damage() {
+    for part in 0..=5 {
+        let (pairs, folder) = with_a_part(part);
+        // As after a loss of power: the journal was not synced.
+        for name in ["journal", "journal.2"] {
+            std::fs::write(folder.path().join(name), b"").unwrap();
+        }
+        match (part, opened(pairs, folder)) {
+            // Nothing of it is there, or all.
+            (0 | 5, Ok(_)) => {}
+            (1..5, Err(StoreError::Damaged { why, .. })) => {
+                assert!(why.contains("a part of batch 2"), "{why}");
+                assert!(why.contains("ends at batch 1"), "{why}");
+            }
+            (part, other) => panic!("{part}: {:?}", other.err()),
+        }
+    }
 }
