@@ -226,15 +226,15 @@ pub(super) fn host_and_scheme(key: &[u8]) -> Option<(HostKey, &'static str)> {
 }
 
 pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
-    let mut key = urls_of(&url.host_key());
-    key.push(match kind {
+    let (host, path) = (url.authority().as_bytes(), url.path_and_query().as_bytes());
+    let kind = match kind {
         TaskKind::Image => b'i',
         TaskKind::Sitemap => b'm',
         TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => b'p',
-    });
-    key.push(scheme_byte(url.scheme()));
-    key.extend_from_slice(url.path_and_query().as_bytes());
-    key
+    };
+    let behind_host = [0, kind, scheme_byte(url.scheme())];
+    // Each link of a page has one, so it is written in one piece.
+    [URLS, host, &behind_host, path].concat()
 }
 
 /// Where a key of a divided store is that of an address whose host belongs into another cell: the
