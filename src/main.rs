@@ -56,7 +56,9 @@ fn main() -> ExitCode {
 /// and one second; a replay of a 10 GB archive takes 240 MB instead of 195, and 177 of these
 /// become 160 where pieces of 1 MB are returned at once. Threads keep no freed pieces of more
 /// than 4 KB for themselves instead of 32 KB. This and the 300 ms make 143 MB of a crawl of
-/// 2,000 pages 125 MB, and cost no time that could be measured. The allocator reads its
+/// 2,000 pages 125 MB, and cost no time that could be measured. Threads return memory while they
+/// allocate: with a thread of the allocator's own for that, which looks ten times a second, such
+/// a crawl took 116 MB instead of 106, and at most 2 % less time. The allocator reads its
 /// settings only at process start, and cannot be configured later without unsafe code.
 #[cfg(unix)]
 fn begin_with_few_arenas() {
@@ -74,8 +76,8 @@ fn begin_with_few_arenas() {
         .args(arguments)
         .env(
             SETTINGS,
-            "narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0,tcache_max:4096,\
-             oversize_threshold:1048576",
+            "background_thread:false,narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0,\
+             tcache_max:4096,oversize_threshold:1048576",
         )
         .exec();
     tracing::debug!("the allocator could not be configured to use less memory: {error}");
