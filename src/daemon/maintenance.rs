@@ -125,7 +125,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
         path: place.frontier.clone(),
         why,
     };
-    let old = match copy.open(&place) {
+    let old = match copy.open_what_is_left(&place) {
         Err(MaintenanceError::Store(
             StoreError::Open { why, .. } | StoreError::Damaged { why, .. },
         )) => return Err(lost(why)),
@@ -269,6 +269,18 @@ impl Copy {
     /// Opens it. Errors name the place of the original.
     fn open(&self, original: &StoreFolder) -> Result<Box<dyn Store>, MaintenanceError> {
         let opened = opened(self.kind, &self.folder);
+        Ok(opened.map_err(|error| error.at(&original.frontier))?)
+    }
+
+    /// The same, also where a loss of power has left a part of a batch.
+    fn open_what_is_left(
+        &self,
+        original: &StoreFolder,
+    ) -> Result<Box<dyn Store>, MaintenanceError> {
+        let opened = store::open_what_is_left(self.kind, &self.folder).and_then(|store| {
+            check_format(&*store)?;
+            Ok(store)
+        });
         Ok(opened.map_err(|error| error.at(&original.frontier))?)
     }
 }

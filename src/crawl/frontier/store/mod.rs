@@ -257,6 +257,36 @@ fn tells_of_damage(error: &std::io::Error) -> bool {
 /// [`StoreError::Open`] where the folder is locked, unreadable, damaged, or holds
 /// a store of the other backend.
 pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+    check_backend(kind, folder)?;
+    Ok(match kind {
+        config::StoreKind::Sled => Box::new(Gathered::over(SledStore::open(folder)?, folder)?),
+        config::StoreKind::Fjall => Box::new(Gathered::over(FjallStore::open(folder)?, folder)?),
+    })
+}
+
+/// The same to read what is left, also where a loss of power has left a part of a batch.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_what_is_left(
+    kind: config::StoreKind,
+    folder: &Path,
+) -> Result<Box<dyn Store>, StoreError> {
+    check_backend(kind, folder)?;
+    Ok(match kind {
+        config::StoreKind::Sled => {
+            let store = SledStore::open(folder)?;
+            Box::new(Gathered::over_what_is_left(store, folder)?)
+        }
+        config::StoreKind::Fjall => {
+            let store = FjallStore::open(folder)?;
+            Box::new(Gathered::over_what_is_left(store, folder)?)
+        }
+    })
+}
+
+/// Refuses a folder that holds a store of the other backend.
+fn check_backend(kind: config::StoreKind, folder: &Path) -> Result<(), StoreError> {
     if let Some(found) = backend_in(folder)
         && found != kind
     {
@@ -271,10 +301,7 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
             ),
         });
     }
-    Ok(match kind {
-        config::StoreKind::Sled => Box::new(Gathered::over(SledStore::open(folder)?, folder)?),
-        config::StoreKind::Fjall => Box::new(Gathered::over(FjallStore::open(folder)?, folder)?),
-    })
+    Ok(())
 }
 
 /// The backend that wrote the store in `folder`, if there is a store.

@@ -183,8 +183,21 @@ impl<S: Backend> Gathered<S> {
     /// there is applied.
     ///
     /// # Errors
-    /// [`StoreError`] where the store or the journal fails.
+    /// [`StoreError`] where the store or the journal fails; [`StoreError::Damaged`] where the
+    /// store has a part of what the journal lacks.
     pub(super) fn over(store: S, folder: &Path) -> Result<Self, StoreError> {
+        Self::opened(store, folder, false)
+    }
+
+    /// The same to read what is left, also where the store has a part of what the journal lacks.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store or the journal fails.
+    pub(super) fn over_what_is_left(store: S, folder: &Path) -> Result<Self, StoreError> {
+        Self::opened(store, folder, true)
+    }
+
+    fn opened(store: S, folder: &Path, takes_parts: bool) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
         let (journal, batches) = Journal::open(folder)?;
         let marked = |key| -> Result<u64, StoreError> {
@@ -200,7 +213,7 @@ impl<S: Backend> Gathered<S> {
             }
         }
         let begun = marked(BEGUN)?;
-        if begun > number {
+        if begun > number && !takes_parts {
             return Err(StoreError::Damaged {
                 path: store.path().to_owned(),
                 why: format!(

@@ -327,6 +327,17 @@ fn a_part_whose_journal_is_gone_is_damage() {
         for name in ["journal", "journal.2"] {
             std::fs::write(folder.path().join(name), b"").unwrap();
         }
+        let told = Told {
+            store: pairs.reopened(),
+            batches: channel().0,
+            left: Arc::new(Mutex::new(ALWAYS)),
+            part: Arc::default(),
+        };
+        // A repair reads what is left.
+        let left = Gathered::over_what_is_left(told, folder.path()).unwrap();
+        assert!(left.get(b"b").unwrap().is_some());
+        assert_eq!(left.get(b"c").unwrap().is_some(), part >= 3, "{part}");
+        drop(left);
         match (part, opened(pairs, folder)) {
             // Nothing of it is there, or all.
             (0 | 5, Ok(_)) => {}
