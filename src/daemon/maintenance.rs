@@ -103,7 +103,7 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
 pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
     let place = StoreFolder::lock(config)?;
     let copy = place.copy()?;
-    let mut found = consistency::check(&*copy.open(&place)?)?;
+    let mut found = consistency::check(&*copy.open(&place, store::open)?)?;
     let [copied, own] = [&copy.folder, &place.frontier].map(|folder| folder.display().to_string());
     for problem in &mut found.problems {
         *problem = problem.replace(&copied, &own);
@@ -125,7 +125,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
         path: place.frontier.clone(),
         why,
     };
-    let old = match copy.open_what_is_left(&place) {
+    let old = match copy.open(&place, store::open_what_is_left) {
         Err(MaintenanceError::Store(
             StoreError::Open { why, .. } | StoreError::Damaged { why, .. },
         )) => return Err(lost(why)),
@@ -218,7 +218,7 @@ impl StoreFolder {
     }
 
     fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {
-        Ok(opened(self.kind()?, &self.frontier)?)
+        Ok(opened(self.kind()?, &self.frontier, store::open)?)
     }
 
     /// Copies it, to be read without changing a file of it.
@@ -267,20 +267,8 @@ struct Copy {
 
 impl Copy {
     /// Opens it. Errors name the place of the original.
-    fn open(&self, original: &StoreFolder) -> Result<Box<dyn Store>, MaintenanceError> {
-        let opened = opened(self.kind, &self.folder);
-        Ok(opened.map_err(|error| error.at(&original.frontier))?)
-    }
-
-    /// The same, also where a loss of power has left a part of a batch.
-    fn open_what_is_left(
-        &self,
-        original: &StoreFolder,
-    ) -> Result<Box<dyn Store>, MaintenanceError> {
-        let opened = store::open_what_is_left(self.kind, &self.folder).and_then(|store| {
-            check_format(&*store)?;
-            Ok(store)
-        });
+    fn open(&self, original: &StoreFolder, open: Open) -> Result<Box<dyn Store>, MaintenanceError> {
+        let opened = opened(self.kind, &self.folder, open);
         Ok(opened.map_err(|error| error.at(&original.frontier))?)
     }
 }
@@ -293,9 +281,12 @@ impl Drop for Copy {
     }
 }
 
+/// Opens a store: [`store::open`] or [`store::open_what_is_left`].
+type Open = fn(StoreKind, &Path) -> Result<Box<dyn Store>, StoreError>;
+
 /// The store in a folder, if it has the format of this version.
-fn opened(kind: StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
-    let store = store::open(kind, folder)?;
+fn opened(kind: StoreKind, folder: &Path, open: Open) -> Result<Box<dyn Store>, StoreError> {
+    let store = open(kind, folder)?;
     check_format(&*store)?;
     Ok(store)
 }

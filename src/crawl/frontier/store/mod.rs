@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub use self::fjall::FjallStore;
-use self::gather::Gathered;
+use self::gather::{Gathered, Parts};
 use self::guard::{Held, guarded, unguarded};
 pub use self::guard::{is_guarded, is_of_backend};
 #[doc(hidden)]
@@ -257,11 +257,7 @@ fn tells_of_damage(error: &std::io::Error) -> bool {
 /// [`StoreError::Open`] where the folder is locked, unreadable, damaged, or holds
 /// a store of the other backend.
 pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
-    check_backend(kind, folder)?;
-    Ok(match kind {
-        config::StoreKind::Sled => Box::new(Gathered::over(SledStore::open(folder)?, folder)?),
-        config::StoreKind::Fjall => Box::new(Gathered::over(FjallStore::open(folder)?, folder)?),
-    })
+    opened(kind, folder, Parts::Refused)
 }
 
 /// The same to read what is left, also where a loss of power has left a part of a batch.
@@ -272,21 +268,14 @@ pub fn open_what_is_left(
     kind: config::StoreKind,
     folder: &Path,
 ) -> Result<Box<dyn Store>, StoreError> {
-    check_backend(kind, folder)?;
-    Ok(match kind {
-        config::StoreKind::Sled => {
-            let store = SledStore::open(folder)?;
-            Box::new(Gathered::over_what_is_left(store, folder)?)
-        }
-        config::StoreKind::Fjall => {
-            let store = FjallStore::open(folder)?;
-            Box::new(Gathered::over_what_is_left(store, folder)?)
-        }
-    })
+    opened(kind, folder, Parts::Taken)
 }
 
-/// Refuses a folder that holds a store of the other backend.
-fn check_backend(kind: config::StoreKind, folder: &Path) -> Result<(), StoreError> {
+fn opened(
+    kind: config::StoreKind,
+    folder: &Path,
+    parts: Parts,
+) -> Result<Box<dyn Store>, StoreError> {
     if let Some(found) = backend_in(folder)
         && found != kind
     {
@@ -301,7 +290,14 @@ fn check_backend(kind: config::StoreKind, folder: &Path) -> Result<(), StoreErro
             ),
         });
     }
-    Ok(())
+    Ok(match kind {
+        config::StoreKind::Sled => {
+            Box::new(Gathered::over(SledStore::open(folder)?, folder, parts)?)
+        }
+        config::StoreKind::Fjall => {
+            Box::new(Gathered::over(FjallStore::open(folder)?, folder, parts)?)
+        }
+    })
 }
 
 /// The backend that wrote the store in `folder`, if there is a store.

@@ -50,7 +50,7 @@ const SLICE: usize = 500;
 const PROMISED: &[u8] = b"promised";
 
 /// Bytes of a stored batch under one key. A node of sled, about 16 keys, goes into its
-/// log; a node above half a megabyte would become a file.
+/// log; one above 128 KB becomes a file of its own.
 const PROMISED_BYTES: usize = 16 * 1024;
 
 /// Writes after which sled is made to look for nodes to free.

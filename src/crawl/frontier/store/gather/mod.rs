@@ -41,9 +41,10 @@ use self::layers::{Layers, Turn, Writes};
 use super::journal::Journal;
 use super::{Batch, Readable, Store, StoreError, Visitor};
 
-/// The number of the last batch of which the store may have something, and of the last one
-/// that it has. No other keys begin so.
+/// The key of the number of the last batch of which the store may have something. No other keys
+/// begin so, except for the next one.
 const BEGUN: &[u8] = b"\0begun";
+/// The key of the number of the last batch that the store has.
 const NUMBER: &[u8] = b"\0gathered";
 /// How many pairs a scan reads at first, and at most, at a time. Most scans want one pair.
 const FIRST: usize = 2;
@@ -67,6 +68,15 @@ pub(super) trait Backend: Store {
 
 /// A key, and its value or `None` where it is removed.
 pub(super) type Borrowed<'w> = (&'w [u8], Option<&'w [u8]>);
+
+/// What to do with a store that has a part of what its journal lacks, as after a loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// It is damaged.
+    Refused,
+    /// What is left is to be read.
+    Taken,
+}
 
 /// A store whose batches are gathered.
 pub(super) struct Gathered<S: Backend + 'static> {
@@ -184,20 +194,8 @@ impl<S: Backend> Gathered<S> {
     ///
     /// # Errors
     /// [`StoreError`] where the store or the journal fails; [`StoreError::Damaged`] where the
-    /// store has a part of what the journal lacks.
-    pub(super) fn over(store: S, folder: &Path) -> Result<Self, StoreError> {
-        Self::opened(store, folder, false)
-    }
-
-    /// The same to read what is left, also where the store has a part of what the journal lacks.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store or the journal fails.
-    pub(super) fn over_what_is_left(store: S, folder: &Path) -> Result<Self, StoreError> {
-        Self::opened(store, folder, true)
-    }
-
-    fn opened(store: S, folder: &Path, takes_parts: bool) -> Result<Self, StoreError> {
+    /// store has a part of what the journal lacks, and such parts are refused.
+    pub(super) fn over(store: S, folder: &Path, parts: Parts) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
         let (journal, batches) = Journal::open(folder)?;
         let marked = |key| -> Result<u64, StoreError> {
@@ -213,7 +211,7 @@ impl<S: Backend> Gathered<S> {
             }
         }
         let begun = marked(BEGUN)?;
-        if begun > number && !takes_parts {
+        if begun > number && parts == Parts::Refused {
             return Err(StoreError::Damaged {
                 path: store.path().to_owned(),
                 why: format!(

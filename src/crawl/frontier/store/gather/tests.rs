@@ -116,7 +116,7 @@ fn opened(pairs: MemoryStore, folder: tempfile::TempDir) -> Result<Fixture, Stor
         part: Arc::clone(&part),
     };
     Ok(Fixture {
-        store: Gathered::over(told, folder.path())?,
+        store: Gathered::over(told, folder.path(), Parts::Refused)?,
         batches,
         left,
         part,
@@ -222,8 +222,10 @@ fn copy(from: &Path, to: &Path) {
 fn a_killed_process_has_lost_no_batch() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let open =
-        |path: &Path| Gathered::over(super::super::SledStore::open(path).unwrap(), path).unwrap();
+    let open = |path: &Path| {
+        let store = super::super::SledStore::open(path).unwrap();
+        Gathered::over(store, path, Parts::Refused).unwrap()
+    };
     let mut store = open(&path);
     for n in 0..100_u8 {
         let mut batch = Batch::default();
@@ -334,7 +336,7 @@ fn a_part_whose_journal_is_gone_is_damage() {
             part: Arc::default(),
         };
         // A repair reads what is left.
-        let left = Gathered::over_what_is_left(told, folder.path()).unwrap();
+        let left = Gathered::over(told, folder.path(), Parts::Taken).unwrap();
         assert!(left.get(b"b").unwrap().is_some());
         assert_eq!(left.get(b"c").unwrap().is_some(), part >= 3, "{part}");
         drop(left);
