@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::{Compress, Crc};
+use flate2::Crc;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
@@ -14,8 +14,6 @@ use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::IoError;
 use crate::fs::packed::deflate;
 
-/// Level of gzip for what is not compressed already.
-const GZIP_LEVEL: u32 = 1;
 /// Level of zstd: 3, the usual one, takes half as long again for 4 % less.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -79,9 +77,6 @@ const ROOM: usize = 4 << 10;
 const STORED: usize = 0xFFFF;
 
 thread_local! {
-    /// One for each thread: a new one costs as much as a short record.
-    static DEFLATE: RefCell<Compress> =
-        RefCell::new(Compress::new(flate2::Compression::new(GZIP_LEVEL), false));
     /// The dictionary of this thread's records, and what compresses by it.
     static ZSTD: RefCell<Option<(Option<Dictionary>, Compressor<'static>)>> =
         const { RefCell::new(None) };
@@ -125,7 +120,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     } else if length <= short::MAX {
         short::deflate(&record.concat(), &mut member);
     } else {
-        DEFLATE.with_borrow_mut(|own| deflate(own, record, &mut member));
+        deflate(&record.concat(), &mut member);
     }
     let mut crc = Crc::new();
     record.iter().for_each(|part| crc.update(part));

@@ -1,11 +1,10 @@
 //! Append-only files, truncated after a crash.
 
-use std::cell::RefCell;
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::{Compress, Compression, Crc};
+use flate2::Crc;
 
 use super::OutputError;
 use crate::fs::{IoError, beneath, packed};
@@ -102,23 +101,13 @@ fn is_same(own: &Metadata, there: &Metadata) -> bool {
     own.len() == there.len()
 }
 
-/// The level of compression. Of 1,476 pages with 18.1 KB of sentences each, in microseconds
-/// and KB: level 1 79 and 9.8, 2 140 and 7.0, 3 177 and 6.6, and 6, the usual one, 286 and 6.4.
-const LEVEL: u32 = 2;
-
-thread_local! {
-    /// One for each thread: it has tables of 256 KB, which a new one has to clear.
-    static DEFLATE: RefCell<Compress> =
-        RefCell::new(Compress::new(Compression::new(LEVEL), false));
-}
-
 /// Text as one gzip member (RFC 1952 section 2.2), so that a file cut between two members
 /// is whole. It contains no time, so equal texts give equal bytes.
 pub(super) fn gzip(text: &str) -> Vec<u8> {
     /// Deflate, no name, no time, no level that is told, an unknown system.
     const HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut member = HEADER.to_vec();
-    DEFLATE.with_borrow_mut(|own| packed::deflate(own, &[text.as_bytes()], &mut member));
+    packed::deflate(text.as_bytes(), &mut member);
     let mut crc = Crc::new();
     crc.update(text.as_bytes());
     member.extend_from_slice(&crc.sum().to_le_bytes());
