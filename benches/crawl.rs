@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use spoor::config::{Config, StoreKind, StrategyKind};
 use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Control, Standing};
-use spoor::daemon::{self, DaemonError, Observer};
+use spoor::daemon::{self, DaemonError, Observer, allocator};
 use spoor::lab::demo;
 use spoor::outputs::Row;
 
@@ -50,10 +50,6 @@ use spoor::outputs::Row;
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-const ARENAS: (&str, &str) = (
-    "_RJEM_MALLOC_CONF",
-    "narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0,tcache_max:4096",
-);
 
 /// Kernel ticks are 10 ms for programs, whatever the kernel counts in itself.
 const TICK_MS: u64 = 10;
@@ -424,6 +420,7 @@ impl Jobs<'_> {
              [network]\nallow_private = true\nconnect_to = [\"::{address}\"]\n\
              concurrency = {concurrency}\n\
              [images]\nenabled = false\n\
+             [text]\ndocuments = false\n\
              [strategy]\nkind = \"{strategy}\"\npatience = 0.0\n\
              [frontier]\nstore = \"{store}\"\n"
         );
@@ -445,7 +442,7 @@ impl Jobs<'_> {
         let ran = Command::new(std::env::current_exe().unwrap())
             .arg(MEASURED)
             .arg(job)
-            .env(ARENAS.0, ARENAS.1)
+            .env(allocator::VARIABLE, allocator::SETTINGS)
             .stderr(Stdio::inherit())
             .output()
             .expect("a process of its own");

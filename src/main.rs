@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use commands::log::LogFormat;
 use spoor::crawl::frontier::store;
+use spoor::daemon::allocator;
 use spoor::sanitize;
 
 /// Pages are parsed in several threads, each into a tree of thousands of small
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     commands::log::begin(log_format, level, arguments.quiet);
     tell_panics();
     if arguments.command.is_long() {
-        begin_with_few_arenas();
+        restart_with_less_memory();
     }
     if !arguments.command.serves() {
         // `| head` ends a printing command, as usual on Unix.
@@ -49,23 +50,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Restarts the program with two memory arenas that return memory 300 ms after its last
-/// use, and pieces of 1 MB at once, unless the environment configures the allocator. By
-/// default the allocator has four arenas per core, waits for ten seconds, and returns at once
-/// only from 8 MB: a crawl of the zoo then takes 430 MB, and less than 300 MB with two arenas
-/// and one second; a replay of a 10 GB archive takes 240 MB instead of 195, and 177 of these
-/// become 160 where pieces of 1 MB are returned at once. Threads keep no freed pieces of more
-/// than 4 KB for themselves instead of 32 KB. This and the 300 ms make 143 MB of a crawl of
-/// 2,000 pages 125 MB, and cost no time that could be measured; nor does it that they keep at
-/// most 50 freed pieces of a size, which saves 2 to 3 MB more. Threads return memory while they
-/// allocate: with a thread of the allocator's own for that, which looks ten times a second, such
-/// a crawl took 116 MB instead of 106, and at most 2 % less time. The allocator reads its
-/// settings only at process start, and cannot be configured later without unsafe code.
+/// Restarts the program with the allocator set up to use less memory, unless the environment
+/// configures it. The allocator reads its settings only at process start, and cannot be
+/// configured later without unsafe code.
 #[cfg(unix)]
-fn begin_with_few_arenas() {
+fn restart_with_less_memory() {
     use std::os::unix::process::CommandExt;
-    const SETTINGS: &str = "_RJEM_MALLOC_CONF";
-    if std::env::var_os(SETTINGS).is_some() {
+    if std::env::var_os(allocator::VARIABLE).is_some() {
         return;
     }
     let Ok(program) = std::env::current_exe() else {
@@ -75,18 +66,13 @@ fn begin_with_few_arenas() {
     // It returns only on failure, and the crawl then goes on as it is.
     let error = std::process::Command::new(program)
         .args(arguments)
-        .env(
-            SETTINGS,
-            "background_thread:false,narenas:2,dirty_decay_ms:300,muzzy_decay_ms:0,\
-             tcache_max:4096,tcache_nslots_small_max:50,tcache_nslots_small_min:10,\
-             lg_tcache_nslots_mul:0,oversize_threshold:1048576",
-        )
+        .env(allocator::VARIABLE, allocator::SETTINGS)
         .exec();
     tracing::debug!("the allocator could not be configured to use less memory: {error}");
 }
 
 #[cfg(not(unix))]
-fn begin_with_few_arenas() {}
+fn restart_with_less_memory() {}
 
 /// What `println!` panics with, where the standard output cannot be written.
 const NOT_PRINTED: &str = "failed printing to stdout: ";

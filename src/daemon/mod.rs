@@ -2,6 +2,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
+//! | `allocator` | how the program's allocator is set up for long commands | nothing |
 //! | `explain` | what is known about an address or a host, and which rule decided | crawl::frontier, topic::score, topic::strategy, web::robots, web::scope |
 //! | `control` | the API that queries and controls a running crawl | explain, crawl, web::scope |
 //! | `overview` | all jobs of a folder on one page | control |
@@ -20,6 +21,7 @@
 //!
 //! Nothing here knows how the results are used later, or how anything is printed.
 
+pub mod allocator;
 pub mod control;
 mod error;
 pub mod explain;
