@@ -12,7 +12,8 @@
 //! is what it adds to those before it: `links` and `images` to the text, and `learning`, the
 //! judgement of the page and the clues of its links, to `score`, all that is scored without
 //! them. `tree` is what text, links and images would cost together if the pages were read
-//! from a tree. `language`, `sentences`, `model` and `keywords` are parts of the text and of
+//! from a tree, and `article` and `density` are what these extractors add to text, links and
+//! images. `language`, `sentences`, `model` and `keywords` are parts of the text and of
 //! the score, each by itself.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -28,7 +29,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::language;
-use spoor::page::{Extracted, Fetched, Nearness, TermsHeaders, Validators};
+use spoor::page::{Extracted, Extractor, Fetched, Nearness, TermsHeaders, Validators};
 use spoor::topic::keywords::KeywordTable;
 use spoor::topic::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
 use spoor::topic::model::Model;
@@ -98,7 +99,12 @@ fn main() {
         ..Options::default()
     };
     let all = Options::default();
-    let rounds: Vec<[Duration; 12]> = (0..ROUNDS)
+    let by = |extractor| Options {
+        extractor,
+        ..Options::default()
+    };
+    let (article, density) = (by(Extractor::Article), by(Extractor::Density));
+    let rounds: Vec<[Duration; 14]> = (0..ROUNDS)
         .map(|_| {
             let of = |work: &dyn Fn(&Page)| {
                 let start = Instant::now();
@@ -114,6 +120,7 @@ fn main() {
                 black_box(scraper::Html::parse_document(&p.html));
             });
             let (text, links, whole) = (walk(&text), walk(&links), walk(&all));
+            let (article, density) = (walk(&article), walk(&density));
             let tree = of(&|p: &Page| {
                 black_box(extract::extract_text(&p.url, &p.for_tree, &all));
             });
@@ -145,6 +152,8 @@ fn main() {
             [
                 parse,
                 tree,
+                article.saturating_sub(whole),
+                density.saturating_sub(whole),
                 guessed,
                 sentences,
                 modelled,
@@ -161,6 +170,8 @@ fn main() {
     let names = [
         "parse",
         "tree",
+        "article",
+        "density",
         "language",
         "sentences",
         "model",
@@ -179,7 +190,7 @@ fn main() {
             of_stage[ROUNDS / 2]
         })
         .collect();
-    let (parse, sum) = (medians[0], medians[6..].iter().sum::<Duration>());
+    let (parse, sum) = (medians[0], medians[8..].iter().sum::<Duration>());
     let row = |name: &str, time: Duration| {
         let millis = time.as_secs_f64() * 1e3;
         let share = time.as_secs_f64() / parse.as_secs_f64();
