@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::Crc;
+use flate2::{Compress, Crc, FlushCompress, Status};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
@@ -12,8 +12,9 @@ use super::gzip;
 use super::short;
 use super::zstd::{DICTIONARY, MAX_DICTIONARY};
 use crate::fs::IoError;
-use crate::fs::packed::deflate;
 
+/// Level of gzip for what is not compressed already.
+const GZIP_LEVEL: u32 = 1;
 /// Level of zstd: 3, the usual one, takes half as long again for 4 % less.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -77,6 +78,9 @@ const ROOM: usize = 4 << 10;
 const STORED: usize = 0xFFFF;
 
 thread_local! {
+    /// One for each thread: a new one costs as much as a short record.
+    static DEFLATE: RefCell<Compress> =
+        RefCell::new(Compress::new(flate2::Compression::new(GZIP_LEVEL), false));
     /// The dictionary of this thread's records, and what compresses by it.
     static ZSTD: RefCell<Option<(Option<Dictionary>, Compressor<'static>)>> =
         const { RefCell::new(None) };
@@ -120,7 +124,7 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     } else if length <= short::MAX {
         short::deflate(&record.concat(), &mut member);
     } else {
-        deflate(&record.concat(), &mut member);
+        DEFLATE.with_borrow_mut(|own| deflate(own, record, &mut member));
     }
     let mut crc = Crc::new();
     record.iter().for_each(|part| crc.update(part));
@@ -128,6 +132,34 @@ fn member(record: &[&[u8]], is_compressed: bool) -> Vec<u8> {
     member.extend_from_slice(&crc.amount().to_le_bytes());
     gzip::state_length(&mut member);
     member
+}
+
+/// Appends these parts in a row, compressed by `own`, which forgets what it did before.
+fn deflate(own: &mut Compress, parts: &[&[u8]], to: &mut Vec<u8>) {
+    own.reset();
+    let mut before = 0;
+    for (at, part) in parts.iter().enumerate() {
+        let is_last = at + 1 == parts.len();
+        let flush = if is_last {
+            FlushCompress::Finish
+        } else {
+            FlushCompress::None
+        };
+        loop {
+            let read = usize::try_from(own.total_in() - before).unwrap_or(usize::MAX);
+            let rest = part.get(read..).unwrap_or_default();
+            if rest.is_empty() && !is_last {
+                break;
+            }
+            to.reserve(rest.len() / 4 + 512);
+            // Compressing in memory does not fail.
+            match own.compress_vec(rest, to, flush) {
+                Ok(Status::Ok | Status::BufError) => {}
+                Ok(Status::StreamEnd) | Err(_) => return,
+            }
+        }
+        before = own.total_in();
+    }
 }
 
 fn store(record: &[&[u8]], length: usize, to: &mut Vec<u8>) {
