@@ -45,6 +45,7 @@
 //! |---|---|---|
 //! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
 //! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
+//! | `coding` | bodies without their content codings | nothing |
 //! | `clock` | the time of this process, and the format of timestamps | nothing |
 //! | `progress` | progress of long steps | nothing |
 //! | `sanitize` | untrusted text made safe to print | nothing |
@@ -89,6 +90,7 @@
 pub mod address;
 pub mod archive;
 pub mod clock;
+pub mod coding;
 pub mod config;
 pub mod corpus;
 pub mod crawl;

@@ -65,6 +65,12 @@ impl TaskKind {
             Self::Tdmrep => "tdmrep",
         }
     }
+
+    /// Whether it is a file in which a publisher forbids or reserves something. What cannot be
+    /// read of it counts as a no.
+    pub fn is_rules(self) -> bool {
+        matches!(self, Self::Robots | Self::Tdmrep)
+    }
 }
 
 /// The priority class of a task, best first; the order of the variants is the

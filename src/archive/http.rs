@@ -10,6 +10,7 @@ use super::body::{self, BodyError};
 use super::digest::http_head_end;
 use super::gap::{Damaged, Why};
 use super::head::text;
+use crate::coding::Coding;
 use crate::page::{Fetched, TermsHeaders, Validators, media_type};
 
 /// The longest head of a response in bytes.
@@ -110,7 +111,7 @@ impl Response {
         };
         let chunked = response.listed("transfer-encoding");
         let chunked = chunked.iter().any(|coding| coding == "chunked");
-        let codings = response.listed("content-encoding");
+        let codings = response.codings();
         let cap = cap.into().of(&response);
         match body::read(&mut block, chunked, &codings, cap) {
             Ok(body) => {
@@ -164,6 +165,17 @@ impl Response {
         members.filter(|member| !member.is_empty()).collect()
     }
 
+    /// The codings of the body besides chunks, those of the transfer last. spoor stores the
+    /// header that names the latter under another name.
+    fn codings(&self) -> Vec<Coding> {
+        let mut all = Coding::list(self.all("content-encoding"));
+        for name in ["transfer-encoding", "x-orig-transfer-encoding"] {
+            all.extend(Coding::list(self.all(name)));
+        }
+        all.retain(|coding| *coding != Coding::Unknown("chunked".to_owned()));
+        all
+    }
+
     /// The character encoding that the response declares in `Content-Type`; else what the
     /// crawler detected and noted, as Common Crawl's did in `x-commoncrawl-DetectedCharset`.
     pub fn charset(&self) -> Option<String> {
@@ -196,35 +208,6 @@ impl Response {
             date: None,
         }
     }
-}
-
-/// A body without its content codings, in the order in which they were applied, and whether
-/// it was longer than `cap` bytes. `is_cut`: it may end before its codings do.
-///
-/// # Errors
-///
-/// The body is not what its codings say, or ends before they do.
-pub fn decoded(
-    body: &[u8],
-    codings: &[String],
-    cap: usize,
-    is_cut: bool,
-) -> io::Result<(Bytes, bool)> {
-    if let Some(coding) = codings
-        .last()
-        .filter(|coding| !body::begins_as(body, coding))
-    {
-        let why = format!("it does not begin as {coding} does");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    }
-    let read = body::read(&mut &*body, false, codings, cap);
-    let read = read.map_err(|error| match error {
-        BodyError::Block(error) | BodyError::Coding(error) => error,
-    })?;
-    if read.cut && !is_cut {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok((Bytes::from(read.bytes.into_boxed_slice()), read.truncated))
 }
 
 /// Reads up to the empty line behind the head.

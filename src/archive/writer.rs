@@ -303,9 +303,7 @@ mod tests {
             response: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
             body: Bytes::copy_from_slice(body),
             truncated: false,
-            codings: Vec::new(),
             is_compressed,
-            cap: 1 << 20,
         }
     }
 

@@ -23,11 +23,6 @@ pub struct Wire {
     pub body: Bytes,
     /// The rest of the body was not read.
     pub truncated: bool,
-    /// The content codings of the body in the order in which they were applied (RFC 9110
-    /// section 8.4).
-    pub codings: Vec<String>,
     /// The body cannot be compressed much further: it has a coding, or is an image.
     pub is_compressed: bool,
-    /// The most bytes of the body without its codings.
-    pub cap: usize,
 }

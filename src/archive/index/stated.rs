@@ -160,9 +160,7 @@ mod tests {
             response: format!("HTTP/1.1 200 OK\r\n{head}\r\n").into_bytes(),
             body: body.to_vec().into(),
             truncated: false,
-            codings: Vec::new(),
             is_compressed: n % 2 == 1,
-            cap: 1 << 20,
         };
         Packed::of(&format!("http://a.test/{n}"), &wire, &Compression::Gzip)
     }

@@ -16,11 +16,10 @@ use super::concurrency::Concurrency;
 use super::gate::{Entry, Gate};
 use super::handler::Processor;
 use super::steer::Signal;
-use crate::archive::http::decoded;
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
-use crate::page::{Fetched, Outcome, Reason, Task, TaskKind, Wire};
-use crate::web::fetch::{Answer, Exchanged, FetchError, Fetcher, HeldBytes, Received};
+use crate::page::{Fetched, Outcome, Reason, Task, Wire};
+use crate::web::fetch::{Answer, Exchanged, Fetcher, HeldBytes};
 
 /// The size of a body, without its coding, from which what is made of it keeps its worker until
 /// the loop has taken it. Otherwise such products gather while the loop has no time.
@@ -215,7 +214,7 @@ impl<P: Send + 'static> Journey<P> {
     async fn process(
         self,
         task: Task,
-        fetched: Fetched,
+        mut fetched: Fetched,
         held: HeldBytes,
         wire: Option<Box<Wire>>,
     ) -> Completion<P> {
@@ -243,29 +242,22 @@ impl<P: Send + 'static> Journey<P> {
             let exchange = wire.as_deref();
             let packed = |wire| Packed::of(task.url.as_str(), wire, &compression);
             let exchange = exchange.map(|wire| Box::new(packed(wire)));
-            let body = plain(&task, fetched, wire.as_deref());
             // As long as the body that is processed now.
             drop(wire);
-            let result = body.map(|mut fetched| {
-                fetched.date.get_or_insert(asked);
-                let bytes = fetched.body.len() as u64;
-                (bytes, processor(&task, fetched))
-            });
+            fetched.date.get_or_insert(asked);
+            let bytes = fetched.body.len() as u64;
+            let result = processor(&task, fetched);
             concurrency.processed(began.elapsed());
-            (result, exchange, permit)
+            (bytes, result, exchange, permit)
         });
         match done.await {
-            Ok((Ok((bytes, (outcome, product))), exchange, permit)) => Completion {
+            Ok((bytes, (outcome, product), exchange, permit)) => Completion {
                 outcome,
                 product,
                 bytes,
                 exchange,
                 _worker: permit.ok().filter(|_| bytes > LARGE_BODY),
                 ..filled
-            },
-            Ok((Err(error), exchange, _)) => Completion {
-                exchange,
-                ..Completion::of_error(filled.task, &error)
             },
             Err(_) => Completion {
                 outcome: Outcome::Drop {
@@ -278,35 +270,5 @@ impl<P: Send + 'static> Journey<P> {
                 ..filled
             },
         }
-    }
-}
-
-/// The body without its content coding, which it still has where the exchange is archived.
-fn plain(task: &Task, fetched: Fetched, wire: Option<&Wire>) -> Result<Fetched, FetchError> {
-    // The client removes no more than one coding where nothing is archived.
-    let Some(wire) = wire.filter(|wire| wire.codings.len() == 1) else {
-        return Ok(fetched);
-    };
-    let seen = || Received {
-        status: Some(fetched.status),
-        bytes: 0,
-        elapsed: fetched.elapsed,
-    };
-    match decoded(&fetched.body, &wire.codings, wire.cap, wire.truncated) {
-        Ok((_, true)) if task.kind == TaskKind::Image => Err(FetchError::TooLarge {
-            cap: wire.cap,
-            declared: None,
-            seen: seen(),
-        }),
-        Ok((body, longer)) => Ok(Fetched {
-            body,
-            truncated: fetched.truncated || longer,
-            ..fetched
-        }),
-        Err(error) => Err(FetchError::Decoding {
-            host: task.url.host().to_owned(),
-            why: error.to_string(),
-            seen: seen(),
-        }),
     }
 }

@@ -6,6 +6,7 @@ use super::replay::{Reply, Stored};
 use crate::address::PageUrl;
 use crate::archive::captures::{Capture, Captures, CapturesError};
 use crate::archive::http::{Response, ResponseError};
+use crate::coding;
 use crate::page::{Fetched, Outcome, Task, TaskKind};
 use crate::web::fetch::{self, FetchError, Received, stored_redirect};
 
@@ -132,13 +133,7 @@ pub(super) fn stored(
 ) -> Stored {
     let response = match response {
         Ok(response) => response,
-        Err(error) => {
-            return Stored::Failed(FetchError::Decoding {
-                host: url.host().to_owned(),
-                why: error.to_string(),
-                seen: Received::default(),
-            });
-        }
+        Err(error) => return Stored::Failed(FetchError::undecodable(url.host(), &error)),
     };
     let status = response.status;
     let seen = Received {
@@ -151,7 +146,8 @@ pub(super) fn stored(
         Some(Err(error)) => return Stored::Failed(error),
         None => {}
     }
-    if !(200..=299).contains(&status) {
+    let is_part = status == 206 && kind.is_rules();
+    if !(200..=299).contains(&status) || is_part {
         return Stored::Failed(FetchError::Status {
             status,
             retry_after: None,
@@ -164,6 +160,12 @@ pub(super) fn stored(
     if fetched.body.len() > cap {
         fetched.body.truncate(cap);
         fetched.truncated = true;
+    }
+    if kind.is_rules() {
+        match coding::unpacked(fetched.body, cap) {
+            Ok(body) => fetched.body = body,
+            Err(error) => return Stored::Failed(FetchError::undecodable(url.host(), &error)),
+        }
     }
     if kind == TaskKind::Image && fetched.truncated {
         return Stored::Failed(FetchError::TooLarge {

@@ -133,6 +133,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(lengths());
     cases.extend(bombs());
     cases.extend(codings());
+    cases.extend(codings_of_robots());
     cases
 }
 
@@ -331,7 +332,7 @@ fn chunks() -> Vec<Case> {
             "chunk-unknown-coding",
             "names a transfer coding that is not chunked",
             raw("Transfer-Encoding: zoo\r\n", b"<p>abc"),
-            Expect::done("page").bytes(6),
+            bad().saying("zoo cannot be undone"),
         ),
     ]
 }
@@ -452,13 +453,13 @@ fn bombs() -> Vec<Case> {
             "bomb-nested",
             "packs a bomb three times (gzip, gzip, gzip)",
             coded(html, "gzip, gzip, gzip", gzip(&gzip(&gzip_bomb(64)))),
-            Expect::dropped("page", "content_type"),
+            capped(),
         ),
         case(
             "bomb-members",
             "sends empty members for ever (gzip)",
             unpacking_to_nothing(&[], &gzip(b"")),
-            Expect::dropped("page", "protocol").bytes(0),
+            Expect::dropped("page", "timeout").bytes(0),
         ),
         case(
             "bomb-nothing",
@@ -531,13 +532,68 @@ fn codings() -> Vec<Case> {
             "coding-unknown",
             "names a content coding that nobody knows",
             coded(html, "zoo", page),
-            Expect::done("page").bytes(64),
+            bad().saying("zoo cannot be undone"),
         ),
         case(
             "coding-empty",
             "says gzip and sends nothing",
             coded(html, "gzip", Vec::new()),
             Expect::done("page").bytes(0),
+        ),
+    ]
+}
+
+/// What forbids everything, in forms that can be read and forms that cannot.
+fn codings_of_robots() -> Vec<Case> {
+    let bad = || Expect::retrying("robots", "protocol").bytes(64);
+    let good = || Expect::done("robots").bytes(64);
+    let rules = b"User-agent: *\nDisallow: /\n".to_vec();
+    let (whole, plain) = (gzip(&rules), "text/plain");
+    let twice = [gzip(b"User-agent: *\n"), gzip(b"Disallow: /\n")].concat();
+    let trailed = [&whole[..], b"Allow: /\n"].concat();
+    let part = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-12/26\r\nContent-Length: 13\r\n\r\nUser-agent: *";
+    vec![
+        case(
+            "robots-coding-case",
+            "says x-GZIP of its robots.txt, and identity before it",
+            coded(plain, "identity, x-GZIP", whole.clone()),
+            good(),
+        ),
+        case(
+            "robots-members",
+            "packs its robots.txt in two members",
+            coded(plain, "gzip", twice),
+            good(),
+        ),
+        case(
+            "robots-coding-lost",
+            "packs its robots.txt and does not say so",
+            Serve::web(move || Reply::new("application/gzip", whole.clone())),
+            good(),
+        ),
+        case(
+            "robots-coding-unknown",
+            "names a coding of its robots.txt that nobody knows",
+            coded(plain, "zoo", rules.clone()),
+            bad().saying("zoo cannot be undone"),
+        ),
+        case(
+            "robots-coding-lie",
+            "says br of its robots.txt and sends none",
+            coded(plain, "br", rules),
+            bad().saying("does not begin as br"),
+        ),
+        case(
+            "robots-trailed",
+            "has other rules after its packed robots.txt",
+            coded(plain, "gzip", trailed),
+            bad().saying("do not belong to it"),
+        ),
+        case(
+            "robots-part",
+            "sends a part of its robots.txt unasked",
+            Serve::bytes(part),
+            bad().saying("206"),
         ),
     ]
 }

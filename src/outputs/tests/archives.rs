@@ -39,9 +39,7 @@ fn exchange(n: usize, by: &Compression) -> Vec<u8> {
         response: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
         body: format!("the body of page {n}").into_bytes().into(),
         truncated: false,
-        codings: Vec::new(),
         is_compressed: false,
-        cap: 1 << 20,
     };
     Packed::of(&format!("http://a.test/{n}"), &wire, by).members(None, &[])
 }

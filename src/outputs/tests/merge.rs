@@ -138,9 +138,7 @@ fn exchange(address: &str, n: u64) -> Vec<u8> {
         response: b"HTTP/1.1 200 OK\r\n\r\n".to_vec(),
         body: format!("the body of page {n}").into_bytes().into(),
         truncated: false,
-        codings: Vec::new(),
         is_compressed: false,
-        cap: 1 << 20,
     };
     Packed::of(address, &wire, &Compression::Gzip).members(None, &[])
 }

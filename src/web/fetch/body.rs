@@ -14,6 +14,10 @@ use super::error::{Failure, FetchError, Phase, Received, classify};
 use super::rate::Rates;
 use super::room::{NoRoom, Part, Room, SMALL, Source};
 use super::underway::Exchange;
+use crate::coding::{CodingError, Decoder};
+
+/// Bytes that are decoded at a time.
+const PIECE: usize = 16 << 10;
 
 /// Counts the bytes of bodies in memory, including those still being read.
 #[derive(Debug, Default)]
@@ -197,30 +201,52 @@ impl Watch {
 /// A body, or its first `cap` bytes.
 #[derive(Debug)]
 pub(super) struct Body {
+    /// Without its codings.
     pub(super) bytes: Bytes,
+    /// As it came, if that is wanted.
+    pub(super) coded: Option<Bytes>,
     pub(super) held: HeldBytes,
     /// There were more than `cap` bytes, and the rest was not read.
     pub(super) truncated: bool,
+    /// Bytes followed the coded body that do not belong to it.
+    pub(super) has_rest: bool,
 }
 
-/// Reads a body chunk by chunk. The decoders produce chunks of a few KiB, so the memory
-/// never exceeds the cap by more than one chunk, however small the compressed form is.
+/// How a body is read.
+#[derive(Debug)]
+pub(super) struct How {
+    /// The most bytes of it without its codings, and with them.
+    pub(super) cap: usize,
+    /// Undoes its codings.
+    pub(super) decoder: Option<Decoder>,
+    /// Whether it is wanted as it came as well.
+    pub(super) keeps_coded: bool,
+}
+
+/// Reads a body chunk by chunk, and decodes a few KiB at a time, so the memory never exceeds
+/// the cap by more than one chunk, however small the coded form is.
 pub(super) async fn read(
     host: &str,
     mut response: Response,
-    cap: usize,
+    how: How,
     watch: &mut Watch,
     rates: &Rates,
     mut held: HeldBytes,
 ) -> Result<Body, FetchError> {
-    // A declared length may be wrong, and that of a compressed body is not known. What is
-    // reserved and not written takes no memory, and what is left over is returned in place.
+    let How {
+        cap,
+        mut decoder,
+        keeps_coded,
+    } = how;
+    // A declared length may be wrong, and is that of the coded body. What is reserved and not
+    // written takes no memory, and what is left over is returned in place.
     let declared = response.content_length().map(usize::try_from);
     let declared = declared.and_then(Result::ok).unwrap_or(SMALL);
     let mut body = Vec::with_capacity(declared.min(cap).min(SMALL));
-    let mut truncated = false;
+    let mut buffer = vec![0; if decoder.is_some() { PIECE } else { 0 }];
+    let (mut coded, mut came) = (Vec::new(), 0);
     let begun = watch.elapsed();
-    loop {
+    let truncated = 'whole: loop {
         let part = &mut held.part;
         let chunk = if part.is_empty() {
             watch.within(host, Phase::Body, response.chunk()).await?
@@ -237,43 +263,79 @@ pub(super) async fn read(
                 }
             }
         };
-        let Some(chunk) = chunk else { break };
-        let room = cap - body.len();
-        let kept = chunk.get(..room).unwrap_or(&chunk);
-        let (length, longest) = (body.len() + kept.len(), watch.limit);
-        if length > SMALL {
-            held.part.came(kept.len());
-            let grown = watch.pause(held.part.grow(length, longest));
-            grown.await.map_err(|NoRoom| FetchError::NoRoom {
-                host: host.to_owned(),
-                seen: Received::default(),
-            })?;
+        let is_last = chunk.is_none();
+        let chunk = chunk.unwrap_or_default();
+        came += chunk.len();
+        if decoder.is_some() && keeps_coded {
+            held.add(chunk.len());
+            coded.extend_from_slice(&chunk);
         }
-        held.add(kept.len());
-        if held.part.is_beyond() && body.capacity() < cap {
-            // Reserves everything at once; pages that are not written take no memory.
-            // Repeated doubling would keep the old and the new buffer in memory for a
-            // while.
-            body.try_reserve_exact(cap - body.len()).ok();
-        }
-        body.extend_from_slice(kept);
-        watch.bytes = body.len() as u64;
         watch.pause(rates.bytes(chunk.len())).await;
-        if chunk.len() > room {
-            truncated = true;
-            break;
+        let mut rest = chunk.as_ref();
+        loop {
+            let piece = match &mut decoder {
+                None => std::mem::take(&mut rest),
+                Some(decoder) => {
+                    let decoded = decoder.decode(&mut rest, &mut buffer, is_last);
+                    let length = decoded.map_err(|error| FetchError::undecodable(host, &error))?;
+                    &buffer[..length]
+                }
+            };
+            if piece.is_empty() {
+                break;
+            }
+            let room = cap - body.len();
+            let kept = piece.get(..room).unwrap_or(piece);
+            let (length, longest) = (body.len() + kept.len(), watch.limit);
+            if length > SMALL {
+                held.part.came(kept.len());
+                let grown = watch.pause(held.part.grow(length, longest));
+                grown.await.map_err(|NoRoom| FetchError::NoRoom {
+                    host: host.to_owned(),
+                    seen: Received::default(),
+                })?;
+            }
+            held.add(kept.len());
+            if held.part.is_beyond() && body.capacity() < cap {
+                // Reserves everything at once; pages that are not written take no memory.
+                // Repeated doubling would keep the old and the new buffer in memory for a
+                // while.
+                body.try_reserve_exact(cap - body.len()).ok();
+            }
+            body.extend_from_slice(kept);
+            watch.bytes = body.len() as u64;
+            if piece.len() > room {
+                break 'whole true;
+            }
         }
-    }
+        if is_last {
+            break false;
+        }
+        if decoder.is_some() && came / 2 > cap {
+            return Err(FetchError::undecodable(host, &CodingError::Hollow));
+        }
+    };
     if body.len() > SMALL {
         let took = watch.elapsed().saturating_sub(begun);
         held.gauge.room.came(body.len(), took);
         held.part.came_whole();
     }
+    // A growing vector has up to twice the capacity it needs.
+    let boxed = |bytes: Vec<u8>| Bytes::from(bytes.into_boxed_slice());
+    let bytes = boxed(body);
+    let is_coded = decoder.is_some();
     Ok(Body {
-        // A growing vector has up to twice the capacity it needs.
-        bytes: Bytes::from(body.into_boxed_slice()),
+        coded: keeps_coded.then(|| {
+            if is_coded {
+                boxed(coded)
+            } else {
+                bytes.clone()
+            }
+        }),
+        bytes,
         held,
         truncated,
+        has_rest: decoder.is_some_and(|decoder| decoder.has_rest()),
     })
 }
 

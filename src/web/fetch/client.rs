@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use reqwest::{Proxy, Request, Response, redirect, retry};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -17,6 +17,15 @@ use super::gate::AfterConnecting;
 use super::gated;
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
+
+/// The content codings that can be undone.
+const CODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
+
+/// The most header lines of a response; hyper has 100 by default, servers send more.
+pub(super) const MAX_HEADERS: usize = 500;
+
+/// The most bytes of them in HTTP/2, about as many as hyper takes in HTTP/1.
+pub(super) const MAX_HEAD: u32 = 384 << 10;
 
 /// A client, and whether its connections write at any time.
 #[derive(Debug)]
@@ -73,12 +82,10 @@ pub(super) fn build(
         // Even a request that the server claims to have ignored is only repeated when the
         // host's clock permits it.
         .retry(retry::never())
-        .gzip(!options.archive)
-        .brotli(!options.archive)
-        .zstd(!options.archive)
-        .deflate(!options.archive)
         .pool_max_idle_per_host(kept())
         .pool_idle_timeout(options.pool_idle)
+        .http1_max_headers(MAX_HEADERS)
+        .http2_max_header_list_size(MAX_HEAD)
         // Browsers tolerate such header lines.
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
@@ -155,7 +162,8 @@ pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The headers of a request besides those common to all: the types that the kind can use.
+/// The headers of a request besides those common to all: the types that the kind can use, and
+/// the codings that can be undone.
 /// `Accept-Language` is left out, so that a page comes in its own language.
 pub(super) fn headers(kind: TaskKind) -> HeaderMap {
     let accept = match kind {
@@ -171,7 +179,8 @@ pub(super) fn headers(kind: TaskKind) -> HeaderMap {
         TaskKind::Tdmrep => "application/json,*/*;q=0.1",
         TaskKind::Sitemap => "application/xml,text/xml,application/gzip,text/plain,*/*;q=0.1",
     };
-    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])
+    let accept = HeaderValue::from_static(accept);
+    HeaderMap::from_iter([(ACCEPT, accept), (ACCEPT_ENCODING, CODINGS)])
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ pub enum FetchError {
         /// What was received until then.
         seen: Received,
     },
-    /// The body's content coding (gzip, br, zstd, deflate) is broken.
+    /// One of the body's codings is unknown or broken.
     #[error("the body from {host} could not be decoded: {why}")]
     Decoding {
         /// The URL's host.
@@ -275,6 +275,15 @@ impl FetchError {
         )
     }
 
+    /// The failure of a body from `host` that cannot be decoded.
+    pub fn undecodable(host: &str, error: &impl fmt::Display) -> Self {
+        Self::Decoding {
+            host: host.to_owned(),
+            why: error.to_string(),
+            seen: Received::default(),
+        }
+    }
+
     pub(super) fn with_seen(mut self, now: Received) -> Self {
         match &mut self {
             Self::Dns { seen, .. }
@@ -424,10 +433,6 @@ pub(super) fn classify(host: &str, error: &impl Failure, phase: Phase) -> FetchE
     }
     let http1 = find::<hyper::Error>(error);
     let http2 = find::<h2::Error>(error);
-    if phase == Phase::Body && http1.is_none() && http2.is_none() {
-        // Framing and connection were fine, so the error comes from the decoder.
-        return FetchError::Decoding { host, why, seen };
-    }
     let cut = error.is_connect()
         || find_io(error, connection_is_gone).is_some()
         || http1.is_some_and(|e| e.is_incomplete_message() || e.is_canceled() || e.is_closed())

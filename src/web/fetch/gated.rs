@@ -17,13 +17,11 @@
 //! where [`Options::term`] is set.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
@@ -36,10 +34,10 @@ use reqwest::header::{ACCEPT, HeaderValue, USER_AGENT};
 use reqwest::{Body, Response};
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
-use tower_http::decompression::{Decompression, DecompressionBody};
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::client::{MAX_HEAD, MAX_HEADERS};
 use super::error::SendError;
 use super::gate::{self, AfterConnecting, BoxError, Connecting};
 use super::options::{Options, SetupError};
@@ -54,7 +52,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 type Tcp = HttpConnector<Names>;
 type Connector = Connecting<HttpsConnector<Gatekeeper<Tcp>>>;
-type Http = Decompression<legacy::Client<Connector, Body>>;
+type Http = legacy::Client<Connector, Body>;
 
 /// The client.
 #[derive(Clone)]
@@ -96,21 +94,17 @@ impl Client {
         };
         let limit = options.connect_timeout;
         let connector = AfterConnecting { limit }.layer(HttpsConnector::from((gated, tls)));
-        let client = legacy::Client::builder(TokioExecutor::new())
+        let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(options.pool_idle)
             .pool_max_idle_per_host(idle)
+            .http1_max_headers(MAX_HEADERS)
+            .http2_max_header_list_size(MAX_HEAD)
             .http1_ignore_invalid_headers_in_responses(true)
             .http1_allow_spaces_after_header_name_in_responses(true)
             .http1_allow_obsolete_multiline_headers_in_responses(true)
             .build(connector);
-        let decodes = !options.archive;
-        let http = Decompression::new(client)
-            .gzip(decodes)
-            .br(decodes)
-            .zstd(decodes)
-            .deflate(decodes);
         Ok(Self { http, user_agent })
     }
 
@@ -124,12 +118,8 @@ impl Client {
         headers
             .entry(USER_AGENT)
             .or_insert_with(|| self.user_agent.clone());
-        let mut http = self.http.clone();
-        poll_fn(|context| http.poll_ready(context)).await?;
-        let response = http.call(request).await?;
-        Ok(response
-            .map(Body::wrap::<DecompressionBody<Incoming>>)
-            .into())
+        let response = self.http.request(request).await?;
+        Ok(response.map(Body::wrap).into())
     }
 }
 

@@ -4,11 +4,13 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
+    CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    LOCATION, RETRY_AFTER, TRANSFER_ENCODING,
 };
 
 use super::error::{FetchError, Received};
 use crate::address::PageUrl;
+use crate::coding::Coding;
 use crate::page::{TermsHeaders, Validators};
 
 /// Whether a status redirects (RFC 9110 section 15.4). 300 counts if it names a preferred
@@ -54,6 +56,13 @@ pub fn stored_redirect(
     })
 }
 
+/// Whether several targets are named. Browsers take the first.
+pub(super) fn has_targets(headers: &HeaderMap) -> bool {
+    let mut all = headers.get_all(LOCATION).iter();
+    let first = all.next();
+    all.any(|other| Some(other) != first)
+}
+
 /// The target of a redirect (RFC 9110 section 10.2.2), or why it is unusable.
 pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<PageUrl, String> {
     let Some(location) = headers.get(LOCATION) else {
@@ -94,6 +103,19 @@ fn seconds(text: &str) -> Option<Duration> {
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // More digits than fit into 64 bits still mean a very long delay.
     is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::MAX)))
+}
+
+/// The codings of a body in the order in which they were applied, those of the transfer last.
+/// The client joins chunks, which are the last one if there are any (RFC 9112 section 6.1).
+pub(super) fn codings(headers: &HeaderMap) -> Vec<Coding> {
+    let listed = |name: HeaderName| Coding::list(headers.get_all(name).iter().map(text));
+    let mut transfer = listed(TRANSFER_ENCODING);
+    if transfer.last() == Some(&Coding::Unknown("chunked".to_owned())) {
+        transfer.pop();
+    }
+    let mut all = listed(CONTENT_ENCODING);
+    all.append(&mut transfer);
+    all
 }
 
 /// The headers that state terms of use.

@@ -58,6 +58,7 @@ use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
 use reqwest::{Method, Request};
 
 use crate::address::PageUrl;
+use crate::coding::{self, CodingError, Decoder, Headers};
 use crate::page::{Booking, Fetched, TaskKind, Validators, Wire};
 
 pub use body::HeldBytes;
@@ -68,7 +69,7 @@ pub use options::{Options, SetupError};
 pub use outcome::outcome;
 pub use term::Term;
 
-use body::{Gauge, Watch};
+use body::{Gauge, How, Watch};
 use gate::{Exit, Gates};
 use rate::Rates;
 use resolve::NameService;
@@ -381,14 +382,18 @@ impl Fetcher {
         &self,
         url: &PageUrl,
         response: &reqwest::Response,
-        conditional: bool,
+        (kind, conditional): (TaskKind, bool),
         watch: &Watch,
     ) -> Result<Option<Answer>, FetchError> {
         let inner = &*self.inner;
         let (status, head) = (response.status().as_u16(), response.headers());
         let retry_after = headers::retry_after(head, SystemTime::now());
         if headers::is_redirect(status, head) {
-            let to = headers::redirect_target(url, head);
+            let to = if kind.is_rules() && headers::has_targets(head) {
+                Err("it has several Location headers that differ".to_owned())
+            } else {
+                headers::redirect_target(url, head)
+            };
             let to = to.map_err(|why| FetchError::BadRedirect {
                 status,
                 retry_after,
@@ -425,7 +430,9 @@ impl Fetcher {
                 seen: Received::default(),
             });
         }
-        if !(200..=299).contains(&status) {
+        // Rules are read as a whole or not at all, and a part was not asked for.
+        let is_part = status == 206 && kind.is_rules();
+        if !(200..=299).contains(&status) || is_part {
             return Err(FetchError::Status {
                 status,
                 retry_after,
@@ -454,7 +461,12 @@ impl Fetcher {
         if own.status != 304 {
             let held = HeldBytes::none(&self.inner.gauge, Vec::new());
             let rates = self.rates();
-            let body = body::read(host, response, wire::ASIDE_CAP, watch, &rates, held);
+            let how = How {
+                cap: wire::ASIDE_CAP,
+                decoder: None,
+                keeps_coded: false,
+            };
+            let body = body::read(host, response, how, watch, &rates, held);
             let body = tokio::time::timeout(ASIDE_TIME, body).await.ok()?.ok()?;
             own.body = body.bytes;
             own.truncated = body.truncated;
@@ -476,9 +488,6 @@ impl Fetcher {
         let host = url.host();
         let conditional = !condition.is_empty();
         let mut headers = client::headers(kind);
-        if inner.options.archive {
-            wire::accept(&mut headers);
-        }
         headers.extend(condition);
         headers.extend(route.host_header.map(|header| (HOST, header)));
         let mut request = Request::new(Method::GET, route.url);
@@ -492,8 +501,10 @@ impl Fetcher {
         let cap = inner.options.cap(kind);
         let peer = response.remote_addr().filter(|_| route.direct);
         let ip = peer.map(|peer| peer.ip());
-        let mut own = sent.map(|sent| Box::new(wire::response(&response, sent, ip, cap)));
-        let settled = self.without_body(url, &response, conditional, watch);
+        let codings = headers::codings(response.headers());
+        let is_coded = !codings.is_empty();
+        let mut own = sent.map(|sent| Box::new(wire::response(&response, sent, ip, is_coded)));
+        let settled = self.without_body(url, &response, (kind, conditional), watch);
         if let Some(answer) = settled.transpose() {
             if let Some(own) = own {
                 *wire = self.aside(own, host, response, watch).await;
@@ -516,13 +527,25 @@ impl Fetcher {
         let mut sources = vec![Source::Host(host.into())];
         sources.extend(ip.map(Source::Address));
         let held = HeldBytes::none(&inner.gauge, sources);
-        let body = body::read(host, response, cap, watch, &self.rates(), held).await?;
+        let undecodable = |error| FetchError::undecodable(host, &error);
+        let how = How {
+            cap,
+            decoder: Decoder::new(&codings, Headers::Live).map_err(undecodable)?,
+            keeps_coded: archive,
+        };
+        let mut body = body::read(host, response, how, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
             return Err(too_large(None));
         }
-        if let Some(own) = &mut own {
-            own.body = body.bytes.clone();
+        if let (Some(own), Some(coded)) = (&mut own, body.coded) {
+            own.body = coded;
             own.truncated = body.truncated;
+        }
+        if kind.is_rules() {
+            if body.has_rest {
+                return Err(undecodable(CodingError::Rest));
+            }
+            body.bytes = coding::unpacked(body.bytes, cap).map_err(undecodable)?;
         }
         *wire = own;
         Ok(Answer::Body {

@@ -76,8 +76,7 @@ pub struct Options {
     pub proxy: Option<Proxy>,
     /// A PEM file of certificate authorities to trust in addition to Mozilla's.
     pub extra_ca: Option<PathBuf>,
-    /// Whether bodies keep their content coding, and every answer comes with its
-    /// [`Wire`](crate::page::Wire) for an archive. The caller removes the coding.
+    /// Whether every answer comes with its [`Wire`](crate::page::Wire) for an archive.
     pub archive: bool,
     /// Until when anything may be sent; `None` is always. A proxy cannot be used with it.
     pub term: Option<Term>,

@@ -3,17 +3,10 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
-    TRANSFER_ENCODING, USER_AGENT,
-};
+use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap, TRANSFER_ENCODING, USER_AGENT};
 use reqwest::{Request, Response, Version};
 
-use super::headers;
 use crate::page::Wire;
-
-/// The content codings that can be removed.
-pub(super) const CODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
 
 /// The most bytes of the body of an answer that is no document: a redirect, an error.
 pub(super) const ASIDE_CAP: usize = 64 << 10;
@@ -46,20 +39,12 @@ pub(super) fn response(
     response: &Response,
     request: Vec<u8>,
     ip: Option<IpAddr>,
-    cap: usize,
+    is_coded: bool,
 ) -> Wire {
     let status = response.status();
     let reason = status.canonical_reason().unwrap_or_default();
     let mut head = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
     lines(&mut head, response.headers());
-    let codings = response.headers().get_all(CONTENT_ENCODING);
-    let codings = codings.iter().map(headers::text).collect::<Vec<_>>();
-    let codings: Vec<String> = codings
-        .iter()
-        .flat_map(|value| value.split(','))
-        .map(|coding| coding.trim().to_ascii_lowercase())
-        .filter(|coding| !coding.is_empty() && coding != "identity")
-        .collect();
     let content_type = response.headers().get(CONTENT_TYPE);
     let is_image = content_type.is_some_and(|value| value.as_bytes().starts_with(b"image/"));
     Wire {
@@ -75,9 +60,7 @@ pub(super) fn response(
         response: head,
         body: Bytes::new(),
         truncated: false,
-        is_compressed: is_image || !codings.is_empty(),
-        codings,
-        cap,
+        is_compressed: is_image || is_coded,
     }
 }
 
@@ -99,9 +82,4 @@ fn line(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     head.extend_from_slice(b": ");
     head.extend_from_slice(value);
     head.extend_from_slice(b"\r\n");
-}
-
-/// Asks for the content codings that can be removed.
-pub(super) fn accept(headers: &mut HeaderMap) {
-    headers.insert(ACCEPT_ENCODING, CODINGS);
 }
