@@ -226,6 +226,7 @@ pub fn reader(
                 .text
                 .documents
                 .then_some(config.text.documents_extractor),
+            agent: config.network.user_agent.as_str().to_owned(),
             ..usual
         },
         scorer: scorer.observing(if strategy.learning().is_some() {

@@ -115,6 +115,7 @@ mod recrawl;
 mod replay;
 mod report;
 mod robots;
+mod robots_sent;
 mod rules;
 mod saved;
 mod search;

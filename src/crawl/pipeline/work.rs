@@ -25,6 +25,7 @@ use crate::picture::{self, BadImage};
 use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
 use crate::web::extract::{self, ExtractError};
+use crate::web::robots;
 use crate::web::sitemap;
 
 /// Size of a large page in bytes: its tree takes up to thirty times as much memory.
@@ -46,8 +47,14 @@ impl Reader {
         };
         let _turn = turn(large);
         match task.kind {
-            TaskKind::Robots => (Outcome::Done, Some(Product::Robots(fetched.body))),
-            TaskKind::Tdmrep => (Outcome::Done, Some(Product::Tdmrep(fetched.body))),
+            TaskKind::Robots => (
+                Outcome::Done,
+                Some(Product::Robots(robots::in_utf8(&fetched))),
+            ),
+            TaskKind::Tdmrep => (
+                Outcome::Done,
+                Some(Product::Tdmrep(robots::in_utf8(&fetched))),
+            ),
             TaskKind::Image => self.picture(task, fetched),
             TaskKind::Page => self.page(task, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
@@ -320,7 +327,7 @@ impl Reader {
 
     /// Unwanted images are rejected before their pixels are decoded.
     fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
-        let of_answer = extract::header_terms(&task.url, &fetched.terms);
+        let of_answer = extract::header_terms(&task.url, &fetched.terms, &self.extract);
         let terms = task.terms.clone().then(of_answer);
         let by = terms.forbids(Use::Images, &self.obeyed);
         if !by.is_empty() {

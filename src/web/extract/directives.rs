@@ -6,36 +6,30 @@
 
 use crate::page::Directives;
 
-/// The name by which directives may address this crawler alone.
-const AGENT: &str = "spoor";
+/// Rules with a value after a colon, which are not names of crawlers. Others are named
+/// `max-…`.
+const VALUED: [&str; 2] = ["unavailable_after", "indexifembedded"];
 
-/// Rules with a value after a colon, which are not names of crawlers.
-const VALUED: [&str; 5] = [
-    "unavailable_after",
-    "max-snippet",
-    "max-image-preview",
-    "max-video-preview",
-    "indexifembedded",
-];
-
-/// The directives of `X-Robots-Tag` headers for all crawlers or for spoor.
+/// The directives of `X-Robots-Tag` headers for all crawlers or for the one with the product
+/// token `agent`.
 ///
-/// A header is a comma-separated list in which `name:` addresses what follows to one
-/// crawler, up to the next such name.
-pub(super) fn of_headers(values: &[String]) -> Directives {
+/// A header is a list in which `name:` addresses what follows to one crawler, up to the next
+/// such name. Items are separated as in meta elements.
+pub(super) fn of_headers(values: &[String], agent: &str) -> Directives {
     let mut all = Directives::default();
     for value in values {
         let mut ours = true;
-        for part in value.split(',') {
-            let mut rule = part.trim();
-            if let Some((name, rest)) = rule.split_once(':') {
-                let name = name.trim();
-                let is_rule = VALUED.iter().any(|v| name.eq_ignore_ascii_case(v));
-                // A date after `unavailable_after:` has colons after blanks.
-                if !is_rule && !name.is_empty() && !name.contains(char::is_whitespace) {
-                    ours = name.eq_ignore_ascii_case(AGENT) || name == "*";
-                    rule = rest.trim();
-                }
+        // A name may stand apart from its colon.
+        let value = value.replace(" :", ":");
+        for word in words(&value) {
+            let mut rule = word;
+            if let Some((name, rest)) = word.split_once(':')
+                && is_agent(name)
+                // An address is no name, and neither is the time of a date.
+                && !rest.starts_with("//")
+            {
+                ours = name.eq_ignore_ascii_case(agent) || name == "*";
+                rule = rest;
             }
             if ours {
                 apply(&mut all, rule);
@@ -45,14 +39,30 @@ pub(super) fn of_headers(values: &[String]) -> Directives {
     all
 }
 
-/// Adds the directives of `<meta name=NAME content=CONTENT>`, if it has any.
-pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str) {
+/// Whether this may be the name of a crawler before a colon.
+fn is_agent(name: &str) -> bool {
+    let is_valued = |valued: &&str| name.eq_ignore_ascii_case(valued);
+    let begin = name.get(..4).unwrap_or_default();
+    !VALUED.iter().any(is_valued)
+        && !begin.eq_ignore_ascii_case("max-")
+        && !name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Adds the directives of `<meta name=NAME content=CONTENT>`, if it has any for all crawlers
+/// or for the one with the product token `agent`.
+pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str, agent: &str) {
     let name = name.trim();
-    if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(AGENT) {
-        for rule in content.split([',', ';']).flat_map(str::split_whitespace) {
+    if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(agent) {
+        for rule in words(content) {
             apply(directives, rule);
         }
     }
+}
+
+/// The items of a list, however they are separated and quoted.
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    let words = list.split([',', ';']).flat_map(str::split_whitespace);
+    words.map(|word| word.trim_matches(['"', '\'']))
 }
 
 fn apply(directives: &mut Directives, rule: &str) {
@@ -95,6 +105,15 @@ mod tests {
     fn headers() {
         for (values, expected) in [
             (&[] as &[&str], ""),
+            (&["noai noimageai"], "ag"),
+            (&["noai; noindex"], "ia"),
+            (&["\"noai\""], "a"),
+            (&["'noai, noimageai'"], "ag"),
+            (&["noai spoor: noindex other: nofollow"], "ia"),
+            (&["other: noindex; spoor:noai"], "a"),
+            (&["max-thing: 3, noai"], "a"),
+            (&["license: https://a.org/x, noai"], ""),
+            (&["https://a.org/x, noai"], "a"),
             (&["all"], ""),
             (&["noindex"], "i"),
             (&["NoIndex , NOFOLLOW"], "if"),
@@ -123,7 +142,11 @@ mod tests {
             (&[":noindex", ",,", ""], ""),
         ] {
             let values: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
-            assert_eq!(letters(&of_headers(&values)), expected, "{values:?}");
+            assert_eq!(
+                letters(&of_headers(&values, "spoor")),
+                expected,
+                "{values:?}"
+            );
         }
     }
 
@@ -140,8 +163,14 @@ mod tests {
             ("tdm-reservation", "1", ""),
         ] {
             let mut directives = Directives::default();
-            of_meta(&mut directives, name, content);
+            of_meta(&mut directives, name, content, "spoor");
             assert_eq!(letters(&directives), expected, "{name} {content}");
         }
+        let mut directives = Directives::default();
+        of_meta(&mut directives, "spoor", "noai", "reefbot");
+        of_meta(&mut directives, "Reefbot", "'noindex'", "reefbot");
+        assert_eq!(letters(&directives), "i");
+        let values = ["spoor: noai, reefbot: noml".to_owned()];
+        assert_eq!(letters(&of_headers(&values, "reefbot")), "m");
     }
 }

@@ -483,7 +483,8 @@ impl<'a> Collector<'a> {
             return;
         };
         if let Some(name) = attributes.get("name") {
-            terms::of_meta(&mut self.terms, &self.base, name, content);
+            let agent = &self.options.agent;
+            terms::of_meta(&mut self.terms, &self.base, (name, content), agent);
         }
         // Either attribute occurs with either vocabulary.
         for key in ["property", "name"]

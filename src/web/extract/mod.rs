@@ -105,6 +105,8 @@ pub struct Options {
     /// The extractor of the main text to keep as its author wrote it; `None` if it is not
     /// wanted.
     pub documents: Option<Extractor>,
+    /// The product token for which directives count besides those for all crawlers.
+    pub agent: String,
 }
 
 impl Default for Options {
@@ -122,6 +124,7 @@ impl Default for Options {
             max_address_bytes: 4 << 20,
             extractor: Extractor::All,
             documents: None,
+            agent: "spoor".to_owned(),
         }
     }
 }
@@ -178,7 +181,7 @@ pub fn extract(
     if encoding != encoding_rs::UTF_16LE && encoding != encoding_rs::UTF_16BE {
         page.controls = controls(&fetched.body);
     }
-    page.terms = terms::of_headers(url, &fetched.terms).then(page.terms);
+    page.terms = terms::of_headers(url, &fetched.terms, &options.agent).then(page.terms);
     Ok(page)
 }
 
@@ -252,8 +255,8 @@ pub fn tree(markup: &str, options: &Options) -> Option<scraper::Html> {
 
 /// The terms of use in the headers of the response from `url`, for an image, which has no
 /// markup.
-pub fn header_terms(url: &PageUrl, headers: &TermsHeaders) -> Terms {
-    terms::of_headers(url, headers)
+pub fn header_terms(url: &PageUrl, headers: &TermsHeaders, options: &Options) -> Terms {
+    terms::of_headers(url, headers, &options.agent)
 }
 
 /// Parses decoded HTML, such as a file on disk; `charset` is `UTF-8`. Relative links

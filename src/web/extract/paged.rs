@@ -55,7 +55,7 @@ pub fn of_pdf(
             authors: about.authors.clone(),
         },
         links: links(url, original, options),
-        terms: terms::of_headers(url, &fetched.terms),
+        terms: terms::of_headers(url, &fetched.terms, &options.agent),
         ..Extracted::default()
     };
     let (flow, layout) = flow.into_parts();

@@ -11,6 +11,7 @@ use super::directives;
 use super::text::fold_some;
 use crate::address::PageUrl;
 use crate::page::{MAX_LICENCES, Terms, TermsHeaders};
+use crate::web::robots::reservation;
 
 /// The longest address that is recorded, in bytes; longer ones are skipped.
 const MAX_ADDRESS: usize = 2_000;
@@ -27,11 +28,12 @@ const RIGHTS: [&str; 5] = [
     "dc.rights.license",
 ];
 
-/// The terms in the headers of the response from `url`.
-pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders) -> Terms {
+/// The terms in the headers of the response from `url`, for the product token `agent`.
+pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders, agent: &str) -> Terms {
+    let reservations = headers.tdm_reservation.iter();
     let mut terms = Terms {
-        directives: directives::of_headers(&headers.robots_tags),
-        tdm_reservation: headers.tdm_reservation.iter().find_map(|v| reservation(v)),
+        directives: directives::of_headers(&headers.robots_tags, agent),
+        tdm_reservation: reservations.filter_map(|v| reservation(v)).max(),
         tdm_policy: headers.tdm_policy.iter().find_map(|v| address(url, v)),
         ..Terms::default()
     };
@@ -41,19 +43,24 @@ pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders) -> Terms {
     terms
 }
 
-/// Adds the terms of `<meta name=NAME content=CONTENT>`, if it has any. Of several
-/// reservations the first counts.
-pub(super) fn of_meta(terms: &mut Terms, base: &PageUrl, name: &str, content: &str) {
+/// Adds the terms of `<meta name=NAME content=CONTENT>`, if it has any for the product token
+/// `agent`. Of several reservations the strictest counts.
+pub(super) fn of_meta(
+    terms: &mut Terms,
+    base: &PageUrl,
+    (name, content): (&str, &str),
+    agent: &str,
+) {
     let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
     if is("tdm-reservation") {
-        terms.tdm_reservation = terms.tdm_reservation.or_else(|| reservation(content));
+        terms.tdm_reservation = terms.tdm_reservation.max(reservation(content));
     } else if is("tdm-policy") {
         let policy = terms.tdm_policy.take();
         terms.tdm_policy = policy.or_else(|| address(base, content));
     } else if RIGHTS.iter().any(|rights| is(rights)) {
         terms.license(absolute(content));
     } else {
-        directives::of_meta(&mut terms.directives, name, content);
+        directives::of_meta(&mut terms.directives, name, content, agent);
     }
 }
 
@@ -72,15 +79,6 @@ pub(super) fn license(base: &PageUrl, text: &str) -> Option<String> {
         address(base, text)
     } else {
         absolute(text).or_else(|| fold_some(text, MAX_NAME_CHARS))
-    }
-}
-
-/// The value of a reservation; anything but 0 and 1 is a protocol error and ignored.
-fn reservation(value: &str) -> Option<bool> {
-    match value.trim() {
-        "0" => Some(false),
-        "1" => Some(true),
-        _ => None,
     }
 }
 
@@ -172,13 +170,16 @@ mod tests {
                 &["", "p.json"],
                 (Some(true), Some("https://a.org/b/p.json")),
             ),
-            (
-                &["true", "", "01", "1.0"],
-                &["mailto:a@b.org", "http://"],
-                (None, None),
-            ),
+            (&["", " "], &["mailto:a@b.org", "http://"], (None, None)),
+            (&["0", "1"], &[], (Some(true), None)),
+            (&["0, 1"], &[], (Some(true), None)),
+            (&["\"0\"", "false"], &[], (Some(false), None)),
+            (&["\"1\""], &[], (Some(true), None)),
+            (&["true"], &[], (Some(true), None)),
+            (&["1.0"], &[], (Some(true), None)),
+            (&["?"], &[], (Some(true), None)),
         ] {
-            let terms = of_headers(&base(), &headers(reservation, policy));
+            let terms = of_headers(&base(), &headers(reservation, policy), "spoor");
             assert_eq!(
                 (terms.tdm_reservation, terms.tdm_policy.as_deref()),
                 expected
@@ -211,7 +212,7 @@ mod tests {
                 links: vec![header.to_owned()],
                 ..TermsHeaders::default()
             };
-            let licences = of_headers(&base(), &headers).licences;
+            let licences = of_headers(&base(), &headers, "spoor").licences;
             assert_eq!(licences.join(" "), expected, "{header}");
         }
     }
@@ -220,12 +221,13 @@ mod tests {
     fn metadata() {
         let of = |name: &str, content: &str| {
             let mut terms = Terms::default();
-            of_meta(&mut terms, &base(), name, content);
+            of_meta(&mut terms, &base(), (name, content), "spoor");
             terms
         };
         assert_eq!(of("TDM-Reservation", "1").tdm_reservation, Some(true));
         assert_eq!(of("tdm-reservation", "0").tdm_reservation, Some(false));
-        assert!(of("tdm-reservation", "yes").is_silent());
+        assert_eq!(of("tdm-reservation", "yes").tdm_reservation, Some(true));
+        assert!(of("tdm-reservation", "").is_silent());
         assert!(of("description", "noai").is_silent());
         assert_eq!(
             of("tdm-policy", "/p").tdm_policy.as_deref(),
@@ -237,9 +239,12 @@ mod tests {
         );
         assert!(of("dc.rights", "All rights reserved").is_silent());
         assert!(of("robots", "noml").directives.noml);
-        let mut terms = of("tdm-reservation", "1");
-        of_meta(&mut terms, &base(), "tdm-reservation", "0");
-        assert_eq!(terms.tdm_reservation, Some(true));
+        for (first, second) in [("1", "0"), ("0", "1")] {
+            let mut terms = of("tdm-reservation", first);
+            let second = ("tdm-reservation", second);
+            of_meta(&mut terms, &base(), second, "spoor");
+            assert_eq!(terms.tdm_reservation, Some(true));
+        }
     }
 
     #[test]
@@ -268,8 +273,8 @@ mod tests {
                 tdm_policy: vec![header.clone()],
                 links: vec![header.clone(), format!("<{value}>;rel=license,{header}")],
             };
-            let mut terms = of_headers(&base(), &headers);
-            of_meta(&mut terms, &base(), &name, &value);
+            let mut terms = of_headers(&base(), &headers, &name);
+            of_meta(&mut terms, &base(), (&name, &value), &header);
             of_link(&mut terms, &base(), "license", &header);
             license(&base(), &value);
         }

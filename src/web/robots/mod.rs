@@ -14,9 +14,15 @@
 //!   group (section 2.2.4). A `Crawl-delay` does, and so does a content signal: for a
 //!   crawler that honours it, it is a rule of the preceding group.
 //! - `%62` in a rule or an address means `b` (section 2.2.2).
-//! - Leading white space of a line is ignored, even if the line has no colon.
+//! - White space before a key and around the colon is ignored, however long it is and even
+//!   if the line has no colon.
+//! - `%2A` and `%24` in a rule mean a star and a dollar, not what the bare characters mean
+//!   (section 2.2.3).
+//!
+//! Files in other encodings than UTF-8 are read as well (`encoding`).
 
 mod delay;
+mod encoding;
 #[cfg(test)]
 mod google;
 mod rules;
@@ -30,12 +36,17 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use robotstxt::RobotsParseHandler;
 
 use crate::address::PageUrl;
+use crate::page::Fetched;
 pub use rules::Rule;
 use signals::Signals;
-pub use tdmrep::{MAX_TDMREP_BYTES, TDMREP_PATH, TdmRule, parse_tdmrep, tdm_terms};
+pub use tdmrep::{
+    MAX_TDMREP_BYTES, TDMREP_PATH, TdmError, TdmRule, parse_tdmrep, reservation, reserve_all,
+    tdm_terms,
+};
 
 /// The most bytes of a robots.txt that are parsed (RFC 9309 section 2.5 asks for at least
 /// 500 kibibytes).
@@ -108,7 +119,7 @@ impl Robots {
             .iter()
             .fold(cut, |rest, b| rest.strip_prefix(&[*b]).unwrap_or(rest));
         let mut reader = Reader::new(agent);
-        robotstxt::parse_robotstxt(&tidy(&String::from_utf8_lossy(cut)), &mut reader);
+        robotstxt::parse_robotstxt(&tidy(&text(cut)), &mut reader);
         let governing = if reader.saw_own {
             reader.own
         } else {
@@ -187,25 +198,67 @@ impl Robots {
     }
 }
 
-/// Removes NUL bytes and indentation and cuts overlong lines.
+/// The body of a robots.txt or tdmrep.json in UTF-8, whatever encoding it was sent in.
+pub fn in_utf8(fetched: &Fetched) -> Bytes {
+    match encoding::in_utf8(&fetched.body, fetched.content_type.as_deref()) {
+        Cow::Borrowed(_) => fetched.body.clone(),
+        Cow::Owned(mut text) => {
+            // A line that was cut would cover more than the whole.
+            if fetched.truncated {
+                let end = text.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
+                text.truncate(end.unwrap_or(0));
+            }
+            text.into()
+        }
+    }
+}
+
+/// The bytes as text. Those that are no UTF-8 are escaped, as in the addresses of a site with
+/// another encoding.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+/// Removes what hides a rule from the parser: NUL bytes, byte order marks, white space around
+/// the key and the value, however much; and cuts overlong lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive(['\n', '\r']) {
-        let end = line.floor_char_boundary(MAX_LINE_BYTES);
-        // Without a colon the parser takes white space before the key as the separator.
-        let mut kept: Cow<str> = line[..end].trim_start_matches([' ', '\t']).into();
-        if kept.contains('\0') {
-            kept = kept.replace('\0', "").into();
+        let mut kept: Cow<str> = line.trim_end_matches(['\n', '\r']).into();
+        let end = &line[kept.len()..];
+        if kept.contains(['\0', '\u{feff}']) {
+            kept = kept.replace(['\0', '\u{feff}'], "").into();
         }
         if kept.contains('%') {
             // The parser loses three characters at a `%` that starts no escape if the same
             // rule contains anything to escape.
             kept = rules::escaped(&kept).into();
         }
-        out.push_str(&kept);
-        if end < line.len() {
-            out.push('\n');
+        let kept = kept.trim();
+        // Without a colon the parser takes white space as the separator.
+        let key_end = kept.find(|c: char| c == ':' || c.is_whitespace());
+        let (key, rest) = kept.split_at(key_end.unwrap_or(kept.len()));
+        let rest = rest.trim_start();
+        let (separator, value) = match rest.strip_prefix(':') {
+            Some(value) => (":", value.trim_start()),
+            None if rest.is_empty() => ("", rest),
+            None => (" ", rest),
+        };
+        let length = key.len() + separator.len() + value.len();
+        // What is left of a cut line covers more than the whole, so it may only forbid.
+        if length <= MAX_LINE_BYTES || !key.eq_ignore_ascii_case("allow") {
+            let start = out.len();
+            out.extend([key, separator, value]);
+            out.truncate(out.floor_char_boundary(start + MAX_LINE_BYTES));
         }
+        out.push_str(end);
     }
     out
 }

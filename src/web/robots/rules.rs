@@ -14,7 +14,7 @@ pub struct Rule {
     /// Its line.
     line: u32,
     allow: bool,
-    /// In the form of [`comparable`].
+    /// In the form of [`comparable_pattern`].
     pattern: Box<str>,
 }
 
@@ -25,7 +25,7 @@ impl Rule {
         let rule = |pattern: &str| Self {
             line,
             allow,
-            pattern: comparable(pattern).into(),
+            pattern: comparable_pattern(pattern).into(),
         };
         let mut rules = Vec::new();
         if !value.is_empty() {
@@ -136,21 +136,36 @@ pub(super) fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// The form in which paths and patterns are compared (RFC 9309 section 2.2.2): non-ASCII
-/// bytes are escaped, escapes are in upper case, and those equivalent to the bare
-/// character are decoded. Besides the unreserved characters of RFC 3986 these are the ones
-/// that URL parsers escape by themselves, which authors of rules write bare.
-pub(super) fn comparable(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~ \"'<>^`{|}".contains(&b);
-    rewrite(text, plain)
+/// The form in which paths are compared (RFC 9309 section 2.2.2): non-ASCII bytes are
+/// escaped, escapes are in upper case, and those equivalent to the bare character are decoded.
+/// Besides the unreserved characters of RFC 3986 these are the ones that URL parsers escape by
+/// themselves, which authors of rules write bare. A star and a dollar are escaped, because
+/// they mean something else in a pattern (section 2.2.3).
+pub(super) fn comparable(path: &str) -> String {
+    rewrite(path, is_plain, |b| !b"*$".contains(&b))
+}
+
+/// The same form of a pattern, in which a star and a dollar at the end stay.
+fn comparable_pattern(pattern: &str) -> String {
+    let pattern = rewrite(pattern, is_plain, |_| true);
+    match pattern.strip_suffix('$') {
+        Some(before) if before.contains('$') => before.replace('$', "%24") + "$",
+        None if pattern.contains('$') => pattern.replace('$', "%24"),
+        _ => pattern,
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~ \"'<>^`{|}".contains(&byte)
 }
 
 /// The same text with non-ASCII bytes escaped and escapes in upper case.
 pub(super) fn escaped(text: &str) -> String {
-    rewrite(text, |_| false)
+    rewrite(text, |_| false, |_| true)
 }
 
-fn rewrite(text: &str, decode: impl Fn(u8) -> bool) -> String {
+/// `decode`: which escaped bytes become bare; `keep`: which bare ASCII bytes stay so.
+fn rewrite(text: &str, decode: impl Fn(u8) -> bool, keep: impl Fn(u8) -> bool) -> String {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -160,7 +175,7 @@ fn rewrite(text: &str, decode: impl Fn(u8) -> bool) -> String {
             _ => None,
         };
         at += if escape.is_some() { 3 } else { 1 };
-        let bare = escape.map_or(byte.is_ascii(), &decode);
+        let bare = escape.map_or(byte.is_ascii() && keep(byte), &decode);
         let byte = escape.unwrap_or(byte);
         if bare {
             out.push(char::from(byte))
@@ -186,7 +201,7 @@ mod tests {
         Rule {
             line: 1,
             allow: false,
-            pattern: pattern.into(),
+            pattern: comparable_pattern(pattern).into(),
         }
     }
 
@@ -198,6 +213,11 @@ mod tests {
             ("/a$", "/abc", false),
             ("/a$", "/a", true),
             ("/a$b", "/a$bc", true),
+            ("/a%24", "/a$bc", true),
+            ("/a%24", "/a", false),
+            ("/q%2A", "/q*1", true),
+            ("/q%2a$", "/q%2A", true),
+            ("/q%2A", "/qa", false),
             ("*", "/", true),
             ("$", "/", false),
             ("*$", "/x", true),
@@ -210,7 +230,8 @@ mod tests {
             ("/a**b", "/a/b", true),
             ("a", "/a", false),
         ] {
-            assert_eq!(rule(pattern).covers(path), expected, "{pattern} {path}");
+            let path = comparable(path);
+            assert_eq!(rule(pattern).covers(&path), expected, "{pattern} {path}");
         }
     }
 
@@ -222,8 +243,17 @@ mod tests {
             ("/a%2fb%2Eb%20c", "/a%2Fb.b c"),
             ("/100%/%+1/%4", "/100%/%+1/%4"),
             ("/%25%2A%24", "/%25%2A%24"),
+            ("/*$", "/%2A%24"),
         ] {
             assert_eq!(comparable(given), expected);
+        }
+        for (given, expected) in [
+            ("/*%2a$", "/*%2A$"),
+            ("/a$b", "/a%24b"),
+            ("/$%24$", "/%24%24$"),
+            ("$", "$"),
+        ] {
+            assert_eq!(comparable_pattern(given), expected);
         }
     }
 

@@ -3,9 +3,14 @@
 //!
 //! Locations are patterns as in robots.txt, which the protocol adopts. It differs in
 //! precedence: the first rule of the file that covers an address decides, even if others
-//! are longer. The protocol fails open: an unreadable file reserves nothing.
+//! are longer.
+//!
+//! The protocol fails open. Here a file that cannot be read reserves everything, and a rule
+//! whose value cannot be read reserves what it covers, because a publisher who writes either
+//! wants to reserve something.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::rules::{Rule, comparable};
@@ -35,20 +40,91 @@ pub struct TdmRule {
     pub policy: Option<String>,
 }
 
-/// Parses a `tdmrep.json`. Rules without a location or with a `tdm-reservation` other than
-/// 0 and 1 are protocol errors, and skipped.
-pub fn parse_tdmrep(bytes: &[u8]) -> Vec<TdmRule> {
+/// Why a `tdmrep.json` cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TdmError {
+    /// It is too long, and its end was not read.
+    #[error("it is longer than {MAX_TDMREP_BYTES} bytes")]
+    TooLong,
+    /// It is not JSON, or not a list of rules.
+    #[error("it is not a list of rules in JSON: {0}")]
+    Json(String),
+}
+
+/// Parses a `tdmrep.json` in UTF-8. An empty file has no rules, and neither has a page of HTML:
+/// some servers answer every address with one. Entries without a `tdm-reservation` say
+/// nothing.
+///
+/// # Errors
+///
+/// [`TdmError`] if it cannot be read; then [`reserve_all`] is what holds.
+pub fn parse_tdmrep(bytes: &[u8]) -> Result<Vec<TdmRule>, TdmError> {
     let bytes = bytes.strip_prefix(&[0xEF, 0xBB, 0xBF]).unwrap_or(bytes);
-    if bytes.len() > MAX_TDMREP_BYTES {
-        return Vec::new();
+    if let [] | [b'<', ..] = bytes.trim_ascii_start() {
+        return Ok(Vec::new());
     }
-    let rules = match serde_json::from_slice(bytes) {
-        Ok(Value::Array(rules)) => rules,
+    // One of exactly this length was truncated by the fetcher.
+    if bytes.len() >= MAX_TDMREP_BYTES {
+        return Err(TdmError::TooLong);
+    }
+    let json = |error: serde_json::Error| TdmError::Json(error.to_string());
+    let entries = match bytes.trim_ascii_start().first() {
         // The brackets are mandatory, but the meaning is clear without them.
-        Ok(rule @ Value::Object(_)) => vec![rule],
-        _ => return Vec::new(),
+        Some(b'{') => vec![serde_json::from_slice(bytes).map_err(json)?],
+        _ => serde_json::from_slice::<Vec<Entry>>(bytes).map_err(json)?,
     };
-    rules.iter().filter_map(rule).take(MAX_RULES).collect()
+    let mut rules: Vec<TdmRule> = entries.iter().filter_map(rule).collect();
+    if rules.len() > MAX_RULES {
+        rules.truncate(MAX_RULES);
+        rules.extend(reserve_all());
+    }
+    Ok(rules)
+}
+
+/// The rule that holds while a host's own rules cannot be read.
+pub fn reserve_all() -> Vec<TdmRule> {
+    vec![TdmRule {
+        location: "/".to_owned(),
+        reserved: true,
+        policy: None,
+    }]
+}
+
+/// An object of the file with all its members. Of several with one name each counts.
+#[derive(Debug, Default)]
+struct Entry(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Entry;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object with a rule")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+                let mut entry = Entry::default();
+                while let Some(member) = map.next_entry()? {
+                    entry.0.push(member);
+                }
+                Ok(entry)
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+impl Entry {
+    fn all(&self, name: &str) -> impl Iterator<Item = &Value> {
+        let named = move |(key, _): &&(String, Value)| key.trim().eq_ignore_ascii_case(name);
+        self.0.iter().filter(named).map(|(_, value)| value)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.all(name).find_map(Value::as_str).map(str::trim)
+    }
 }
 
 /// The terms of the first of `rules` that covers `url`.
@@ -74,20 +150,45 @@ pub fn tdm_terms(rules: &[TdmRule], url: &PageUrl) -> Terms {
         })
 }
 
-fn rule(rule: &Value) -> Option<TdmRule> {
-    let text = |key| rule.get(key).and_then(Value::as_str).map(str::trim);
-    let reserved = match rule.get("tdm-reservation")? {
-        Value::Number(number) => number.as_u64()?,
-        Value::String(text) => text.trim().parse().ok()?,
-        _ => return None,
+/// The rule of an entry. One whose location cannot be read covers everything if it reserves.
+fn rule(entry: &Entry) -> Option<TdmRule> {
+    let mut values = entry.all("tdm-reservation").filter(|v| !v.is_null());
+    let first = is_reserved(values.next()?);
+    let reserved = first || values.any(is_reserved);
+    let fits = |text: &&str| (1..=MAX_TEXT).contains(&text.len());
+    let location = match entry.text("location").filter(fits) {
+        Some(location) => location,
+        None if reserved => "/",
+        None => return None,
     };
-    let location = text("location").filter(|l| (1..=MAX_TEXT).contains(&l.len()))?;
-    let policy = text("tdm-policy").filter(|p| (1..=MAX_TEXT).contains(&p.len()));
-    (reserved <= 1).then(|| TdmRule {
+    let policy = entry.text("tdm-policy").filter(fits);
+    Some(TdmRule {
         location: location.to_owned(),
-        reserved: reserved == 1,
+        reserved,
         policy: policy.map(str::to_owned),
     })
+}
+
+fn is_reserved(value: &Value) -> bool {
+    match value {
+        Value::Bool(reserved) => *reserved,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => reservation(text).unwrap_or(true),
+        _ => true,
+    }
+}
+
+/// Whether a `tdm-reservation` of a header, an element or a file reserves; `None` if it is
+/// empty. The protocol knows 0 and 1 alone. Of several values the strictest counts, and one
+/// that cannot be read reserves.
+pub fn reservation(text: &str) -> Option<bool> {
+    let values = text.split([',', ';']).flat_map(str::split_whitespace);
+    let values = values.map(|value| value.trim_matches(['"', '\'']));
+    let said = values.filter(|value| !value.is_empty()).map(|value| {
+        let is_no = |no: &&str| value.eq_ignore_ascii_case(no);
+        value.parse() != Ok(0.0) && !["?0", "false", "no"].iter().any(is_no)
+    });
+    said.reduce(|a, b| a || b)
 }
 
 #[cfg(test)]
@@ -97,7 +198,10 @@ mod tests {
 
     fn said(file: &str, path: &str) -> (Option<bool>, Option<String>) {
         let url = PageUrl::parse(&format!("https://a.org{path}")).unwrap();
-        let terms = tdm_terms(&parse_tdmrep(file.as_bytes()), &url);
+        let terms = tdm_terms(
+            &parse_tdmrep(file.as_bytes()).unwrap_or_else(|_| reserve_all()),
+            &url,
+        );
         (terms.tdm_reservation, terms.tdm_policy)
     }
 
@@ -134,42 +238,63 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_nothing() {
+    fn what_cannot_be_read_reserves() {
+        let long = "x".repeat(MAX_TEXT);
+        let many = vec![r#"{"location": "/y", "tdm-reservation": 0}"#; 2 * MAX_RULES].join(",");
         for file in [
-            "",
             "[",
             "null",
+            "nonsense",
             "[1, \"x\", [], {}]",
-            "<html>not found</html>",
+            r#"[{"location": "/", "tdm-reservation": 0},]"#,
             r#"[{"location": "/", "tdm-reservation": 2}]"#,
             r#"[{"location": "/", "tdm-reservation": -1}]"#,
             r#"[{"location": "/", "tdm-reservation": true}]"#,
-            r#"[{"location": "/"}]"#,
+            r#"[{"location": "/", "tdm-reservation": 1.0}]"#,
+            r#"[{"location": "/", "tdm-reservation": "1.0"}]"#,
+            r#"[{"location": "/", "tdm-reservation": "yes"}]"#,
+            r#"[{"location": "/", "tdm-reservation": [0]}]"#,
+            r#"[{"location": "/", "TDM-Reservation ": 1}]"#,
+            r#"[{"location": "/", "tdm-reservation": 1, "tdm-reservation": 0}]"#,
             r#"[{"tdm-reservation": 1}]"#,
             r#"[{"location": "", "tdm-reservation": 1}]"#,
             r#"[{"location": 5, "tdm-reservation": 1}]"#,
+            r#"{"location": "/", "tdm-reservation": 1}"#,
+            "\u{feff}[{\"location\": \"*\", \"tdm-reservation\": 1}]",
+            &format!(r#"[{{"location": "/{long}", "tdm-reservation": 1}}]"#),
+            &format!("[{many}]"),
+            &"[".repeat(MAX_TDMREP_BYTES),
+            &format!("[{}]", " ".repeat(MAX_TDMREP_BYTES)),
+        ] {
+            let begin = &file[..file.len().min(80)];
+            assert_eq!(said(file, "/x").0, Some(true), "{begin}");
+        }
+        let rules = parse_tdmrep(format!("[{many}]").as_bytes());
+        assert_eq!(rules.map(|rules| rules.len()), Ok(MAX_RULES + 1));
+        assert_eq!(said(&format!("[{many}]"), "/y").0, Some(false));
+    }
+
+    #[test]
+    fn what_is_no_file_of_rules_says_nothing() {
+        for file in [
+            "",
+            " \n",
+            "[]",
+            "{}",
+            "<html>not found</html>",
+            "\n<!DOCTYPE html>",
+            r#"{"message": "not found"}"#,
+            r#"[{"location": "/"}]"#,
+            r#"[{"location": "/", "tdm-reservation": null}]"#,
+            r#"[{"location": 5, "tdm-reservation": 0}]"#,
             r#"[{"location": "x", "tdm-reservation": 1}]"#,
         ] {
             assert_eq!(said(file, "/x"), (None, None), "{file}");
         }
-        for file in [
-            r#"{"location": "/", "tdm-reservation": 1}"#,
-            "\u{feff}[{\"location\": \"*\", \"tdm-reservation\": 1}]",
-            r#"[{"location": "/", "tdm-reservation": 9}, {"location": "/", "tdm-reservation": 1}]"#,
-        ] {
-            assert_eq!(said(file, "/x").0, Some(true), "{file}");
+        for no in ["0", "0.0", "false", "\"0\"", "\"false\"", "\" 0 \""] {
+            let file = format!(r#"[{{"location": "/", "tdm-reservation": {no}}}]"#);
+            assert_eq!(said(&file, "/x").0, Some(false), "{file}");
         }
-        let long = "x".repeat(MAX_TEXT);
-        let file = format!(r#"[{{"location": "/{long}", "tdm-reservation": 1}}]"#);
-        assert!(parse_tdmrep(file.as_bytes()).is_empty());
-        let many = vec![r#"{"location": "/x", "tdm-reservation": 1}"#; 2 * MAX_RULES].join(",");
-        assert_eq!(
-            parse_tdmrep(format!("[{many}]").as_bytes()).len(),
-            MAX_RULES
-        );
-        let deep = "[".repeat(MAX_TDMREP_BYTES);
-        assert!(parse_tdmrep(deep.as_bytes()).is_empty());
-        assert!(parse_tdmrep(&vec![b' '; MAX_TDMREP_BYTES + 1]).is_empty());
     }
 
     proptest! {
@@ -181,7 +306,7 @@ mod tests {
             location in "\\PC{0,12}", reservation in "-?[0-9]{1,3}|\"\\PC{0,4}\"|null|\\[\\]",
             policy in "[a-z:/ü?#]{0,12}", path in "/[a-z*$%ü]{0,8}",
         ) {
-            parse_tdmrep(&bytes);
+            drop(parse_tdmrep(&bytes));
             let rule = serde_json::json!({"location": location, "tdm-policy": policy});
             let mut rule = rule.to_string();
             rule.pop();

@@ -517,9 +517,12 @@ pub(super) fn tdmrep() -> Target {
         ],
         cases: 2_000,
         run: Box::new(move |input| {
-            let rules = robots::parse_tdmrep(input);
+            let read = robots::parse_tdmrep(input);
+            let is_unread = read.is_err();
+            let rules = read.unwrap_or_else(|_| robots::reserve_all());
             let terms = robots::tdm_terms(&rules, &asked);
             assert!(!rules.is_empty() || terms == Default::default());
+            assert!(!is_unread || terms.tdm_reservation == Some(true));
         }),
     }
 }

@@ -7,15 +7,15 @@
 //!
 //! | answer | means |
 //! |---|---|
-//! | 2xx | these are the rules; none, where it cannot be read |
+//! | 2xx | these are the rules; all is reserved, where it cannot be read |
 //! | 3xx to the same host and scheme | it lies there; followed five times in a row |
-//! | none, or trouble that may pass (5xx, 429) | what was known holds on; at first nothing |
+//! | none, or trouble that may pass (5xx, 429) | asked again, five times in a row; what was known holds on, at first all is reserved |
 //! | all else | nothing is said |
 //!
 //! A redirect to another host is not followed: that host has a file of its own, which
-//! covers pages that moved there. The protocol fails open, so unlike for robots.txt no
-//! host waits for this file longer than for one answer. Only if the name of the host
-//! could not be resolved, nothing was requested, and the request is still due.
+//! covers pages that moved there. Unlike for robots.txt, pages are requested while the file
+//! cannot be had, because their links are followed even where all is reserved. Only if the
+//! name of the host could not be resolved, nothing was requested, and the request is still due.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,9 +27,10 @@ use crate::crawl::frontier::outcome::Settled;
 use crate::crawl::frontier::policy::Policy;
 use crate::crawl::frontier::store::{Store, StoreError};
 use crate::page::{Obeyed, Outcome, Reason};
-use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep};
+use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep, reserve_all};
 
-/// Most redirects in a row; the protocol names no number, so it is that of robots.txt.
+/// Most redirects and further tries in a row; the protocol names no number, so it is that of
+/// robots.txt.
 const MAX_REDIRECTS: u8 = 5;
 
 /// The stored state of a host's file, for one scheme.
@@ -37,9 +38,10 @@ const MAX_REDIRECTS: u8 = 5;
 pub struct TdmRecord {
     /// Time of the request, in milliseconds since 1970.
     pub at: u64,
-    /// Redirect target on the same host that is still to be requested.
+    /// Where it is still to be requested: the target of a redirect on the same host, or the
+    /// address that gave no answer.
     pub moved: Option<String>,
-    /// Redirects so far.
+    /// Redirects and further tries so far.
     pub redirects: u8,
     /// Its rules, in the order of the file.
     pub rules: Vec<TdmRule>,
@@ -83,33 +85,46 @@ impl TdmRecord {
         body: &[u8],
         now: u64,
     ) -> (Settled, Self) {
-        // A server that is down for an hour does not lift a reservation.
-        let earlier = self.rules;
         let known = Self {
             at: now,
             ..Self::default()
         };
+        // A server that is down for an hour does not lift a reservation.
+        let earlier = if self.at == 0 {
+            reserve_all()
+        } else {
+            self.rules
+        };
+        let again = |address: String| Self {
+            moved: Some(address).filter(|_| redirects < MAX_REDIRECTS),
+            redirects: redirects + 1,
+            rules: earlier,
+            ..known.clone()
+        };
         match outcome {
-            Outcome::Done => {
-                let rules = parse_tdmrep(body);
-                (Settled::Done, Self { rules, ..known })
-            }
-            Outcome::Redirect { to }
-                if redirects < MAX_REDIRECTS && to.host_key() == *host && to.scheme() == scheme =>
-            {
-                let known = Self {
-                    moved: Some(to.as_str().to_owned()),
-                    redirects: redirects + 1,
-                    rules: earlier,
-                    ..known
+            Outcome::Done => match parse_tdmrep(body) {
+                Ok(rules) => (Settled::Done, Self { rules, ..known }),
+                Err(error) => {
+                    tracing::warn!(
+                        "{scheme}://{host}{TDMREP_PATH}: {error}; all its pages count as reserved"
+                    );
+                    let rules = reserve_all();
+                    (dropped(Reason::Protocol), Self { rules, ..known })
+                }
+            },
+            Outcome::Redirect { to } if to.host_key() == *host && to.scheme() == scheme => {
+                let known = again(to.as_str().to_owned());
+                let settled = match known.moved {
+                    Some(_) => Settled::Redirected,
+                    None => dropped(Reason::BadRedirect),
                 };
-                (Settled::Redirected, known)
+                (settled, known)
             }
             Outcome::Redirect { .. } => (dropped(Reason::BadRedirect), known),
             Outcome::Unchanged => (dropped(Reason::Protocol), known),
             Outcome::Retry { reason, .. } => {
-                let rules = earlier;
-                (dropped(*reason), Self { rules, ..known })
+                let own = || format!("{scheme}://{host}{TDMREP_PATH}");
+                (dropped(*reason), again(self.moved.unwrap_or_else(own)))
             }
             Outcome::Drop { reason } => (dropped(*reason), known),
         }
@@ -148,7 +163,7 @@ mod tests {
 
     fn reserved() -> TdmRecord {
         let body = br#"[{"location": "/", "tdm-reservation": 1}]"#;
-        let rules = parse_tdmrep(body);
+        let rules = parse_tdmrep(body).unwrap();
         assert!(!rules.is_empty());
         TdmRecord {
             at: 1,
@@ -172,7 +187,14 @@ mod tests {
         };
         let (settled, known) = after(down, b"");
         assert_eq!(settled, Settled::Dropped { reason });
-        assert_eq!((known.at, known.rules), (7, reserved().rules));
+        assert_eq!((known.at, known.redirects), (7, 1));
+        assert_eq!(known.rules, reserved().rules);
+        let own = format!("http://a.example{TDMREP_PATH}");
+        assert_eq!(known.moved, Some(own));
+        let (settled, known) = after(Outcome::Done, b"[{");
+        let reason = Reason::Protocol;
+        assert_eq!(settled, Settled::Dropped { reason });
+        assert_eq!((known.moved, known.rules), (None, reserve_all()));
         let (_, known) = after(
             Outcome::Drop {
                 reason: Reason::Gone,

@@ -34,8 +34,13 @@ pub(super) fn cases() -> Vec<Case> {
         let expect = Expect::dropped("sitemap", "content_type").bytes(50 << 20);
         super::case(name, about, "/map.xml", content_type, body, expect)
     };
+    let unread = |(name, about, content_type, body)| {
+        let expect = Expect::dropped("tdmrep", "protocol");
+        let path = "/.well-known/tdmrep.json";
+        super::case(name, about, path, content_type, body, expect)
+    };
     let mut cases = done("robots", "/robots.txt", ROBOTS);
-    cases.extend(done("tdmrep", "/.well-known/tdmrep.json", TDMREP));
+    cases.extend(TDMREP.iter().copied().map(unread));
     cases.extend(done("sitemap", "/map.xml", SITEMAPS));
     cases.extend(BROKEN.iter().copied().map(broken));
     cases.extend(NONE.iter().copied().map(none));
@@ -94,6 +99,7 @@ const TDMREP: &[Row] = &[
     ("tdmrep-deep", "a tdmrep.json of 100,000 levels", "application/json", || chain([repeat("[", 100_000), repeat("]", 100_000)])),
     ("tdmrep-huge", "a tdmrep.json of 100 MB", "application/json",
         || many(1_000_000, |n| format!("{{\"location\":\"/*{n}*\",\"tdm-reservation\":0}},"))),
+    ("tdmrep-cut", "a tdmrep.json without its end", "application/json", || whole("[{\"location\": \"/\", \"tdm-reservation\": 0}, {\"loc")),
 ];
 
 const URLSET: &str = "<?xml version='1.0' encoding='UTF-8'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>";
