@@ -14,7 +14,7 @@ use axum::response::Response;
 
 /// The headers of every response. A page may load and run only its own parts, and no other
 /// origin may load them.
-const HEADERS: [(HeaderName, &str); 7] = [
+const HEADERS: [(HeaderName, &str); 8] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -22,6 +22,8 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
+    // Otherwise the hosts of links are looked up before anybody follows them.
+    (header::X_DNS_PREFETCH_CONTROL, "off"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (
         HeaderName::from_static("cross-origin-resource-policy"),

@@ -14,7 +14,7 @@
 //! | `grammar` | tokens with stems, lemmas and parts of speech | nothing |
 //! | `entities` | a list of names, found in texts | nothing |
 //! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | archive, build, entities, report, topic |
+//! | `search` | a full-text index of documents, and a page to search it | archive, build, entities, report, topic, web::extract, web::inert |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
 //! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint, web::scope |
 //!

@@ -2,18 +2,22 @@
 //! terminal and on a page; what was taken down is not; a kill costs nothing.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use spoor::config::StoreKind;
 use spoor::lab::{Lab, picture};
+use url::Url;
 
 use crate::annotate::HOSTILE;
 use crate::archiving::ARCHIVE;
+use crate::browser::{Browser, can_browse};
 use crate::support::process::GUARD;
 use crate::support::small;
 use crate::support::texts::{image, link, page, some, topical, tree};
@@ -204,16 +208,8 @@ fn ask(to: SocketAddr, path: &str, host: &str, cookie: &str) -> Answer {
 
 /// The page of a job: the process, where it listens, and a cookie for it.
 fn serve(path: &Path) -> (Live, SocketAddr, String) {
-    let arguments = [
-        "search",
-        path.to_str().unwrap(),
-        "--serve",
-        "--listen",
-        "127.0.0.1:0",
-    ];
-    let mut live = Live::start(&mut spoor(&arguments));
-    let line = live.first_line();
-    let (address, token) = line
+    let (live, link) = begin(path);
+    let (address, token) = link
         .split_once("http://")
         .unwrap()
         .1
@@ -235,6 +231,20 @@ fn serve(path: &Path) -> (Live, SocketAddr, String) {
     );
     let cookie = cookie.split(';').next().unwrap().to_owned();
     (live, to, cookie)
+}
+
+/// The process, and the line with its link.
+fn begin(path: &Path) -> (Live, String) {
+    let arguments = [
+        "search",
+        path.to_str().unwrap(),
+        "--serve",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut live = Live::start(&mut spoor(&arguments));
+    let line = live.first_line();
+    (live, line)
 }
 
 /// Asks until an answer is as expected.
@@ -303,7 +313,12 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
             .head
             .contains("content-security-policy: sandbox; default-src 'none'")
     );
-    assert!(stored.body.contains("<script>document.title") && stored.body.contains(MARK));
+    assert!(
+        stored.head.contains("x-dns-prefetch-control: off"),
+        "{}",
+        stored.head
+    );
+    assert!(!stored.body.contains("<script") && stored.body.contains(MARK));
     // What is wrong is told on the page, and escaped too.
     let wrong = get("/?q=%22%3Csvg%20onload%3Dx%3E");
     assert_eq!(wrong.status, 400);
@@ -344,6 +359,177 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
     let ended = live.ended();
     assert!(ended.status.success(), "{ended:?}");
     on(&job.file(), "takedown", &["--url", "http://b.test/"]).good();
+}
+
+/// What a stranger's page can have a browser connect for; `%` is an address.
+const CONNECTS: [(&str, &str); 17] = [
+    ("preconnect", "<link rel=preconnect href=%>"),
+    ("prefetch", "<link rel='dns-prefetch prefetch' href=%/x>"),
+    ("preload", "<link rel=preload as=image href=%/x>"),
+    ("modulepreload", "<link rel=modulepreload href=%/x>"),
+    ("prerender", "<link rel='prerender next' href=%/x>"),
+    (
+        "rules",
+        "<script type=speculationrules>{\"prefetch\":[{\"urls\":[\"%/x\"]}]}</script>",
+    ),
+    ("icon", "<link rel='icon manifest' href=%/x>"),
+    ("sheet", "<link rel=stylesheet href=%/x>"),
+    (
+        "style",
+        "<style>@import url(%/x); @font-face { font-family: f; src: url(%/y) } \
+              p { font-family: f; background: url(%/z) }</style>",
+    ),
+    ("image", "<img src=%/x srcset='%/y 2x' attributionsrc=%/z>"),
+    ("frame", "<iframe src=%/x></iframe>"),
+    (
+        "srcdoc",
+        "<iframe srcdoc='<link rel=preconnect href=%>'></iframe>",
+    ),
+    ("object", "<object data=%/x><embed src=%/y></object>"),
+    (
+        "media",
+        "<video src=%/x poster=%/y autoplay><track src=%/z default></video>",
+    ),
+    (
+        "drawing",
+        "<svg><image href=%/x /><use href=%/y#a /><rect fill='url(%/z#a)' \
+              filter='url(%/f#a)' width=9 height=9 /></svg>",
+    ),
+    (
+        "hidden",
+        "<svg><style><a title='</style><link rel=preconnect href=%>'></style></svg>\
+              <math><mtext><mglyph><style><!--</style><link rel=preconnect href=%>-->",
+    ),
+    ("quiet", "<noscript><link rel=preconnect href=%></noscript>"),
+];
+
+/// Counts connections, each of which it ends at once.
+struct Counter {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Counter {
+    fn begin() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for _ in listener.incoming() {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Self { port, connections }
+    }
+
+    fn count(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// A page with all that connects, and who counts the connections for each.
+fn connecting() -> (String, Vec<(&'static str, Counter)>) {
+    let counters = CONNECTS.iter().map(|(name, _)| (*name, Counter::begin()));
+    let counters = Vec::from_iter(counters);
+    let parts = CONNECTS
+        .iter()
+        .zip(&counters)
+        .flat_map(|((_, part), (_, counter))| {
+            let hosts = ["127.0.0.1", "localhost"];
+            hosts.map(|host| part.replace('%', &format!("http://{host}:{}", counter.port)))
+        });
+    let parts: String = parts.collect();
+    let text = format!("{MARK} {}", some(topical(), 9, 6));
+    let page = format!("<!DOCTYPE html><title>Connects</title><p id=mark>{text}{parts}");
+    (page, counters)
+}
+
+/// A server of one page, which promises nothing about it.
+fn unguarded(page: String) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let _head = lines.find(String::is_empty);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{page}",
+                page.len()
+            );
+            // The browser may have given up.
+            drop((&stream).write_all(answer.as_bytes()));
+        }
+    });
+    at
+}
+
+#[test]
+fn a_stored_page_opens_no_connection_in_a_browser() {
+    if !can_browse() {
+        return;
+    }
+    let (stored, silent) = connecting();
+    let wire = Wire::serve(Lab::from_memory(tree(&[("a.test/", stored)])));
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        rest: ARCHIVE,
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    on(&job.file(), "index", &[]).good();
+    let (_live, link) = begin(&job.file());
+    let link = &link[link.find("http://").unwrap()..];
+    let link = link.split_whitespace().next().unwrap().to_owned();
+    // What the crawl asked for is no matter here.
+    for (_, counter) in &silent {
+        counter.connections.store(0, Ordering::Relaxed);
+    }
+    let (open, heard) = connecting();
+    let open = unguarded(open);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let browser = Browser::open().await;
+        browser.goto(&format!("{link}&q=quixotic")).await;
+        let hit = browser.see("a[href^='/document/']").await;
+        let path = hit.attr("href").await.unwrap().unwrap();
+        let stored = path.replace("/document/", "/capture/");
+        let stored = Url::parse(&link).unwrap().join(&stored).unwrap();
+        browser.goto(stored.as_str()).await;
+        assert_eq!(
+            browser.see("#mark").await.text().await.unwrap().find(MARK),
+            Some(0)
+        );
+        assert_eq!(browser.client.title().await.unwrap(), "Connects");
+        // What the stored page had the browser do was begun before this, and here it is seen
+        // that there is something to see.
+        browser.goto(&format!("http://{open}/")).await;
+        for name in [
+            "preconnect",
+            "prefetch",
+            "frame",
+            "srcdoc",
+            "style",
+            "media",
+        ] {
+            let (_, counter) = heard.iter().find(|(known, _)| *known == name).unwrap();
+            let begun = Instant::now();
+            while counter.count() == 0 {
+                assert!(
+                    begun.elapsed() < GUARD,
+                    "{name} connects nowhere in any page"
+                );
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let counts = silent
+        .iter()
+        .map(|(name, counter)| (*name, counter.count()));
+    let connected = Vec::from_iter(counts.filter(|(_, count)| *count > 0));
+    assert_eq!(connected, []);
 }
 
 #[test]

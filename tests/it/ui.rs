@@ -128,7 +128,18 @@ fn jobs_are_told_apart_by_how_they_ended() {
     let report = page.ask("GET /job/job/report", "");
     assert!(report.body.contains("Too early to tell"), "{}", report.body);
     assert!(!report.body.contains("<script"));
-    assert!(job.folder().join("report/report.html").is_file());
+    let report = job.folder().join("report/report.html");
+    assert!(report.is_file());
+    // That of a stranger's job is shown, and opens no connection.
+    let made = std::fs::read_to_string(&report).unwrap();
+    let link = "<link rel=preconnect href=http://evil.test></head>";
+    std::fs::write(&report, made.replacen("</head>", link, 1)).unwrap();
+    let shown = page.ask("GET /job/job/report", "").body;
+    assert!(
+        shown.contains("Too early to tell") && !shown.contains("<link"),
+        "{shown}"
+    );
+    std::fs::write(&report, made).unwrap();
     assert!(page.jobs()[0]["report"].is_string());
 
     // What is not whole is said.

@@ -13,7 +13,7 @@ use crate::archive::record::Kind;
 use crate::fs::beneath;
 
 /// The longest body that is shown, in bytes.
-const MAX_BODY: usize = 16 << 20;
+pub(super) const MAX_BODY: usize = 16 << 20;
 
 /// Why a capture cannot be shown.
 #[derive(Debug, thiserror::Error)]

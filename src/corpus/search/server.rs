@@ -24,10 +24,14 @@ use super::asked::Asked;
 use super::page::{self, Shown, Standing};
 use super::update::Indexer;
 use super::{Home, Search, SearchError, capture};
+use crate::address::PageUrl;
+use crate::archive::http::Response as Stored;
 use crate::fs::beneath::{self, JobPath};
 use crate::local_origin::{self, Sender};
 use crate::local_server::{self, Seat};
+use crate::page::Fetched;
 use crate::picture::thumbnail;
+use crate::web::{extract, inert};
 
 /// How often new documents are looked for.
 const EVERY: Duration = Duration::from_secs(2);
@@ -50,7 +54,8 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base
      form-action 'self'; frame-ancestors 'none'";
 
 /// A stored page may show what is within it, and nothing else: it has no origin, runs no
-/// script, sends no form and loads nothing.
+/// script, sends no form and loads nothing. What it could connect for beside that is not in it
+/// any more, see [`inert`].
 const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -341,9 +346,11 @@ impl Server {
         let Some(stored) = self.search.capture(key, &whole.about)? else {
             return Ok(told(StatusCode::NOT_FOUND, "No archive has this page."));
         };
-        Ok(match capture::read(&self.home, &stored) {
-            Ok(response) => as_stored(response),
-            Err(error) => told(StatusCode::NOT_FOUND, &error.to_string()),
+        let read = capture::read(&self.home, &stored).map_err(|error| error.to_string());
+        let url = PageUrl::from_stored(&whole.about.url).map_err(|error| error.to_string());
+        Ok(match url.and_then(|url| Ok((url, read?))) {
+            Ok((url, response)) => as_stored(&url, response),
+            Err(why) => told(StatusCode::NOT_FOUND, &why),
         })
     }
 
@@ -422,41 +429,43 @@ async fn work(
 }
 
 /// A stored page in its cage. Other media than pages and text are not shown.
-fn as_stored(response: crate::archive::http::Response) -> Response {
-    let media = response
-        .all("content-type")
-        .into_iter()
-        .next()
-        .unwrap_or_default();
-    let media = media
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+fn as_stored(url: &PageUrl, response: Stored) -> Response {
+    let media = response.all("content-type").into_iter().next();
+    let media = extract::media_type(&media.unwrap_or_default());
     let charset = response.charset().filter(|charset| {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_:.".contains(&b);
         charset.len() <= 40 && charset.bytes().all(is_plain)
     });
-    let kind = match media.as_str() {
-        "text/html" | "application/xhtml+xml" | "" => "text/html",
-        text if text.starts_with("text/") => "text/plain",
-        _ => {
+    let of = |media: &str| match &charset {
+        Some(charset) => format!("{media}; charset={charset}"),
+        None => media.to_owned(),
+    };
+    let fetched = Fetched {
+        content_type: Some(of(&media)),
+        ..response.into_fetched()
+    };
+    let options = extract::Options {
+        max_text_bytes: capture::MAX_BODY,
+        ..extract::Options::default()
+    };
+    let (kind, body) = match extract::markup(url, &fetched, &options) {
+        Some(markup) => (
+            "text/html; charset=utf-8".to_owned(),
+            Bytes::from(inert::page(&markup)),
+        ),
+        None if media.is_empty() || media.starts_with("text/") => (of("text/plain"), fetched.body),
+        None => {
             return told(
                 StatusCode::NOT_FOUND,
                 "The stored response is no page of text.",
             );
         }
     };
-    let kind = match charset {
-        Some(charset) => format!("{kind}; charset={charset}"),
-        None => kind.to_owned(),
-    };
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, SANDBOX.to_owned()),
     ];
-    (headers, response.body).into_response()
+    (headers, body).into_response()
 }
 
 async fn style() -> Response {

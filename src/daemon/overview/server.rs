@@ -19,6 +19,7 @@ use crate::daemon::control::{Auth, Entrance, Problem, accept, authorize, login};
 use crate::fs::beneath;
 use crate::picture::thumbnail;
 use crate::sanitize;
+use crate::web::inert;
 
 /// The largest body of a request, in bytes, which is that of a login.
 const MAX_BODY: usize = 8192;
@@ -159,7 +160,9 @@ async fn shown(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Res
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
                 (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
             ];
-            (headers, bytes).into_response()
+            // The job may be a stranger's.
+            let report = inert::page(&String::from_utf8_lossy(&bytes));
+            (headers, report).into_response()
         }
         Err(why) => missing(&why),
     }
