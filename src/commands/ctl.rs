@@ -199,7 +199,12 @@ fn show_told<T: Serialize>(
 
 /// Says how many machines of a cluster have applied what was told.
 pub fn print_machines(client: &Client) {
-    let Some(Machines { applied, live }) = client.machines() else {
+    let Some(Machines {
+        applied,
+        live,
+        keep,
+    }) = client.machines()
+    else {
         return;
     };
     match applied {
@@ -208,6 +213,12 @@ pub fn print_machines(client: &Client) {
             "applied by {applied} of {live} machines; the others apply it before they ask hosts \
              again, or as soon as they hear of it"
         ),
+    }
+    if keep > 0 {
+        println!(
+            "{keep} of them keep more polite values of their own job files: `spoor cluster \
+             status` names them"
+        );
     }
 }
 
@@ -251,6 +262,9 @@ fn print_status(status: &Status) {
             own.node, own.session, own.cells, own.pages, own.fetches
         );
         println!("          limits hold for all machines: `spoor cluster status`");
+    }
+    for kept in &status.kept {
+        println!("kept      {}", sanitize::shown(&kept.to_string()));
     }
     println!("images    {} kept", status.images);
     println!("received  {:.1} MB", status.bytes as f64 / 1e6);

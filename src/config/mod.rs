@@ -21,6 +21,7 @@
 
 mod checks;
 mod errors;
+mod floor;
 mod formula;
 mod kinds;
 mod listen;

@@ -131,10 +131,16 @@ pub(super) fn member(
 }
 
 /// Has the orders of the cluster applied to this machine, and gives it those that it is told to
-/// all. `since` is up to where its configuration has what they changed.
-pub(super) fn obey(member: &mut Member, desk: &ControlHandle, runtime: &Handle, since: u64) {
+/// all. `since` is up to where its configuration has what they changed; `config` is its own.
+pub(super) fn obey(
+    member: &mut Member,
+    desk: &ControlHandle,
+    runtime: &Handle,
+    (config, since): (&Config, u64),
+) {
     if let Some(reader) = member.order_reader() {
-        let obedient = desk.share(reader.scribe(), reader.errands(), since);
+        let own = config.politeness.clone();
+        let obedient = desk.share(reader.scribe(), reader.errands(), since, own);
         runtime.spawn(reader.run(obedient));
     }
 }

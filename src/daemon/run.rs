@@ -153,7 +153,7 @@ pub fn crawl(
     }
     let_in(config, runtime, observer, &mut control, &mut served);
     if let Some(member) = &mut member {
-        machine::obey(member, &desk, runtime, since);
+        machine::obey(member, &desk, runtime, (config, since));
     }
     let mut service = Service::ready();
     let watch = control.watch();

@@ -248,7 +248,18 @@ fn shipped_configurations_of_brokers_are_valid() {
     let guide = read("src/guide/clusters.md");
     let block = guide.split_once("```text\nserver_name").unwrap().1;
     let of_guide = format!("server_name{}", block.split_once("```").unwrap().0);
-    for text in [of_compose.replace("$$", "$"), of_guide] {
+    // A server reads the files of certificates, and `nsc` makes those of accounts.
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let own = rcgen::generate_simple_self_signed(["n1".to_owned()]).unwrap();
+    std::fs::write(at("n1.pem"), own.cert.pem()).unwrap();
+    std::fs::write(at("n1.key"), own.signing_key.serialize_pem()).unwrap();
+    let block = guide.split_once("```text\ninclude").unwrap().1;
+    let closing = format!("include{}", block.split_once("```").unwrap().0);
+    let closing = closing.replace("/etc/nats", &at(""));
+    let closing = closing.replace("include \"accounts.conf\"\n", "");
+    let closed = format!("{of_guide}{closing}");
+    for text in [of_compose.replace("$$", "$"), of_guide, closed] {
         assert!(text.contains("sync_interval: always"), "{text}");
         let Some(said) = check_configuration(&text) else {
             return;

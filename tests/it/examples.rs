@@ -410,3 +410,45 @@ fn wrong_examples_are_found() {
         assert_eq!(judged(line), None, "{line}");
     }
 }
+
+/// Files, modules and functions that `SECURITY.md` names as the tests of a promise.
+#[test]
+fn the_tests_of_every_promise_exist() {
+    let mut sources = Vec::new();
+    let mut folders = vec![package("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => sources.push(path.to_str().unwrap().to_owned()),
+            }
+        }
+    }
+    let text = std::fs::read_to_string(package("SECURITY.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.skip(1).filter_map(|row| row.split(" | ").nth(2));
+    let names: Vec<&str> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let exists = if name.contains("::") {
+            let path = format!("/{}", name.replace("::", "/"));
+            let is_it = |source: &&String| {
+                source.ends_with(&format!("{path}.rs"))
+                    || source.ends_with(&format!("{path}/mod.rs"))
+            };
+            sources.iter().find(is_it).is_some()
+        } else if name.contains(['/', '.']) {
+            package(name).exists()
+        } else {
+            let function = format!("fn {name}(");
+            let read = |source: &String| std::fs::read_to_string(source).unwrap_or_default();
+            sources
+                .iter()
+                .any(|source| read(source).contains(&function))
+        };
+        assert!(exists, "SECURITY.md names `{name}`, which is not there");
+    }
+}

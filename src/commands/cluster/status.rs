@@ -164,6 +164,10 @@ fn notes(found: &ClusterNow) -> Vec<String> {
         if let Some(problem) = &machine.problem {
             notes.push(format!("? {}", sanitize::shown(problem)));
         }
+        for kept in machine.now.iter().flat_map(|now| &now.kept) {
+            let kept = kept.to_string();
+            notes.push(format!("{}: {}", machine.machine, sanitize::shown(&kept)));
+        }
     }
     notes
 }
@@ -216,7 +220,7 @@ fn saved(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spoor::daemon::control::{RunningNow, Sums};
+    use spoor::daemon::control::{Kept, RunningNow, Sums};
 
     use super::*;
 
@@ -242,6 +246,13 @@ mod tests {
             hosts: 123_456,
             checkpoint_age_seconds: Some(5_939.0),
             unsent: 7,
+            kept: vec![Kept {
+                key: "politeness.min_delay".to_owned(),
+                value: Some("\"5s\"".to_owned()),
+                ordered: Some("\"0s\"".to_owned()),
+                order: 3,
+                by: "socket, user 0 on c".to_owned(),
+            }],
         };
         let long = "crawler-number-17.rack-4.example.org";
         let mut silent = machine("b", "live", None);
@@ -281,6 +292,7 @@ mod tests {
         assert!(line("c.12").ends_with("lost"), "{text}");
         assert!(line("limits.").contains("550 are left"), "{text}");
         assert!(line("? the machine").contains("nothing came"), "{text}");
+        assert!(line("a: politeness.min_delay").contains("stays"), "{text}");
         assert!(line("all ").ends_with("3 live"), "{text}");
     }
 }

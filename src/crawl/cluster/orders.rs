@@ -6,10 +6,11 @@
 //! is harmless. The log is never cut; it goes with everything else of the job.
 //!
 //! A message is JSON, so that an operator can read it with the tools of the broker. One that
-//! cannot be read, because it is damaged or of a later version, is passed over.
+//! cannot be read, because it is damaged or of a later version, is passed over. The log has no
+//! limit: messages that are no orders, however many, keep nobody from giving one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ const MOST_BYTES: usize = (1 << 20) - 4096;
 const KINDS: [&str; 6] = ["set", "reload", "pause", "resume", "seeds", "takedown"];
 /// How long the next message of a log is waited for that has one.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon it is told again that messages are passed over.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// An order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -161,6 +164,33 @@ impl Order {
     }
 }
 
+/// Messages of the log that are no orders for this machine, told once a minute at most: whoever
+/// reaches the brokers can append as many as they like.
+#[derive(Debug, Default)]
+pub struct PassedOver {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl PassedOver {
+    /// Takes note of one.
+    pub fn note(&mut self, number: u64, error: &OrderError) {
+        if self.told.is_some_and(|told| told.elapsed() < TELL_AGAIN) {
+            self.untold += 1;
+            return;
+        }
+        let before = match self.untold {
+            0 => String::new(),
+            untold => format!("; so were {untold} before it"),
+        };
+        tracing::warn!("order {number} of the cluster is passed over: {error}{before}");
+        *self = Self {
+            told: Some(Instant::now()),
+            untold: 0,
+        };
+    }
+}
+
 /// All orders that are in the log now, with their numbers. What cannot be read is passed over.
 ///
 /// # Errors
@@ -172,6 +202,7 @@ pub async fn all(engine: &impl Engine) -> Result<Vec<(u64, Order)>, EngineError>
         return Ok(orders);
     }
     let mut messages = engine.read(LOG, 0).await?;
+    let mut passed_over = PassedOver::default();
     loop {
         let next = timeout(PATIENCE, messages.recv()).await;
         let Ok(Some((number, message))) = next else {
@@ -183,7 +214,7 @@ pub async fn all(engine: &impl Engine) -> Result<Vec<(u64, Order)>, EngineError>
         };
         match Order::of(&message) {
             Ok(order) => orders.push((number, order)),
-            Err(error) => tracing::warn!("order {number} is passed over: {error}"),
+            Err(error) => passed_over.note(number, &error),
         }
         if number >= last {
             return Ok(orders);

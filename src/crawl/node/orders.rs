@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::error::NodeError;
 use crate::address::PageUrl;
 use crate::crawl::checkpoint::TAKEDOWNS;
-use crate::crawl::cluster::orders::{LOG, Order, OrderError};
+use crate::crawl::cluster::orders::{LOG, Order, OrderError, PassedOver};
 use crate::crawl::cluster::settings::Settings;
 use crate::crawl::cluster::{Engine, EngineError, Order as Told, Survey};
 use crate::crawl::frontier::Cells;
@@ -32,6 +32,9 @@ use crate::web::scope::{self, Scope, Takedowns};
 
 /// How long a message is waited for that is in the log.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How many bytes of messages, or as many orders, are applied at once.
+const BATCH_BYTES: usize = 8 << 20;
+const BATCH: usize = 1_000;
 /// How soon the log is tried again after a failure.
 const AGAIN: Duration = Duration::from_millis(500);
 /// After how many failures in a row an operator is told.
@@ -164,6 +167,7 @@ pub struct Reader<E> {
     errands: Errands,
     session: mpsc::UnboundedSender<Told>,
     messages: Option<mpsc::Receiver<(u64, Bytes)>>,
+    passed_over: PassedOver,
     /// Up to where all orders are applied.
     applied: u64,
     /// The time for which the log is to be read to its end.
@@ -197,6 +201,7 @@ pub(super) fn of<E: Engine>(
         errands: Errands(sends),
         session,
         messages: None,
+        passed_over: PassedOver::default(),
         applied: 0,
         asked,
         current: says,
@@ -251,12 +256,20 @@ impl<E: Engine> Reader<E> {
         if *self.current.borrow() != Some(asked) {
             let last = self.engine.last(LOG).await?;
             let mut batch = Vec::new();
+            let mut bytes = 0;
             let mut read = self.applied;
             while read < last {
                 let next = timeout(PATIENCE, self.next(read)).await;
                 let (number, order) = next.unwrap_or_else(|_| Err(ended()))?;
                 read = number;
-                batch.extend(order.map(|order| (number, order)));
+                if let Some((length, order)) = order {
+                    bytes += length;
+                    batch.push((number, order));
+                }
+                if bytes >= BATCH_BYTES || batch.len() >= BATCH {
+                    self.apply(std::mem::take(&mut batch), read, obey).await;
+                    bytes = 0;
+                }
             }
             self.apply(batch, read, obey).await;
             self.current.send_replace(Some(asked));
@@ -266,7 +279,7 @@ impl<E: Engine> Reader<E> {
         tokio::select! {
             next = self.next(self.applied) => {
                 let (number, order) = next?;
-                let batch = order.map(|order| (number, order));
+                let batch = order.map(|(_, order)| (number, order));
                 self.apply(Vec::from_iter(batch), number, obey).await;
             }
             _ = changed.changed() => {}
@@ -284,8 +297,8 @@ impl<E: Engine> Reader<E> {
         self.session.send(Told::Applied(up_to)).ok();
     }
 
-    /// The next message behind a number; no order where it cannot be read.
-    async fn next(&mut self, after: u64) -> Result<(u64, Option<Order>), EngineError> {
+    /// The next message behind a number, its length and its order; none where it cannot be read.
+    async fn next(&mut self, after: u64) -> Result<(u64, Option<(usize, Order)>), EngineError> {
         let messages = match &mut self.messages {
             Some(messages) => messages,
             None => {
@@ -295,9 +308,9 @@ impl<E: Engine> Reader<E> {
         };
         let (number, message) = messages.recv().await.ok_or_else(ended)?;
         match Order::of(&message) {
-            Ok(order) => Ok((number, Some(order))),
+            Ok(order) => Ok((number, Some((message.len(), order)))),
             Err(error) => {
-                tracing::warn!("order {number} of the cluster is passed over: {error}");
+                self.passed_over.note(number, &error);
                 Ok((number, None))
             }
         }

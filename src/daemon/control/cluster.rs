@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 use super::problem::Problem;
 use super::remote::Peers;
 use super::status::{Stage, Status};
-use super::{Client, ControlError, ControlHandle};
+use super::{Client, ControlError, ControlHandle, Kept};
 use crate::clock::{now, timestamp};
 use crate::config::Limits;
 use crate::crawl::cluster::{
@@ -107,6 +107,9 @@ pub struct RunningNow {
     pub checkpoint_age_seconds: Option<f64>,
     /// Pages whose links to hosts of other machines are still to be sent.
     pub unsent: u64,
+    /// Keys that keep a more polite value of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
 }
 
 /// What all machines have done and have, as far as they answer.
@@ -201,6 +204,7 @@ impl MachineNow {
             hosts: status.hosts.active,
             checkpoint_age_seconds: status.checkpoint.as_ref().map(|c| c.age_seconds),
             unsent: own.map_or(0, |own| own.unsent),
+            kept: status.kept.clone(),
         });
     }
 }
@@ -383,6 +387,20 @@ impl ControlHandle {
             unsent,
             checkpoint: standing.committed,
         })
+    }
+
+    /// How many machines keep a value of their own against an order.
+    pub(super) async fn that_keep(&self, order: u64) -> usize {
+        if let Some(place) = self.0.cluster.get() {
+            *place.seen.lock().await = None;
+        }
+        let found = self.cluster().await.ok().flatten().unwrap_or_default();
+        let now = found
+            .sessions
+            .iter()
+            .filter_map(|machine| machine.now.as_ref());
+        let keeps = |now: &&RunningNow| now.kept.iter().any(|kept| kept.order == order);
+        now.filter(keeps).count()
     }
 
     /// The machines of the job's cluster; `None` where the job has none.

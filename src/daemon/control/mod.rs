@@ -93,7 +93,7 @@ pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
 pub use history::{Packet, RecentPage, Yield};
 pub use life::{Ending, Farewell, NextStep, ending};
-pub use orders::{Machines, Obedient, Told};
+pub use orders::{Kept, Machines, Obedient, Told};
 pub use problem::Problem;
 pub use reload::{Change, Changes, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};

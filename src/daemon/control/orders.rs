@@ -4,19 +4,21 @@
 //! It applies it when it comes back from there, as every other machine does, and answers the
 //! request after that. So all machines apply the same orders one after the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
+use utoipa::ToSchema;
 
 use super::reload::{keys, merged, with};
 use super::{Change, ControlError, ControlHandle, Entry, NewSeeds, SeedResult, Seeded, Who, seed};
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
-use crate::config::Config;
+use crate::config::{Changed, Config, Politeness};
 use crate::crawl::cluster::orders::{Act, Order};
 use crate::crawl::cluster::settings::Settings;
 use crate::crawl::frontier::Cells;
@@ -36,11 +38,13 @@ pub struct Machines {
     pub applied: usize,
     /// All that are not known to be off.
     pub live: usize,
+    /// Those that keep a more polite value of their own; see [`Kept`].
+    pub keep: usize,
 }
 
 impl std::fmt::Display for Machines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.applied, self.live)
+        write!(f, "{}/{}/{}", self.applied, self.live, self.keep)
     }
 }
 
@@ -48,10 +52,12 @@ impl std::str::FromStr for Machines {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (applied, live) = text.split_once('/').unwrap_or((text, text));
+        let mut numbers = text.split('/').map(str::parse);
+        let mut next = || numbers.next().unwrap_or(Ok(0));
         Ok(Self {
-            applied: applied.parse()?,
-            live: live.parse()?,
+            applied: next()?,
+            live: next()?,
+            keep: next()?,
         })
     }
 }
@@ -85,6 +91,8 @@ pub(super) enum Outcome {
 
 /// A request that waits until its order was applied.
 struct Waiting {
+    /// What was asked for.
+    sent: Order,
     /// The job file of this machine that is to be applied.
     own: Option<Config>,
     done: oneshot::Sender<(u64, Result<Outcome, ControlError>)>,
@@ -98,9 +106,91 @@ pub(super) struct Shared {
     since: u64,
     /// By the ids of the orders.
     waiting: Mutex<HashMap<String, Waiting>>,
+    bounds: Mutex<Bounds>,
+}
+
+/// How far orders of other machines go here.
+struct Bounds {
+    /// Of the job file of this machine.
+    own: Politeness,
+    /// By their keys.
+    kept: BTreeMap<String, Kept>,
+}
+
+/// A key of `[politeness]` that keeps its value although an order of another machine has a less
+/// polite one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Kept {
+    /// The full key, such as `politeness.min_delay`.
+    pub key: String,
+    /// The value in force as TOML.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The value of the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<String>,
+    /// The number of the order.
+    pub order: u64,
+    /// The client that gave it, and its machine.
+    pub by: String,
+}
+
+impl std::fmt::Display for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, by, .. } = self;
+        let [value, ordered] = [&self.value, &self.ordered];
+        let [value, ordered] = [value, ordered].map(|value| value.as_deref().unwrap_or("none"));
+        write!(
+            f,
+            "{key} stays {value}, as the job file of this machine says; {ordered}, which {by} \
+             ordered, is less polite"
+        )
+    }
+}
+
+impl Bounds {
+    /// What is to be in force on this machine after an order of another one.
+    fn bounded(&mut self, now: &Config, new: Config, number: u64, order: &Order) -> Config {
+        let before = self.kept.clone();
+        self.forget(&order.act);
+        let bounded = new.clone().bounded(now, &self.own);
+        for Changed { key, from, to } in bounded.changes(&new) {
+            let kept = Kept {
+                key: key.clone(),
+                value: from,
+                ordered: to,
+                order: number,
+                by: format!("{} on {}", order.by, order.node),
+            };
+            let known = before.get(&key);
+            if known.is_none_or(|known| known.ordered != kept.ordered) {
+                tracing::warn!("{kept}; to allow it, change the job file here and reload it here");
+            }
+            self.kept.insert(key, kept);
+        }
+        bounded
+    }
+
+    /// Forgets what earlier orders said of the keys that this one has.
+    fn forget(&mut self, act: &Act) {
+        self.kept.retain(|key, _| match act {
+            Act::Set { values } => !values.contains_key(key),
+            _ => false,
+        });
+    }
 }
 
 impl Shared {
+    fn bounds(&self) -> MutexGuard<'_, Bounds> {
+        // The same.
+        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The keys that keep their values.
+    pub(super) fn kept(&self) -> Vec<Kept> {
+        self.bounds().kept.values().cloned().collect()
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         // No code that can panic runs while it is half changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -121,9 +211,17 @@ impl Obey for Obedient {
 impl ControlHandle {
     /// From now on what is told this machine is an order for all, and what is told others is
     /// applied here by the result. Orders up to `since` have nothing to change in the
-    /// configuration.
-    pub fn share(&self, scribe: Arc<dyn Scribe>, errands: Errands, since: u64) -> Obedient {
+    /// configuration. `own` is what the job file of this machine says.
+    pub fn share(
+        &self,
+        scribe: Arc<dyn Scribe>,
+        errands: Errands,
+        since: u64,
+        own: Politeness,
+    ) -> Obedient {
+        let kept = BTreeMap::new();
         let shared = Shared {
+            bounds: Mutex::new(Bounds { own, kept }),
             scribe,
             errands,
             since,
@@ -156,9 +254,13 @@ impl ControlHandle {
     ) -> Result<Told<Outcome>, ControlError> {
         let id = id().ok_or_else(|| ControlError::Order("the system gives no number".into()))?;
         let node = shared.scribe.node().to_owned();
+        let is_bounded = matches!(act, Act::Set { .. } | Act::Reload { .. });
         let order = Order::new(id.clone(), who.0.clone(), node, timestamp(now()), act);
+        let sent = order.clone();
         let (done, is_done) = oneshot::channel();
-        shared.waiting().insert(id.clone(), Waiting { own, done });
+        shared
+            .waiting()
+            .insert(id.clone(), Waiting { sent, own, done });
         let appended = shared.scribe.append(order).await;
         if let Err(error) = appended {
             shared.waiting().remove(&id);
@@ -173,7 +275,10 @@ impl ControlHandle {
         };
         let (number, outcome) = heard.map_err(|_| ControlError::Ended)?;
         let value = outcome?;
-        let machines = self.machines(shared, number).await;
+        let mut machines = self.machines(shared, number).await;
+        if let Some(machines) = machines.as_mut().filter(|_| is_bounded) {
+            machines.keep = self.that_keep(number).await;
+        }
         Ok(Told { value, machines })
     }
 
@@ -183,7 +288,13 @@ impl ControlHandle {
         let mut known = None;
         loop {
             match shared.scribe.applied(number).await {
-                Ok((applied, live)) => known = Some(Machines { applied, live }),
+                Ok((applied, live)) => {
+                    known = Some(Machines {
+                        applied,
+                        live,
+                        keep: 0,
+                    });
+                }
                 Err(error) => tracing::debug!(%error, "the machines cannot be counted"),
             }
             let has_all = known.is_some_and(|known| known.applied == known.live);
@@ -253,7 +364,9 @@ impl ControlHandle {
         let mut wanted = Config::clone(&held);
         let mut changing = Vec::new();
         for ((number, order), waiting) in orders.iter().zip(waiting) {
-            let own = waiting.as_ref().and_then(|waiting| waiting.own.as_ref());
+            // What comes back has to be what was asked for here: the brokers are not this machine.
+            let asked = waiting.as_ref().filter(|asked| asked.sent == *order);
+            let own = asked.and_then(|asked| asked.own.as_ref());
             let new = match &order.act {
                 Act::Set { values } => set(&wanted, values),
                 Act::Reload { file, .. } => reloaded(&wanted, file, own),
@@ -262,7 +375,17 @@ impl ControlHandle {
             match new {
                 _ if *number <= shared.since => {}
                 Ok(new) => {
-                    wanted = new;
+                    let mut bounds = shared.bounds();
+                    wanted = match (asked, own) {
+                        (None, _) => bounds.bounded(&wanted, new, *number, order),
+                        (Some(_), own) => {
+                            if let Some(own) = own {
+                                bounds.own = own.politeness.clone();
+                            }
+                            bounds.forget(&order.act);
+                            new
+                        }
+                    };
                     changing.push((*number, order));
                 }
                 Err(error) => drop(outcomes.insert(*number, Err(error))),
@@ -489,10 +612,70 @@ mod tests {
     }
 
     #[test]
+    fn no_order_of_another_machine_makes_this_one_less_polite_than_its_job_file() {
+        let own = config("[politeness]\nmin_delay = \"5s\"\nretries = 1\n");
+        let mut bounds = Bounds {
+            own: own.politeness.clone(),
+            kept: BTreeMap::new(),
+        };
+        let order = |values: Value| {
+            let values = serde_json::from_value(values).unwrap();
+            let [id, by, node, time] = ["7f", "socket", "m2", "t"].map(str::to_owned);
+            Order::new(id, by, node, time, Act::Set { values })
+        };
+        let apply = |bounds: &mut Bounds, now: &Config, number: u64, values: Value| {
+            let order = order(values);
+            let Act::Set { values } = &order.act else {
+                unreachable!()
+            };
+            bounds.bounded(now, set(now, values).unwrap(), number, &order)
+        };
+        let ruder = json!({
+            "politeness.min_delay": "0s", "politeness.retries": 9,
+            "politeness.connections_per_host": 16, "limits.documents": 7,
+        });
+        let now = apply(&mut bounds, &own, 3, ruder);
+        assert_eq!(now.politeness, own.politeness);
+        assert_eq!(now.limits.documents, Some(7), "the rest is applied");
+        let keys: Vec<&str> = bounds.kept.keys().map(String::as_str).collect();
+        let all = [
+            "politeness.connections_per_host",
+            "politeness.min_delay",
+            "politeness.retries",
+        ];
+        assert_eq!(keys, all);
+        let said = bounds.kept["politeness.min_delay"].to_string();
+        assert_eq!(
+            said,
+            "politeness.min_delay stays \"5s\", as the job file of this machine says; \"0s\", \
+             which socket on m2 ordered, is less polite"
+        );
+        // Another key leaves them, and what is more polite is applied and told no more.
+        let now = apply(&mut bounds, &now, 4, json!({"limits.documents": 8}));
+        assert_eq!(bounds.kept.len(), 3);
+        let now = apply(&mut bounds, &now, 5, json!({"politeness.min_delay": "9s"}));
+        assert_eq!(now.politeness.min_delay, Duration::from_secs(9));
+        assert_eq!(bounds.kept.len(), 2);
+        // A whole file of another machine is bounded too.
+        let file = config("[politeness]\nmin_delay = \"1s\"\nretries = 0\n").shared();
+        let new = reloaded(&now, &file, None).unwrap();
+        let model = None;
+        let mut order = order(json!({}));
+        order.act = Act::Reload { file, model };
+        let now = bounds.bounded(&now, new, 6, &order);
+        assert_eq!(now.politeness.min_delay, Duration::from_secs(5));
+        assert_eq!(now.politeness.retries, 0);
+        let keys: Vec<&str> = bounds.kept.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["politeness.min_delay"]);
+        assert_eq!(bounds.kept["politeness.min_delay"].order, 6);
+    }
+
+    #[test]
     fn machines_are_counted_in_a_header() {
         let machines = Machines {
             applied: 2,
             live: 3,
+            keep: 1,
         };
         assert_eq!(machines.to_string().parse(), Ok(machines));
         assert!("many".parse::<Machines>().is_err());

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ControlError, ControlHandle, Ending};
+use super::orders::Shared;
+use super::{ControlError, ControlHandle, Ending, Kept};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::frontier::{Cells, Counts};
@@ -110,6 +111,9 @@ pub struct Status {
     /// What the machine has done itself and has now, if the job is crawled by several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineFigures>,
+    /// What other machines have ordered and this one does not do, as its job file is more polite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
     /// The memory of the process, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
@@ -364,6 +368,7 @@ impl ControlHandle {
         status.toward = toward(status, config);
         status.disk = disk(&self.0.folder);
         status.memory = memory();
+        status.kept = self.0.shared.get().map(Shared::kept).unwrap_or_default();
         status.checkpoint = self.checkpoint_standing().map(CheckpointNow::from);
     }
 

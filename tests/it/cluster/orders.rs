@@ -99,6 +99,82 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     );
 }
 
+/// Whoever reaches the brokers can neither keep an operator from giving orders, nor have a machine
+/// ask hosts sooner than its job file says.
+#[test]
+fn what_reaches_the_brokers_keeps_orders_open_and_machines_polite() {
+    // Brokers that sync each message take a minute for more than a log of links may have.
+    const JUNK: usize = 5_000;
+    let Some(brokers) = Brokers::start(1) else {
+        return;
+    };
+    let (wire, _) = web();
+    let cluster = Cluster::new(brokers, wire, 2);
+    let mut first = cluster.start(0);
+    cluster.state_becomes(0, &mut first, "running");
+    let before = cluster.say(0, &["ctl", "config"]).good();
+    let delay = before.lines().find(|line| line.starts_with("min_delay"));
+    let job = Config::load(&cluster.machines[0].file()).unwrap().job.name;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let orders = format!("spoor.{}.log.orders", job.as_str());
+    runtime.block_on(async {
+        let client = async_nats::connect(cluster.brokers.addresses())
+            .await
+            .unwrap();
+        for n in 0..JUNK {
+            let text = ["{", "null", "junk"][n % 3];
+            client.publish(orders.clone(), text.into()).await.unwrap();
+        }
+        let ruder = serde_json::json!({
+            "version": 1, "id": "x", "by": "a stranger", "node": "m9",
+            "time": "2026-01-02T03:04:05.000Z", "kind": "set",
+            "values": {"politeness.min_delay": "0s", "limits.documents": 90},
+        });
+        client
+            .publish(orders, ruder.to_string().into())
+            .await
+            .unwrap();
+        client.flush().await.unwrap();
+    });
+    let said = cluster.say(0, &["ctl", "pause"]).good();
+    assert!(said.contains("applied by all 1 machines"), "{said}");
+    // One that joins reads past all of it.
+    let mut second = cluster.start(1);
+    cluster.state_becomes(1, &mut second, "paused");
+    for number in 0..2 {
+        let now = cluster.say(number, &["ctl", "config"]).good();
+        assert!(now.contains("documents = 90"), "{now}");
+        let now = now.lines().find(|line| line.starts_with("min_delay"));
+        assert!(now.is_some() && now == delay, "{now:?} {delay:?}");
+        let status = cluster.say(number, &["ctl", "status"]).good();
+        let kept = "kept      politeness.min_delay stays \"20ms\"";
+        assert!(status.contains(kept), "{status}");
+    }
+    // The operator of one machine may, there; the other one keeps its own, and says so.
+    let set = ["ctl", "set", "politeness.min_delay=10ms"];
+    let said = cluster.say(0, &set).good();
+    assert!(
+        said.contains("politeness.min_delay = 10ms (was 20ms)"),
+        "{said}"
+    );
+    assert!(said.contains("1 of them keep more polite values"), "{said}");
+    let file = cluster.machines[0].file();
+    let asked = ["cluster", "status", file.to_str().unwrap()];
+    let status = Ran::of(&mut spoor(&asked)).good();
+    assert!(
+        status.contains("m1: politeness.min_delay stays"),
+        "{status}"
+    );
+    assert!(!status.contains("m0: politeness"), "{status}");
+    cluster.say(1, &["ctl", "resume"]).good();
+    for live in [first, second] {
+        let ran = live.ended();
+        assert!(ran.status.success(), "{ran:#?}");
+        let warned = ran.err.matches("is passed over").count();
+        assert!((1..5).contains(&warned), "{warned} warnings: {}", ran.err);
+    }
+}
+
 /// A limit that is set while machines crawl, and just above what they have done, is kept to the
 /// document, although none was there before.
 #[test]

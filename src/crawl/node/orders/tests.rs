@@ -111,6 +111,52 @@ async fn orders_are_applied_in_the_order_of_the_log_and_confirmed() {
     machine.run.await.unwrap();
 }
 
+/// Whoever reaches the brokers can fill the log; it is read past, whatever is in it.
+#[tokio::test(start_paused = true)]
+async fn messages_that_are_no_orders_hold_up_nothing() {
+    let broker = Arc::new(Broker::default());
+    let junk = async |from: usize| {
+        for n in from..from + 20_000 {
+            let text = ["", "{", "null", "{\"kind\":\"dance\"}", "\u{fffd}"][n % 5];
+            broker
+                .send(LOG, &format!("x{n}"), text.into())
+                .await
+                .unwrap();
+        }
+    };
+    junk(0).await;
+    give(&broker, "a", Act::Pause).await;
+    for n in 0..2 * BATCH {
+        give(&broker, &format!("b{n}"), seeds("http://a.test/")).await;
+    }
+    junk(20_000).await;
+    let mut machine = begin(&broker, false);
+    machine.is_current(0).await;
+    let seen = machine.seen();
+    assert_eq!(seen.len(), 2 * BATCH + 1);
+    assert_eq!(seen[0], (20_001, Act::Pause));
+    assert!(seen.is_sorted_by_key(|(number, _)| *number));
+    // The last part of the log has none.
+    let mut confirmed = Vec::new();
+    while let Ok(Told::Applied(up_to)) = machine.session.try_recv() {
+        confirmed.push(up_to);
+    }
+    assert_eq!(confirmed.last(), Some(&(40_001 + 2 * BATCH as u64)));
+    assert!(
+        confirmed.len() == 3 && confirmed.is_sorted(),
+        "{confirmed:?}"
+    );
+    give(&broker, "c", Act::Resume).await;
+    assert_eq!(
+        machine.confirms().await,
+        Told::Applied(40_002 + 2 * BATCH as u64)
+    );
+    assert_eq!(
+        machine.seen().last().map(|(_, act)| act.clone()),
+        Some(Act::Resume)
+    );
+}
+
 /// The answer to the one who gives it is lost, and the process dies before it has applied it.
 #[tokio::test(start_paused = true)]
 async fn an_order_outlives_whoever_gave_it_and_is_stored_once() {
