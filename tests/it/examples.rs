@@ -419,9 +419,10 @@ fn the_tests_of_every_promise_exist() {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => sources.push(path.to_str().unwrap().to_owned()),
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                sources.push(path.to_str().unwrap().to_owned());
             }
         }
     }
@@ -435,11 +436,11 @@ fn the_tests_of_every_promise_exist() {
     for name in names {
         let exists = if name.contains("::") {
             let path = format!("/{}", name.replace("::", "/"));
-            let is_it = |source: &&String| {
+            let is_it = |source: &String| {
                 source.ends_with(&format!("{path}.rs"))
                     || source.ends_with(&format!("{path}/mod.rs"))
             };
-            sources.iter().find(is_it).is_some()
+            sources.iter().any(is_it)
         } else if name.contains(['/', '.']) {
             package(name).exists()
         } else {

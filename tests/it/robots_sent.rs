@@ -400,11 +400,14 @@ fn drawn(rng: &mut ChaCha8Rng) -> Sent {
     }
 }
 
+/// The addresses that were asked for.
+type Asked = Arc<Mutex<BTreeSet<String>>>;
+
 /// Serves every host until the process of the test ends. Returns what was asked.
-fn serve(hosts: Vec<Sent>) -> (SocketAddr, Arc<Vec<Sent>>, Arc<Mutex<BTreeSet<String>>>) {
+fn serve(hosts: Vec<Sent>) -> (SocketAddr, Arc<Vec<Sent>>, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let (hosts, asked) = (Arc::new(hosts), Arc::<Mutex<BTreeSet<String>>>::default());
+    let (hosts, asked) = (Arc::new(hosts), Asked::default());
     let shared = (Arc::clone(&hosts), Arc::clone(&asked));
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
