@@ -3,7 +3,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `frontier` | add, lease, finish: queues, clocks of hosts, what is known of addresses; the only user of a store crate | topic::strategy, web::robots, web::scope |
-//! | `pipeline` | the journey of a page: lease, fetch, extract, score, write, commit | frontier, archive, outputs, pdf, topic::neutral, topic::score, topic::strategy, web::extract, web::fetch, web::sitemap |
+//! | `pipeline` | the journey of a page: lease, fetch, extract, score, write, commit | frontier, archive, outputs, pdf, topic::neutral, topic::score, topic::strategy, web::extract, web::fetch, web::robots, web::sitemap |
 //! | `checkpoint` | opens a job where its last commit left it | archive::writer, frontier, outputs, topic::strategy, web::scope |
 //! | `saved` | checkpoints of a running job in a folder or a bucket, and back | checkpoint, frontier, outputs |
 //! | `cluster` | who asks which hosts where several machines crawl one job, and until when; links between them | frontier, web::fetch, web::scope |
