@@ -60,8 +60,8 @@ pub enum Lab {
     /// many honest pages are requested meanwhile.
     #[cfg(feature = "lab")]
     Tarpits {
-        /// The behaviour of hostile hosts: silent, drip-head, drip-robots, drip-page or
-        /// slow-body.
+        /// The behaviour of hostile hosts: silent, drip-head, drip-robots, drip-page,
+        /// slow-body, large-body or pdf-bomb.
         #[arg(long, default_value = "silent")]
         kind: String,
         /// Number of hostile hosts.

@@ -343,7 +343,7 @@ section! {
     /// images are not taken. A process of its own reads each file. network.max_page_bytes is
     /// the largest file.
     pub struct PdfSection = "pdf" {
-        /// The longest time; a file that takes longer is dropped.
+        /// The longest processor time, in whole seconds; a file that takes more is dropped.
         time: Duration = secs(20), within secs(1)..=hours(1);
         /// The most memory; a file that needs more is dropped.
         memory: Size = Size::mib(512), within Size::mib(64)..=Size::mib(1 << 16);

@@ -20,7 +20,7 @@ use crate::crawl::frontier::{
 };
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
-    USUAL_WAIT, drive, pdf_reader,
+    USUAL_WAIT, Work, drive, pdf_reader,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -407,7 +407,7 @@ impl Handler for Fetching {
     type Error = StoreError;
 
     fn processor(&self) -> Processor<Fetched> {
-        Arc::new(|_: &Task, fetched| (Outcome::Done, Some(fetched)))
+        Arc::new(|_: &Task, fetched| Work::Done(Outcome::Done, Some(fetched)))
     }
 
     fn admission(&mut self, _: &mut Cells, _: u64) -> Result<Admission, StoreError> {

@@ -1,4 +1,4 @@
-//! A web with hosts that keep requests open as long as they can.
+//! A web with hosts that keep requests open as long as they can, or send what takes long to read.
 //!
 //! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every
 //! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] as long
@@ -25,6 +25,9 @@ const DRIP: Duration = Duration::from_secs(1);
 /// The bytes at the start of a slow body.
 const BEGINNING: usize = 8_960_000;
 
+/// How many large pages or PDF files a hostile host links to.
+const MANY: usize = 1_000;
+
 /// Words of an honest page.
 const WORDS: u64 = 60;
 
@@ -46,16 +49,22 @@ pub enum Kind {
     DripPage,
     /// Send 9 MB of a page at once, and then a byte now and then.
     SlowBody,
+    /// Send page after page of 9 MB, full of text and links.
+    LargeBody,
+    /// Send PDF files, one after the other, that take any time.
+    PdfBomb,
 }
 
 impl Kind {
     /// All of them, by name.
-    pub const ALL: [(&str, Self); 5] = [
+    pub const ALL: [(&str, Self); 7] = [
         ("silent", Self::Silent),
         ("drip-head", Self::DripHead),
         ("drip-robots", Self::DripRobots),
         ("drip-page", Self::DripPage),
         ("slow-body", Self::SlowBody),
+        ("large-body", Self::LargeBody),
+        ("pdf-bomb", Self::PdfBomb),
     ];
 }
 
@@ -80,6 +89,10 @@ impl Plan {
         let seeds: Vec<String> = (0..self.honest)
             .map(|n| format!("http://h{n}.test/"))
             .collect();
+        let types = match self.kind {
+            Kind::PdfBomb => "\n[scope]\naccept_types = [\"text/html\", \"application/pdf\"]\n",
+            _ => "",
+        };
         format!(
             r#"# Ends when every honest page was asked for, or by a limit.
 [job]
@@ -95,7 +108,7 @@ neutral = ["http://texts.test/neutral.txt"]
 
 [network]
 connect_to = ["*.test:80:{web}"]
-
+{types}
 [strategy]
 kind = "unfocused"
 
@@ -231,6 +244,12 @@ impl Web {
                 (_, Some(hostile))
                     if hostile < self.plan.hostile && !self.is_honest(robots, &path) =>
                 {
+                    if let Some((kind, body)) = self.whole(hostile, &path) {
+                        self.held
+                            .send_modify(|held| *held += u64::from(path != "/"));
+                        send(&mut tcp, "200 OK", kind, &body).await?;
+                        continue;
+                    }
                     self.held.send_modify(|held| *held += 1);
                     let _held = Held(&self.held);
                     return self.hold(tcp).await;
@@ -246,12 +265,7 @@ impl Web {
                 Some(answer) => ("200 OK", answer),
                 None => ("404 Not Found", ("text/plain", "not found\n".to_owned())),
             };
-            let length = body.len();
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
-            );
-            tcp.write_all(head.as_bytes()).await?;
-            tcp.write_all(body.as_bytes()).await?;
+            send(&mut tcp, status, kind, body.as_bytes()).await?;
         }
         Ok(())
     }
@@ -261,8 +275,27 @@ impl Web {
         match self.plan.kind {
             Kind::Silent | Kind::DripHead => false,
             Kind::DripRobots => !robots,
-            Kind::DripPage | Kind::SlowBody => robots || path.starts_with("/.well-known/"),
+            Kind::DripPage | Kind::SlowBody | Kind::LargeBody | Kind::PdfBomb => {
+                robots || path.starts_with("/.well-known/")
+            }
         }
+    }
+
+    /// What a hostile host sends whole, where it does.
+    fn whole(&self, host: usize, path: &str) -> Option<(&'static str, Vec<u8>)> {
+        let kind = self.plan.kind;
+        if !matches!(kind, Kind::LargeBody | Kind::PdfBomb) {
+            return None;
+        }
+        if path == "/" {
+            let links = (0..MANY).map(|n| format!("<a href=\"/{n}\">{n}</a> "));
+            return Some(("text/html", links.collect::<String>().into_bytes()));
+        }
+        let number = path.trim_start_matches('/').parse().unwrap_or(0);
+        Some(match kind {
+            Kind::PdfBomb => ("application/pdf", bomb(number)),
+            _ => ("text/html", large(host as u64, number).into_bytes()),
+        })
     }
 
     /// Continues until the client has gone.
@@ -279,7 +312,8 @@ impl Web {
                     .await?;
             }
             Kind::DripPage => tcp.write_all(HTML.as_bytes()).await?,
-            Kind::SlowBody => {
+            // The other kinds hold nothing.
+            Kind::SlowBody | Kind::LargeBody | Kind::PdfBomb => {
                 tcp.write_all(HTML.as_bytes()).await?;
                 tcp.write_all(&vec![b' '; BEGINNING]).await?;
             }
@@ -289,6 +323,50 @@ impl Web {
             tcp.write_all(b"a").await?;
         }
     }
+}
+
+/// A page of [`BEGINNING`] bytes that has as much to read as it may.
+fn large(host: u64, number: u64) -> String {
+    let paragraph = |n: u64| {
+        let words = words(1 << 20 | host, number << 20 | n);
+        format!("<p><b>{words}</b> <a href=\"/{number}-{n}\">{n}</a>.</p>\n")
+    };
+    let mut html = String::with_capacity(BEGINNING + 1_024);
+    let mut n = 0;
+    while html.len() < BEGINNING {
+        html.push_str(&paragraph(n));
+        n += 1;
+    }
+    html
+}
+
+/// A PDF file whose page shows a form twice that shows another twice, and so on.
+fn bomb(number: u64) -> Vec<u8> {
+    let resources = |next: u64| format!("/Resources << /XObject << /X {next} 0 R >> >>");
+    let mut file = format!(
+        "%PDF-1.4\n% {number}\n1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj\n2 0 obj << /Type \
+         /Pages /Kids [3 0 R] /Count 1 >> endobj\n3 0 obj << /Type /Page /Parent 2 0 R /MediaBox \
+         [0 0 612 792] /Contents 4 0 R {} >> endobj\n4 0 obj << /Length 5 >>\nstream\n/X Do\n\
+         endstream endobj\n",
+        resources(5)
+    );
+    for level in 5..45 {
+        file.push_str(&format!(
+            "{level} 0 obj << /Type /XObject /Subtype /Form /BBox [0 0 612 792] {} /Length 11 >>\n\
+             stream\n/X Do /X Do\nendstream endobj\n",
+            resources(level + 1)
+        ));
+    }
+    file.push_str("trailer << /Root 1 0 R >>\n%%EOF\n");
+    file.into_bytes()
+}
+
+async fn send(tcp: &mut TcpStream, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+    tcp.write_all(head.as_bytes()).await?;
+    tcp.write_all(body).await
 }
 
 /// Words that no other page has, so that it does not count as a copy.

@@ -84,6 +84,46 @@ fn three_slow_bodies_do_not_hold_up_large_pages() {
     all_honest_pages_are_asked_for(plan, PATIENT);
 }
 
+/// They take half an hour each, and there are more of them than cores.
+#[test]
+fn files_that_take_for_ever_hold_up_no_page_and_not_the_end() {
+    let plan = Plan {
+        kind: Kind::PdfBomb,
+        hostile: 8,
+        honest: 4,
+        pages: 20,
+        bytes: 1_000,
+    };
+    let web = Web::serve(plan);
+    let rest = "[checkpoint]\ndrain = \"100ms\"\n[pdf]\ntime = \"30m\"\n\
+                [scope]\naccept_types = [\"text/html\", \"application/pdf\"]\n";
+    let job = job(&web, &plan, PATIENT, rest);
+    let mut crawl = Live::start(&mut job.crawl());
+    web.wait(web.running.held(), 8, "bombs");
+    let all = plan.honest as u64 * plan.pages;
+    web.wait(web.running.asked(), all, "honest pages");
+    let id = crawl.id();
+    let workers = || -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
+        let children = tasks
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        let children = children.collect::<Vec<_>>().join(" ");
+        children.split_whitespace().map(str::to_owned).collect()
+    };
+    let mut of_crawl = Vec::new();
+    crawl.wait_for(|| {
+        of_crawl = workers();
+        !of_crawl.is_empty()
+    });
+    crawl.signal(Signal::SIGTERM);
+    crawl.ended().stopped();
+    let left = of_crawl.iter().filter(|id| {
+        std::fs::read_to_string(format!("/proc/{id}/cmdline"))
+            .is_ok_and(|line| line.contains("pdf-worker"))
+    });
+    assert_eq!(left.count(), 0);
+}
+
 fn tarpits(kind: Kind) {
     let plan = Plan {
         kind,

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
+use super::workshop::Turn;
 use crate::archive::writer::Packed;
 use crate::page::{Outcome, Reason, Task, Validators};
 use crate::web::fetch::{self, FetchError, HeldBytes};
@@ -49,9 +48,9 @@ pub struct Completion<P> {
     pub(super) exchange: Option<Box<Packed>>,
     /// Releases the memory of the body when the task is completed.
     pub(super) _held: Option<HeldBytes>,
-    /// Keeps the worker that made a large product until the task is completed: a body that came
-    /// in a content coding holds little memory, and what is made of it may take much.
-    pub(super) _worker: Option<OwnedSemaphorePermit>,
+    /// Keeps the place where a large product was made until the task is completed: a body that
+    /// came in a content coding holds little memory, and what is made of it may take much.
+    pub(super) _turn: Option<Turn>,
 }
 
 /// How far a request came.
@@ -124,7 +123,7 @@ impl<P> Completion<P> {
             retry_after: None,
             exchange: None,
             _held: None,
-            _worker: None,
+            _turn: None,
         }
     }
 
@@ -141,6 +140,20 @@ impl<P> Completion<P> {
         Self {
             error: Some(error.to_owned()),
             ..Self::bare(task)
+        }
+    }
+
+    /// The same where the work on the body ended in a defect of this program.
+    pub(super) fn as_defect(self) -> Self {
+        Self {
+            outcome: Outcome::Drop {
+                reason: Reason::Internal,
+            },
+            error: Some(
+                "the work on this body ended in a defect of spoor; please report the URL"
+                    .to_owned(),
+            ),
+            ..self
         }
     }
 

@@ -344,7 +344,7 @@ impl Handler for Crawl<'_> {
 
     fn processor(&self) -> Processor<Product> {
         let reading = self.reading.clone();
-        Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
+        Arc::new(move |task: &Task, fetched| reading.now().begin(task, fetched))
     }
 
     fn compression(&self) -> Compression {
@@ -453,6 +453,9 @@ impl Handler for Crawl<'_> {
     }
 
     fn end(&mut self, frontier: &mut Cells) -> Result<(), CrawlError> {
+        if let Some(pdf) = &self.reading.now().pdf {
+            pdf.close();
+        }
         self.outputs.fold()?;
         self.checkpoint(frontier)?;
         Ok(self.outputs.complete()?)

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::completion::{Completion, Contact};
 use super::concurrency::Concurrency;
 use super::handler::{Admission, Handler, complete};
-use super::journey::{Inbox, Launcher, span_of};
+use super::journey::{Inbox, Launcher, Workshops, span_of};
 use super::leasing::{self, Capacity, Leased};
 use super::options::LoopOptions;
 use super::outage::{Evidence, Leasing, Outage, Released};
@@ -54,6 +54,7 @@ pub fn drive<H: Handler>(
         processor: handler.processor(),
         compression: handler.compression(),
         concurrency: Concurrency::new(cores),
+        workshops: Workshops::new(cores, options.concurrency),
         gate: handler.gate(),
         inbox: Inbox {
             completions: sender,
@@ -203,9 +204,10 @@ impl<H: Handler> Drive<'_, H> {
         }
         let held = self.outage.held();
         let in_flight = self.frontier.leased() > held;
+        let aside = self.launcher.workshops.aside();
         let enough = || most_requests(&self.launcher.concurrency, self.fetcher);
         let capacity = |frontier: &Cells| {
-            let open = frontier.leased().saturating_sub(held);
+            let open = frontier.leased().saturating_sub(held + aside);
             match Capacity::of(frontier, self.fetcher, &self.options) {
                 Capacity::Free if open >= enough() => Capacity::Enough,
                 capacity => capacity,

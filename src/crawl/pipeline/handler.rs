@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::completion::Completion;
 use super::gate::Gate;
 use super::options::Limits;
+use super::workshop::Work;
 use crate::archive::writer::Compression;
 use crate::crawl::frontier::Cells;
 use crate::crawl::frontier::store::StoreError;
-use crate::page::{Fetched, Outcome, Task};
+use crate::page::{Fetched, Task};
 
 /// What may be leased now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Admission {
 }
 
 /// Turns a body into an outcome and a product.
-pub type Processor<P> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<P>) + Send + Sync>;
+pub type Processor<P> = Arc<dyn Fn(&Task, Fetched) -> Work<P> + Send + Sync>;
 
 /// The callbacks of [`drive()`](super::drive()).
 pub trait Handler {

@@ -16,14 +16,11 @@ use super::concurrency::Concurrency;
 use super::gate::{Entry, Gate};
 use super::handler::Processor;
 use super::steer::Signal;
+use super::workshop::{Work, Workshop};
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
 use crate::page::{Fetched, Outcome, Reason, Task, Wire};
 use crate::web::fetch::{Answer, Exchanged, Fetcher, HeldBytes};
-
-/// The size of a body, without its coding, from which what is made of it keeps its worker until
-/// the loop has taken it. Otherwise such products gather while the loop has no time.
-const LARGE_BODY: u64 = 256 << 10;
 
 /// Starts journeys.
 pub(super) struct Launcher<P> {
@@ -34,6 +31,7 @@ pub(super) struct Launcher<P> {
     pub processor: Processor<P>,
     pub compression: Compression,
     pub concurrency: Concurrency,
+    pub workshops: Workshops,
     /// What stands before each request, where there are other machines.
     pub gate: Option<Arc<dyn Gate>>,
     pub inbox: Inbox<P>,
@@ -49,6 +47,7 @@ impl<P: Send + 'static> Launcher<P> {
             processor: Arc::clone(&self.processor),
             compression: self.compression.clone(),
             concurrency: self.concurrency.clone(),
+            workshops: self.workshops.clone(),
             gate: self.gate.clone(),
         };
         let inbox = self.inbox.clone();
@@ -92,6 +91,7 @@ struct Journey<P> {
     processor: Processor<P>,
     compression: Compression,
     concurrency: Concurrency,
+    workshops: Workshops,
     gate: Option<Arc<dyn Gate>>,
 }
 
@@ -210,7 +210,7 @@ impl<P: Send + 'static> Journey<P> {
         }
     }
 
-    /// Processes a body on the thread pool.
+    /// Processes a body on the thread pool, and in a workshop what may take long.
     async fn process(
         self,
         task: Task,
@@ -223,6 +223,7 @@ impl<P: Send + 'static> Journey<P> {
             content_type: fetched.content_type.clone(),
             elapsed: fetched.elapsed,
             validators: fetched.validators.clone(),
+            bytes: fetched.body.len() as u64,
             _held: Some(held),
             ..Completion::bare(task.clone())
         };
@@ -232,11 +233,13 @@ impl<P: Send + 'static> Journey<P> {
             processor,
             compression,
             concurrency,
+            workshops,
             ..
         } = self;
         let span = Span::current();
         let asked = now();
-        let done = tokio::task::spawn_blocking(move || {
+        let host = task.url.host_key();
+        let begun = tokio::task::spawn_blocking(move || {
             let _within = span.entered();
             let began = Instant::now();
             let exchange = wire.as_deref();
@@ -245,30 +248,84 @@ impl<P: Send + 'static> Journey<P> {
             // As long as the body that is processed now.
             drop(wire);
             fetched.date.get_or_insert(asked);
-            let bytes = fetched.body.len() as u64;
-            let result = processor(&task, fetched);
-            concurrency.processed(began.elapsed());
-            (bytes, result, exchange, permit)
+            let work = processor(&task, fetched);
+            if matches!(work, Work::Done(..)) {
+                concurrency.processed(began.elapsed());
+            }
+            drop(permit);
+            (work, exchange)
         });
-        match done.await {
-            Ok((bytes, (outcome, product), exchange, permit)) => Completion {
-                outcome,
-                product,
-                bytes,
-                exchange,
-                _worker: permit.ok().filter(|_| bytes > LARGE_BODY),
-                ..filled
-            },
-            Err(_) => Completion {
-                outcome: Outcome::Drop {
-                    reason: Reason::Internal,
+        let Ok((work, exchange)) = begun.await else {
+            return filled.as_defect();
+        };
+        let filled = Completion { exchange, ..filled };
+        let (shop, rest) = match work {
+            Work::Done(outcome, product) => {
+                return Completion {
+                    outcome,
+                    product,
+                    ..filled
+                };
+            }
+            Work::Large(rest) => (workshops.large, rest),
+            Work::File(rest) => (workshops.files, rest),
+        };
+        let Some(turn) = shop.turn(&host).await else {
+            return Completion {
+                outcome: Outcome::Retry {
+                    reason: Reason::NoRoom,
+                    retry_after: None,
+                    host_backs_off: true,
                 },
                 error: Some(
-                    "the work on this body ended in a defect of spoor; please report the URL"
+                    "the work on bodies of this host takes so long that others wait for it"
                         .to_owned(),
                 ),
+                exchange: None,
+                ..filled
+            };
+        };
+        match shop.work(rest).await {
+            Some((outcome, product)) => Completion {
+                outcome,
+                product,
+                _turn: Some(turn),
                 ..filled
             },
+            None => filled.as_defect(),
         }
+    }
+}
+
+/// Where the work is done that may take long. Clones share them.
+#[derive(Clone)]
+pub(super) struct Workshops {
+    /// For bodies that take much memory, one after the other.
+    large: Arc<Workshop>,
+    /// For files that processes of their own read.
+    files: Arc<Workshop>,
+    /// How many tasks in them count as if they took no place of the crawl.
+    most_aside: usize,
+}
+
+/// The part of the places of a crawl that tasks in workshops may have in addition.
+const PLACES_PER_ASIDE: usize = 4;
+impl Workshops {
+    /// Workshops of a crawl with so many places.
+    pub fn new(cores: usize, places: usize) -> Self {
+        let most_aside = places.div_ceil(PLACES_PER_ASIDE);
+        let most_waiting = most_aside.div_ceil(2);
+        Self {
+            large: Workshop::new(1, most_waiting),
+            files: Workshop::new(cores.max(2), most_waiting),
+            most_aside,
+        }
+    }
+
+    /// How many of the open tasks keep no worker busy, and may be ignored where it is asked
+    /// whether enough are open.
+    pub fn aside(&self) -> usize {
+        let inside = self.large.inside() + self.files.inside();
+        inside.min(self.most_aside)
     }
 }

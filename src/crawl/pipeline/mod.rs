@@ -16,7 +16,8 @@
 //!   task from lease to completion; `outage`: a network that is gone; `steer`: questions and
 //!   changes to a running loop;
 //! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
-//!   force; `work`: from a body to a `product`; `fields`: what rules find on a page;
+//!   force; `work`: from a body to a `product`; `workshop`: where the work is done that may take
+//!   long; `fields`: what rules find on a page;
 //! - `companion`: what goes on beside a crawl of one of several machines; `gate`: what its
 //!   requests pass through before they are sent;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
@@ -52,6 +53,7 @@ mod steer;
 #[cfg(test)]
 mod tests;
 mod work;
+mod workshop;
 mod write;
 
 pub use companion::{Allowance, Companion, Course};
@@ -70,3 +72,4 @@ pub use rerun::{Tally, Told, rerun};
 pub use shelf::{Caps, Shelf};
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};
 pub use work::NoContents;
+pub use workshop::{Rest, Work};

@@ -100,7 +100,9 @@ pub fn replay_task<H: Handler>(
     }
     let reply = answer(&task)?;
     let elapsed = Duration::from_millis(REQUEST);
-    let completion = completion(task, reply, elapsed, |task, body| processor(task, body));
+    let completion = completion(task, reply, elapsed, |task, body| {
+        processor(task, body).here()
+    });
     let now = now.saturating_add(REQUEST);
     complete(frontier, handler, completion, now)?;
     while let Some(completion) = handler.incomplete() {

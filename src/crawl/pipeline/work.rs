@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::iter::repeat_with;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -13,15 +12,16 @@ use super::documents;
 use super::fields;
 use super::product::{PageProduct, Product, SitemapProduct};
 use super::reader::Reader;
+use super::workshop::Work;
 use crate::address::PageUrl;
 use crate::crawl::frontier::{NewImage, NewTask, Rating};
 use crate::outputs::PackedSentences;
 use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
-    ScoredLink, Task, TaskKind, Use,
+    ScoredLink, Task, TaskKind, Terms, Use,
 };
 use crate::pdf;
-use crate::picture::{self, BadImage};
+use crate::picture::{self, BadImage, ImageInfo};
 use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
 use crate::web::extract::{self, ExtractError};
@@ -31,33 +31,47 @@ use crate::web::sitemap;
 /// Size of a large page in bytes: its tree takes up to thirty times as much memory.
 const LARGE_PAGE: usize = 256 << 10;
 
-/// Large bodies are processed one after the other, on any number of threads: a few
-/// kilobytes may unfold to the greatest permitted size.
-static LARGE: Mutex<()> = Mutex::new(());
-
 impl Reader {
-    /// All processing between the bytes and the commit.
+    /// All processing between the bytes and the commit, on this thread.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
-        let large = match task.kind {
-            // Files that a process of their own reads take no memory here.
-            TaskKind::Page => fetched.body.len() > LARGE_PAGE && !self.reads_pdf(&fetched),
+        self.begin(task, fetched).here()
+    }
+
+    /// The processing between the bytes and the commit, but for what may take long.
+    pub fn begin(&self, task: &Task, fetched: Fetched) -> Work<Product> {
+        let is_pdf = task.kind == TaskKind::Page && self.reads_pdf(&fetched);
+        let is_large = match task.kind {
+            TaskKind::Page => fetched.body.len() > LARGE_PAGE,
             TaskKind::Sitemap => true,
             // Images are bounded by their pixels, whose number is not known yet.
             TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
         };
-        let _turn = turn(large);
+        if !is_pdf && !is_large {
+            return self.whole(task, fetched);
+        }
+        let (reader, task) = (self.clone(), task.clone());
+        let rest = Box::new(move || reader.whole(&task, fetched).here());
+        if is_pdf {
+            Work::File(rest)
+        } else {
+            Work::Large(rest)
+        }
+    }
+
+    /// The same whatever the size of the body.
+    fn whole(&self, task: &Task, fetched: Fetched) -> Work<Product> {
         match task.kind {
-            TaskKind::Robots => (
+            TaskKind::Robots => Work::Done(
                 Outcome::Done,
                 Some(Product::Robots(robots::in_utf8(&fetched))),
             ),
-            TaskKind::Tdmrep => (
+            TaskKind::Tdmrep => Work::Done(
                 Outcome::Done,
                 Some(Product::Tdmrep(robots::in_utf8(&fetched))),
             ),
             TaskKind::Image => self.picture(task, fetched),
-            TaskKind::Page => self.page(task, &fetched),
-            TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
+            TaskKind::Page => self.page(task, &fetched).into(),
+            TaskKind::Sitemap => self.sitemap(&task.url, &fetched).into(),
         }
     }
 
@@ -326,43 +340,53 @@ impl Reader {
     }
 
     /// Unwanted images are rejected before their pixels are decoded.
-    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
+    fn picture(&self, task: &Task, fetched: Fetched) -> Work<Product> {
         let of_answer = extract::header_terms(&task.url, &fetched.terms, &self.extract);
         let terms = task.terms.clone().then(of_answer);
         let by = terms.forbids(Use::Images, &self.obeyed);
         if !by.is_empty() {
             let reason = Reason::Forbidden;
-            return (
-                Outcome::Drop { reason },
-                Some(Product::Forbidden { terms, by }),
-            );
+            let product = Product::Forbidden { terms, by };
+            return Work::Done(Outcome::Drop { reason }, Some(product));
         }
         let body = &fetched.body;
-        let content_type = fetched.content_type.as_deref();
-        let mut info = match picture::inspect(body) {
+        let info = match picture::inspect(body) {
             Ok(info) => info,
-            Err(bad) => return bad_image(&bad, content_type),
+            Err(bad) => return bad_image(&bad, fetched.content_type.as_deref()).into(),
         };
         if !self.images.take(info.width, info.height) || body.len() < self.images.min_bytes {
             let (width, height, bytes) = (info.width, info.height, body.len());
             let why = format!("{width} x {height} pixels in {bytes} bytes");
-            return refused(Reason::ImageSize, why);
+            return refused(Reason::ImageSize, why).into();
         }
-        let turn = turn(info.is_large());
-        let looked = info.look(body);
-        drop(turn);
-        if let Err(bad) = looked {
-            return bad_image(&bad, content_type);
+        if info.is_large() {
+            let url = task.url.clone();
+            Work::Large(Box::new(move || looked_at(&url, fetched, info, terms)))
+        } else {
+            looked_at(&task.url, fetched, info, terms).into()
         }
-        info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
-        let image = Product::Image {
-            bytes: fetched.body,
-            info: Box::new(info),
-            content_type: fetched.content_type,
-            terms,
-        };
-        (Outcome::Done, Some(image))
     }
+}
+
+/// Decodes the pixels of an image.
+fn looked_at(
+    url: &PageUrl,
+    fetched: Fetched,
+    mut info: ImageInfo,
+    terms: Terms,
+) -> (Outcome, Option<Product>) {
+    let content_type = fetched.content_type.as_deref();
+    if let Err(bad) = info.look(&fetched.body) {
+        return bad_image(&bad, content_type);
+    }
+    info.mislabelled = picture::mislabelled(&info.format, content_type, url.path());
+    let image = Product::Image {
+        bytes: fetched.body,
+        info: Box::new(info),
+        content_type: fetched.content_type,
+        terms,
+    };
+    (Outcome::Done, Some(image))
 }
 
 /// Makes a link one that is fetched however it is rated. Without the parts of its score it is
@@ -440,12 +464,6 @@ impl Judged {
             clues: observed.clues,
         }
     }
-}
-
-/// The lock for large bodies. It protects no data, so a panic cannot leave any
-/// inconsistent.
-fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
-    large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Product>) {

@@ -18,10 +18,11 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
 use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, drive, pdf_reader,
+    Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, Work, drive,
+    pdf_reader,
 };
 use crate::fs::IoError;
-use crate::page::{Outcome, Reason, Task, TaskKind};
+use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::pdf;
 use crate::web::extract;
 use crate::web::fetch::Fetcher;
@@ -176,6 +177,19 @@ impl Fetching {
     }
 }
 
+/// The text of a PDF file, or why it has none.
+fn of_file(pdf: &pdf::Reader, fetched: &Fetched) -> (Outcome, Option<Vec<String>>) {
+    match pdf.read(&fetched.body) {
+        Ok(original) => (Outcome::Done, Some(of_pdf(&original))),
+        Err(failure) => {
+            let cut = if fetched.truncated { " (cut)" } else { "" };
+            let why = format!("{}{cut}: {failure}", Reason::BadPdf.name());
+            let reason = Reason::BadPdf;
+            (Outcome::Drop { reason }, Some(vec![why]))
+        }
+    }
+}
+
 impl Handler for Fetching {
     type Product = Vec<String>;
     type Error = StoreError;
@@ -185,24 +199,17 @@ impl Handler for Fetching {
         Arc::new(move |task: &Task, fetched| {
             if task.kind == TaskKind::Robots {
                 let body = String::from_utf8_lossy(&fetched.body).into_owned();
-                return (Outcome::Done, Some(vec![body]));
+                return Work::Done(Outcome::Done, Some(vec![body]));
             }
             if extract::is_pdf(&fetched) {
-                return match pdf.read(&fetched.body) {
-                    Ok(original) => (Outcome::Done, Some(of_pdf(&original))),
-                    Err(failure) => {
-                        let cut = if fetched.truncated { " (cut)" } else { "" };
-                        let why = format!("{}{cut}: {failure}", Reason::BadPdf.name());
-                        let reason = Reason::BadPdf;
-                        (Outcome::Drop { reason }, Some(vec![why]))
-                    }
-                };
+                let pdf = pdf.clone();
+                return Work::File(Box::new(move || of_file(&pdf, &fetched)));
             }
             match extract::extract(&task.url, &fetched, &options) {
-                Ok(page) => (Outcome::Done, Some(page.blocks)),
+                Ok(page) => Work::Done(Outcome::Done, Some(page.blocks)),
                 Err(_) => {
                     let reason = Reason::ContentType;
-                    (Outcome::Drop { reason }, None)
+                    Work::Done(Outcome::Drop { reason }, None)
                 }
             }
         })

@@ -249,7 +249,7 @@ impl Handler for Trial<'_> {
 
     fn processor(&self) -> Processor<Product> {
         let reader = Arc::clone(&self.reader);
-        Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
+        Arc::new(move |task: &Task, fetched| reader.begin(task, fetched))
     }
 
     fn admission(&mut self, frontier: &mut Cells, _: u64) -> Result<Admission, StoreError> {

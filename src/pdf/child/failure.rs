@@ -15,8 +15,11 @@ pub enum Failure {
     #[error("its pages have no text, only pictures perhaps; text recognition would be needed")]
     NoText,
     /// It took too long.
-    #[error("reading it took longer than {0:?}, the limit for one file")]
+    #[error("reading it took more than {0:?} of processor time, the limit for one file")]
     Timeout(Duration),
+    /// The crawl that wanted it has ended.
+    #[error("the crawl ended before it was read")]
+    Ended,
     /// It needed too much memory.
     #[error("reading it took more than {0} MiB of memory, the limit for one file")]
     Memory(u64),
@@ -36,6 +39,7 @@ impl Failure {
             Self::Damaged => "damaged",
             Self::NoText => "no-text",
             Self::Timeout(_) => "timeout",
+            Self::Ended => "ended",
             Self::Memory(_) => "memory",
             Self::Crashed(_) => "crash",
             Self::Start(_) => "start",

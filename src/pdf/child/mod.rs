@@ -22,10 +22,15 @@ pub use worker::work;
 /// The command of the process, which is not listed.
 pub const WORKER: &str = "pdf-worker";
 
+/// How much longer than its processor time a file may take, as a factor: a crawl reads files
+/// with what its pages leave of the processor.
+const PATIENCE: u32 = 4;
+
 /// What one file may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest time.
+    /// The longest processor time, in whole seconds; on a busy machine it takes up to
+    /// [`PATIENCE`] times as long.
     pub time: Duration,
     /// The most memory in bytes.
     pub memory: u64,

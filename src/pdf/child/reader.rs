@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::super::original::Original;
-use super::{Answer, Failure, Limits, WORKER};
+use super::{Answer, Failure, Limits, PATIENCE, WORKER};
 
 /// What is passed on besides text, as a multiple of the longest text: a line of one character
 /// takes thirty.
 const AROUND: u64 = 40;
+/// How often it is checked whether a process must end.
+const LOOK: Duration = Duration::from_millis(50);
 /// How much a process may say of its own breakdown.
 const MAX_WORDS: u64 = 8 << 10;
 
@@ -23,12 +25,18 @@ const MAX_WORDS: u64 = 8 << 10;
 pub struct Reader {
     program: PathBuf,
     limits: Limits,
+    /// Whether nothing is read any more. Clones share it.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Reader {
     /// Starts `program`, which must be this one.
     pub fn new(program: PathBuf, limits: Limits) -> Self {
-        Self { program, limits }
+        Self {
+            program,
+            limits,
+            is_closed: Arc::default(),
+        }
     }
 
     /// Starts the program that runs now.
@@ -37,26 +45,36 @@ impl Reader {
         Self::new(std::env::current_exe().unwrap_or_default(), limits)
     }
 
+    /// Ends what is read now, within a moment; whatever is to be read fails from now on.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
     /// Reads a file.
     ///
     /// # Errors
     ///
     /// [`Failure`], also if its pages have no text.
     pub fn read(&self, bytes: &[u8]) -> Result<Original, Failure> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Failure::Ended);
+        }
         let mut child = self.start(bytes).map_err(Failure::Start)?;
         let (out, told) = (child.stdout.take(), child.stderr.take());
         let most = AROUND * (self.limits.text as u64 + (1 << 20));
         let child = Mutex::new(child);
         let is_late = AtomicBool::new(false);
         let (done, end) = channel::<()>();
-        let deadline = Instant::now() + self.limits.time;
+        let deadline = Instant::now() + PATIENCE * self.limits.time;
         let (answer, status, words) = std::thread::scope(|scope| {
             let (child, is_late) = (&child, &is_late);
             scope.spawn(move || {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if end.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-                    is_late.store(true, Ordering::Release);
-                    kill(child);
+                while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    let late = Instant::now() > deadline;
+                    if late || self.is_closed.load(Ordering::Acquire) {
+                        is_late.store(late, Ordering::Release);
+                        return kill(child);
+                    }
                 }
             });
             let mut answer = Vec::new();
@@ -75,6 +93,9 @@ impl Reader {
         });
         if is_late.load(Ordering::Acquire) {
             return Err(Failure::Timeout(self.limits.time));
+        }
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Failure::Ended);
         }
         match status {
             Ok(status) if status.success() => self.understood(&answer),

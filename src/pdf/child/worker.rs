@@ -29,14 +29,16 @@ pub fn work(limits: &Limits) -> io::Result<()> {
 /// Limits this process. Elsewhere than on Linux only its time is limited, by its parent.
 #[cfg(target_os = "linux")]
 fn limit(limits: &Limits) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
+    use rustix::process::{Resource, Rlimit, Signal};
+    use rustix::process::{set_parent_process_death_signal, setrlimit};
     let exactly = |most: u64| Rlimit {
         current: Some(most),
         maximum: Some(most),
     };
     setrlimit(Resource::As, exactly(limits.memory))?;
-    // The parent watches the clock on the wall; this ends a process whose parent is gone.
-    setrlimit(Resource::Cpu, exactly(limits.time.as_secs() + 2))?;
+    setrlimit(Resource::Cpu, exactly(limits.time.as_secs().max(1)))?;
+    // A crawl that was killed leaves none behind.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     setrlimit(Resource::Core, exactly(0))?;
     Ok(())
 }

@@ -96,7 +96,7 @@ pub(super) fn process(queue: &Mutex<Receiver<Job>>, processor: &Processor<Produc
 pub(super) fn processed(processor: &Processor<Product>, task: &Task, body: Fetched) -> Processed {
     let reason = Reason::Internal;
     let why = || "the work on this body ended in a defect of spoor; please report the URL";
-    catch_unwind(AssertUnwindSafe(|| processor(task, body))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| processor(task, body).here())).unwrap_or_else(|_| {
         let why = why().to_owned();
         (Outcome::Drop { reason }, Some(Product::Refused { why }))
     })

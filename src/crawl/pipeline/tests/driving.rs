@@ -70,7 +70,7 @@ fn a_panic_in_the_work_costs_one_address() {
     let mut handler = Plain {
         processor: Arc::new(|task: &Task, _| {
             assert!(task.url.path() != "/2.html", "a defect");
-            (Outcome::Done, Some(()))
+            Work::Done(Outcome::Done, Some(()))
         }),
         settled: Vec::new(),
         after_each: &mut |_| {},
@@ -95,6 +95,53 @@ fn a_panic_in_the_work_costs_one_address() {
     assert_eq!(frontier.counts().documents, 3);
 }
 
+/// However many cores there are: half of the hosts send what takes until all other pages are
+/// done, be it large bodies or files.
+#[test]
+fn work_that_takes_long_holds_up_no_page() {
+    let n = 2 * std::thread::available_parallelism().map_or(1, usize::from) + 4;
+    let (tree, seeds) = hosts(n, 20);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let opened = Arc::new(Mutex::new(opened));
+    let number = |task: &Task| -> usize {
+        let host = task.host.as_str().trim_start_matches('h');
+        host.trim_end_matches(".test").parse().unwrap()
+    };
+    let honest = n / 2 * 20;
+    let mut open = Some(open);
+    let mut handler = Plain {
+        processor: Arc::new(move |task: &Task, _| {
+            let done = || (Outcome::Done, Some(()));
+            if task.kind == TaskKind::Robots || number(task) % 2 == 0 {
+                return done().into();
+            }
+            let opened = Arc::clone(&opened);
+            let rest = Box::new(move || {
+                // Ends when the other end is dropped.
+                opened.lock().unwrap().recv().ok();
+                done()
+            });
+            if number(task) % 4 == 1 {
+                Work::Large(rest)
+            } else {
+                Work::File(rest)
+            }
+        }),
+        settled: Vec::new(),
+        after_each: &mut |settled| {
+            // Half of the addresses are not there.
+            if settled >= honest {
+                open.take();
+            }
+        },
+    };
+    assert!(!web.drive(&mut frontier, Control::default(), &mut handler));
+    assert_eq!(handler.settled.len(), seeds.len());
+    assert_eq!(frontier.counts().documents, n as u64 * 10);
+}
+
 #[test]
 fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
     let (tree, seeds) = hosts(4, 10);
@@ -107,7 +154,7 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
     let mut handler = Plain {
         processor: Arc::new(move |_, _| {
             count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            (Outcome::Done, Some(()))
+            Work::Done(Outcome::Done, Some(()))
         }),
         settled: Vec::new(),
         after_each: &mut |n| {
@@ -141,7 +188,7 @@ fn a_stop_does_not_wait_behind_completions() {
     }
     control.stopper().stop(Stop::Told);
     let mut handler = Plain {
-        processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
+        processor: Arc::new(|_, _| Work::Done(Outcome::Done, Some(()))),
         settled: Vec::new(),
         after_each: &mut |_| {},
     };
@@ -169,7 +216,7 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     };
     assert_eq!(fetcher.bytes_in_flight(), fetched.body.len() as u64);
     let mut handler = Plain {
-        processor: Arc::new(|_, _| (Outcome::Done, None)),
+        processor: Arc::new(|_, _| Work::Done(Outcome::Done, None)),
         settled: Vec::new(),
         after_each: &mut |_| {},
     };
@@ -307,7 +354,7 @@ fn a_task_that_is_refused_at_the_gate_is_asked_for_later() {
     let gate = Arc::new(Narrow::default());
     let mut handler = Guarded {
         plain: Plain {
-            processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
+            processor: Arc::new(|_, _| Work::Done(Outcome::Done, Some(()))),
             settled: Vec::new(),
             after_each: &mut |_| {},
         },
@@ -340,7 +387,7 @@ fn no_more_is_leased_than_can_be_processed() {
             // Far more than a fetch from this machine takes.
             processor: Arc::new(|_, _| {
                 std::hint::black_box(Sha256::digest(vec![7; 16 << 20]));
-                (Outcome::Done, Some(()))
+                Work::Done(Outcome::Done, Some(()))
             }),
             settled: Vec::new(),
             after_each: &mut |_| {},
