@@ -327,21 +327,20 @@ impl Web {
 
 /// A page of [`BEGINNING`] bytes that has as much to read as it may.
 fn large(host: u64, number: u64) -> String {
-    let paragraph = |n: u64| {
-        let words = words(1 << 20 | host, number << 20 | n);
-        format!("<p><b>{words}</b> <a href=\"/{number}-{n}\">{n}</a>.</p>\n")
-    };
+    let words = words(1 << 20 | host, number);
     let mut html = String::with_capacity(BEGINNING + 1_024);
     let mut n = 0;
     while html.len() < BEGINNING {
-        html.push_str(&paragraph(n));
+        let link = format!("<p><b>{n}</b> <a href=\"/{number}-{n}\">{n}</a> ");
+        html.push_str(&link);
+        html.push_str(&words);
         n += 1;
     }
     html
 }
 
 /// A PDF file whose page shows a form twice that shows another twice, and so on.
-fn bomb(number: u64) -> Vec<u8> {
+pub(crate) fn bomb(number: u64) -> Vec<u8> {
     let resources = |next: u64| format!("/Resources << /XObject << /X {next} 0 R >> >>");
     let mut file = format!(
         "%PDF-1.4\n% {number}\n1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj\n2 0 obj << /Type \

@@ -1,7 +1,8 @@
 //! Parts of files on web servers, for a command that reads an archive where it lies.
 //!
 //! [`PartFetcher`] keeps the promises of a crawl: it obeys robots.txt, sends one request at a
-//! time and pauses between two. It follows no redirect.
+//! time and pauses between two. It follows no redirect but those of a robots.txt, and of these
+//! none that leads from the server that the operator has named to a special-purpose address.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::fetch::part::{Part, PartFailure};
 use super::fetch::{Answer, FetchError, Fetcher, Options, SetupError};
-use super::robots::{MAX_ROBOTS_BYTES, Robots};
+use super::robots::{self, MAX_ROBOTS_BYTES, Robots};
 use crate::address::{HostKey, PageUrl};
 use crate::page::TaskKind;
 
@@ -22,6 +23,8 @@ const FACTOR: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// The longest pause that a server may ask for; then the command ends and says so.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// The shortest pause that is announced.
+const ANNOUNCED: Duration = Duration::from_secs(2);
 /// How often one part is asked for.
 const TRIES: u32 = 5;
 /// How many redirects of a robots.txt are followed (RFC 9309 section 2.3.1.2).
@@ -65,7 +68,11 @@ pub enum PartError {
         url: String,
     },
     /// The server asks for a pause that is too long to wait here.
-    #[error("{url}: the server asks to come back after {seconds} s; run the command again then")]
+    #[error(
+        "{url}: the server asks for a pause of {seconds} s between requests, and at most {} are \
+         waited for; copy the file, or run the command again later",
+        LONGEST_WAIT.as_secs()
+    )]
     Later {
         /// The address.
         url: String,
@@ -88,6 +95,9 @@ pub enum PartError {
     },
 }
 
+/// Is called with each pause that is worth a word: the server, and how long.
+pub type Announce = Box<dyn Fn(&str, Duration) + Send>;
+
 /// What is known of a server.
 struct Server {
     robots: Robots,
@@ -99,6 +109,9 @@ struct Server {
 pub struct PartFetcher {
     product: String,
     fetcher: Fetcher,
+    /// For addresses that a server and not the operator has named.
+    guarded: Fetcher,
+    announce: Announce,
     servers: FxHashMap<HostKey, Server>,
 }
 
@@ -108,19 +121,20 @@ impl PartFetcher {
     /// # Errors
     ///
     /// [`PartError::Setup`] if the contact cannot be sent.
-    pub fn new(contact: &str) -> Result<Self, PartError> {
-        let options = Options {
+    pub fn new(contact: &str, announce: Announce) -> Result<Self, PartError> {
+        let options = |allow_private| Options {
             contact: contact.to_owned(),
-            // The operator names the server, and no page can.
-            allow_private: true,
+            allow_private,
             // What is stored compressed is wanted as it is.
             archive: true,
             robots_cap: MAX_ROBOTS_BYTES,
             ..Options::default()
         };
         Ok(Self {
-            product: options.product.clone(),
-            fetcher: Fetcher::new(options)?,
+            product: options(false).product,
+            fetcher: Fetcher::new(options(true))?,
+            guarded: Fetcher::new(options(false))?,
+            announce,
             servers: FxHashMap::default(),
         })
     }
@@ -141,7 +155,7 @@ impl PartFetcher {
         let mut tries = 0;
         loop {
             tries += 1;
-            self.pause(url).await;
+            self.pause(url).await?;
             let began = Instant::now();
             let done = self.fetcher.part(url, offset, length).await;
             let done = done.map_err(|failure| error_of(url, failure));
@@ -157,7 +171,6 @@ impl PartFetcher {
                         let (url, seconds) = (url.as_str().to_owned(), pause.as_secs());
                         return Err(PartError::Later { url, seconds });
                     }
-                    tracing::info!("{url}: trying again after {} s", pause.as_secs());
                     wait = wait.saturating_mul(2);
                     if let Some(server) = self.servers.get_mut(&url.host_key()) {
                         server.next = server.next.max(Instant::now() + pause);
@@ -188,6 +201,7 @@ impl PartFetcher {
         is_allowed.then_some(()).ok_or_else(forbidden)
     }
 
+    /// By the same rules as in a crawl: what cannot be read is no permission.
     async fn robots(&self, of: &PageUrl) -> Result<Robots, PartError> {
         let unknown = |why: String| PartError::NoRobots {
             url: of.as_str().to_owned(),
@@ -195,15 +209,25 @@ impl PartFetcher {
         };
         let mut url = of.robots_url();
         for _ in 0..=HOPS {
-            match self.fetcher.fetch(&url, TaskKind::Robots).await {
+            let is_named = url.host_key() == of.host_key();
+            let fetcher = if is_named {
+                &self.fetcher
+            } else {
+                &self.guarded
+            };
+            match fetcher.fetch(&url, TaskKind::Robots).await {
                 Ok(Answer::Body { fetched, .. }) => {
-                    return Ok(Robots::parse(&self.product, &fetched.body));
+                    return Ok(Robots::parse(&self.product, &robots::in_utf8(&fetched)));
                 }
                 Ok(Answer::Redirect { to, .. }) => {
-                    tokio::time::sleep(MIN_PAUSE).await;
+                    if !is_own(&url) {
+                        tokio::time::sleep(MIN_PAUSE).await;
+                    }
                     url = to;
                 }
-                Ok(Answer::NotModified { .. }) => break,
+                Ok(Answer::NotModified { .. }) => {
+                    return Err(unknown("it is said not to have changed".to_owned()));
+                }
                 Err(FetchError::Status { status, .. })
                     if (400..500).contains(&status) && status != 429 =>
                 {
@@ -212,25 +236,35 @@ impl PartFetcher {
                 Err(error) => return Err(unknown(error.to_string())),
             }
         }
-        // RFC 9309 permits to take it as missing.
-        Ok(Robots::allow_all())
+        Err(unknown(format!("it is redirected more than {HOPS} times")))
     }
 
-    async fn pause(&self, url: &PageUrl) {
-        if let Some(server) = self.servers.get(&url.host_key()) {
-            sleep_until(server.next).await;
+    /// Waits until the next request to a server is due.
+    async fn pause(&self, url: &PageUrl) -> Result<(), PartError> {
+        let Some(server) = self.servers.get(&url.host_key()) else {
+            return Ok(());
+        };
+        let delay = server.robots.crawl_delay().unwrap_or_default();
+        if delay > LONGEST_WAIT {
+            let (url, seconds) = (url.as_str().to_owned(), delay.as_secs());
+            return Err(PartError::Later { url, seconds });
         }
+        let left = server.next.saturating_duration_since(Instant::now());
+        if left >= ANNOUNCED {
+            (self.announce)(url.host(), left);
+        }
+        sleep_until(server.next).await;
+        Ok(())
     }
 
-    /// Puts the next request to a server off. One on this machine belongs to the operator.
+    /// Puts the next request to a server off. One on this machine belongs to the operator, and
+    /// has only the pause that its robots.txt asks for.
     fn book(&mut self, url: &PageUrl, began: Instant) {
-        if is_own(url) {
-            return;
-        }
         if let Some(server) = self.servers.get_mut(&url.host_key()) {
             let delay = server.robots.crawl_delay().unwrap_or_default();
-            let pause = (began.elapsed() * FACTOR).max(MIN_PAUSE).max(delay);
-            server.next = Instant::now() + pause;
+            let usual = (began.elapsed() * FACTOR).max(MIN_PAUSE);
+            let usual = if is_own(url) { Duration::ZERO } else { usual };
+            server.next = Instant::now() + usual.max(delay).min(LONGEST_WAIT);
         }
     }
 }

@@ -112,6 +112,7 @@ mod politeness;
 mod powercut;
 mod rank;
 mod recrawl;
+mod remote;
 mod replay;
 mod report;
 mod robots;

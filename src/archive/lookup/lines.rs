@@ -3,7 +3,7 @@
 use super::shelf::{Parts, ShelfError};
 
 /// The longest line in bytes; a longer one is no line of an index.
-const MAX_LINE: usize = 1 << 20;
+pub(super) const MAX_LINE: usize = 1 << 20;
 
 /// Lines one after another, without their ends.
 pub(super) struct Lines {
@@ -75,7 +75,7 @@ impl Lines {
     }
 }
 
-fn text_of(line: &[u8]) -> String {
+pub(super) fn text_of(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     String::from_utf8_lossy(line).into_owned()
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zip::{CompressionMethod, ZipArchive};
 
@@ -12,8 +13,13 @@ use super::shelf::{AnyShelf, Parts, Shelf, ShelfError};
 use crate::archive::files;
 use crate::fs::IoError;
 
-/// The largest file in bytes that is decompressed into memory; only indexes are compressed.
-const MOST: u64 = 256 << 20;
+/// The most bytes that are decompressed into memory of one WACZ, of all its files; only indexes
+/// are compressed, as a rule.
+const MOST_HELD: u64 = 48 << 20;
+/// The most bytes that are read for the list of files, with what is looked through to find it.
+const MOST_LIST: u64 = 4 << 20;
+/// The most files of a WACZ that count, in `archive/` and `indexes/`.
+const MOST_MEMBERS: usize = 4_096;
 /// Indexes in the order in which they are preferred.
 const INDEXES: [&str; 3] = ["index.idx", "index.cdxj", "index.cdx"];
 
@@ -30,6 +36,17 @@ pub enum WaczError {
         wacz: String,
         /// What is wrong.
         error: zip::result::ZipError,
+    },
+    /// More would have to be held in memory than is permitted.
+    #[error(
+        "{wacz}: {what}, which is more than is read of a WACZ; unpack it with any ZIP program and \
+         name its archives"
+    )]
+    TooLarge {
+        /// The file.
+        wacz: String,
+        /// What is too large.
+        what: String,
     },
     /// It has no index that can be searched.
     #[error(
@@ -50,8 +67,8 @@ pub enum WaczError {
 enum Member {
     /// Stored as it is: its first byte and its length.
     Stored(u64, u64),
-    /// Decompressed.
-    Held(Arc<[u8]>),
+    /// Compressed: its number in the ZIP, and its length without compression.
+    Packed(usize, u64),
 }
 
 /// One folder of a WACZ.
@@ -62,6 +79,8 @@ pub struct Wacz {
     name: String,
     folder: &'static str,
     members: Arc<BTreeMap<String, Member>>,
+    /// The files that were decompressed, by their numbers.
+    held: Arc<Mutex<BTreeMap<usize, Arc<[u8]>>>>,
 }
 
 /// The folder of the indexes in a WACZ, the name of the index there, and the folder of the
@@ -75,27 +94,25 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczErr
         wacz: outer.name_of(name),
         error,
     };
-    let seekable = Seekable::of(outer.open(name)?)?;
-    let mut zip = ZipArchive::new(seekable).map_err(failed)?;
+    let mut zip = zip_of(&outer, name)?;
     let mut members = BTreeMap::new();
     for number in 0..zip.len() {
+        let path = zip.name_for_index(number).transpose().map_err(failed)?;
+        let path = path.unwrap_or_default().into_owned();
+        if !path.starts_with("archive/") && !path.starts_with("indexes/") {
+            continue;
+        }
+        if members.len() >= MOST_MEMBERS {
+            let what = format!("it has more than {MOST_MEMBERS} archives and indexes");
+            let wacz = outer.name_of(name);
+            return Err(WaczError::TooLarge { wacz, what });
+        }
         let file = zip.by_index_raw(number).map_err(failed)?;
-        let path = file.name().map_err(failed)?.into_owned();
-        let is_wanted = path.starts_with("archive/") || path.starts_with("indexes/");
-        let stored = (file.data_start(), file.size(), file.compression());
-        drop(file);
-        let member = match stored {
-            _ if !is_wanted => continue,
-            (Some(begin), length, CompressionMethod::Stored) => Member::Stored(begin, length),
-            (_, length, _) if length <= MOST => {
-                let mut bytes = Vec::new();
-                let file = zip.by_index(number).map_err(failed)?;
-                let read = file.take(MOST).read_to_end(&mut bytes);
-                read.map_err(|error| failed(error.into()))?;
-                Member::Held(bytes.into())
-            }
-            _ => continue,
+        let member = match (file.data_start(), file.compression()) {
+            (Some(begin), CompressionMethod::Stored) => Member::Stored(begin, file.size()),
+            _ => Member::Packed(number, file.size()),
         };
+        drop(file);
         members.insert(path, member);
     }
     let index = INDEXES
@@ -107,12 +124,33 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczErr
         name: name.to_owned(),
         folder: "indexes/",
         members: Arc::new(members),
+        held: Arc::default(),
     };
     let archives = Wacz {
         folder: "archive/",
         ..indexes.clone()
     };
     Ok((indexes, (*index).to_owned(), archives))
+}
+
+/// The ZIP at a place, of which no more is read than a list of files may have.
+fn zip_of(outer: &AnyShelf, name: &str) -> Result<ZipArchive<Seekable>, WaczError> {
+    let seekable = Seekable::of(outer.open(name)?)?;
+    let left = Arc::clone(&seekable.left);
+    let wacz = || outer.name_of(name);
+    let zip = ZipArchive::new(seekable).map_err(|error| {
+        if left.load(Ordering::Relaxed) == 0 {
+            let what = format!("its list of files is not in {} MiB", MOST_LIST >> 20);
+            return WaczError::TooLarge { wacz: wacz(), what };
+        }
+        WaczError::Zip {
+            wacz: wacz(),
+            error,
+        }
+    })?;
+    // What is read from now on is bounded by what it is read for.
+    left.store(u64::MAX, Ordering::Relaxed);
+    Ok(zip)
 }
 
 /// The archives in a WACZ on this machine: the name of each there, its first byte and its
@@ -151,16 +189,61 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
     Ok(found)
 }
 
+impl Wacz {
+    /// A file that the ZIP compresses.
+    fn unpacked(&self, number: usize, length: u64) -> Result<Arc<[u8]>, WaczError> {
+        let wacz = || self.outer.name_of(&self.name);
+        let failed = |error| WaczError::Zip {
+            wacz: wacz(),
+            error,
+        };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = held.get(&number) {
+            return Ok(Arc::clone(bytes));
+        }
+        let sum: u64 = held.values().map(|bytes| bytes.len() as u64).sum();
+        let left = MOST_HELD - sum.min(MOST_HELD);
+        let too_large = || WaczError::TooLarge {
+            wacz: wacz(),
+            what: format!(
+                "the files that it compresses have more than {} MiB",
+                MOST_HELD >> 20
+            ),
+        };
+        if length > left {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::new();
+        let mut zip = zip_of(&self.outer, &self.name)?;
+        let file = zip.by_index(number).map_err(failed)?;
+        let read = file.take(left + 1).read_to_end(&mut bytes);
+        read.map_err(|error| failed(error.into()))?;
+        if bytes.len() as u64 > left {
+            return Err(too_large());
+        }
+        let bytes: Arc<[u8]> = bytes.into();
+        held.insert(number, Arc::clone(&bytes));
+        Ok(bytes)
+    }
+}
+
 impl Shelf for Wacz {
     fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
         // Some indexes name archives with their folder.
         let bare = name.strip_prefix(self.folder).unwrap_or(name);
         let member = self.members.get(&format!("{}{bare}", self.folder));
         let member = member.ok_or_else(|| ShelfError::Outside(self.name_of(name)))?;
+        let content = match *member {
+            Member::Stored(begin, length) => Content::Stored(begin, length),
+            Member::Packed(number, length) => {
+                let bytes = self.unpacked(number, length);
+                Content::Held(bytes.map_err(|error| ShelfError::Remote(Box::new(error)))?)
+            }
+        };
         Ok(Box::new(Inner {
             name: PathBuf::from(self.name_of(bare)),
             outer: self.outer.open(&self.name)?,
-            member: member.clone(),
+            content,
         }))
     }
 
@@ -169,11 +252,19 @@ impl Shelf for Wacz {
     }
 }
 
+/// Where the bytes of a file are.
+enum Content {
+    /// In the ZIP as they are.
+    Stored(u64, u64),
+    /// In memory.
+    Held(Arc<[u8]>),
+}
+
 /// A file of a WACZ.
 struct Inner {
     name: PathBuf,
     outer: Box<dyn Parts>,
-    member: Member,
+    content: Content,
 }
 
 impl Parts for Inner {
@@ -182,19 +273,19 @@ impl Parts for Inner {
     }
 
     fn length(&mut self) -> Result<u64, ShelfError> {
-        Ok(match &self.member {
-            Member::Stored(_, length) => *length,
-            Member::Held(bytes) => bytes.len() as u64,
+        Ok(match &self.content {
+            Content::Stored(_, length) => *length,
+            Content::Held(bytes) => bytes.len() as u64,
         })
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
-        match &self.member {
-            Member::Stored(begin, all) => {
+        match &self.content {
+            Content::Stored(begin, all) => {
                 let length = length.min(all.saturating_sub(offset));
                 self.outer.read(begin.saturating_add(offset), length)
             }
-            Member::Held(bytes) => {
+            Content::Held(bytes) => {
                 let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
                 let range = place(offset)..place(offset.saturating_add(length));
                 Ok(bytes.get(range).unwrap_or_default().to_vec())
@@ -218,6 +309,8 @@ struct Seekable {
     position: u64,
     /// The piece that was read last, and where it begins.
     held: (u64, Vec<u8>),
+    /// How many bytes may be read from now on.
+    left: Arc<AtomicU64>,
 }
 
 impl Seekable {
@@ -227,6 +320,7 @@ impl Seekable {
             parts,
             position: 0,
             held: (0, Vec::new()),
+            left: Arc::new(AtomicU64::new(MOST_LIST)),
         })
     }
 
@@ -245,6 +339,12 @@ impl Read for Seekable {
             // The directory is at the end and read backwards, so the piece begins before it.
             let piece = self.parts.piece();
             let from = self.position - self.position % piece;
+            let left = self.left.load(Ordering::Relaxed);
+            if left == 0 {
+                return Err(io::Error::other("the list of files is too long"));
+            }
+            self.left
+                .store(left.saturating_sub(piece), Ordering::Relaxed);
             let read = self.parts.read(from, piece).map_err(io::Error::other)?;
             self.held = (from, read);
         }

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use percent_encoding::percent_decode_str;
 use spoor::address::PageUrl;
 use spoor::archive::lookup::shelf::{Folder, Parts, Shelf, ShelfError};
 use spoor::web::fetch::part::Part;
@@ -41,7 +43,11 @@ impl Server {
             .enable_all()
             .build()
             .context("no thread can be started for the requests")?;
-        let fetcher = PartFetcher::new(contact)?;
+        let announce = |host: &str, pause: Duration| {
+            let seconds = pause.as_secs_f64().ceil();
+            eprintln!("spoor: waiting for {seconds} s, the pause between two requests to {host}");
+        };
+        let fetcher = PartFetcher::new(contact, Box::new(announce))?;
         let client = Arc::new(Mutex::new(Client { runtime, fetcher }));
         Ok((Self { base, client }, name))
     }
@@ -62,10 +68,7 @@ impl Server {
 
 impl Shelf for Server {
     fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
-        // The same names as in a folder, so that none leads to another server.
-        Folder(PathBuf::new()).path(name)?;
-        let remote = |error| ShelfError::Remote(Box::new(error));
-        let url = self.base.join(name).map_err(remote)?;
+        let url = beneath(&self.base, name).ok_or_else(|| ShelfError::Outside(name.to_owned()))?;
         Ok(Box::new(Remote {
             name: PathBuf::from(url.as_str()),
             url,
@@ -79,6 +82,20 @@ impl Shelf for Server {
         let url = self.base.join(name);
         url.map_or_else(|_| name.to_owned(), |url| url.as_str().to_owned())
     }
+}
+
+/// The address of a file by its name in an index, if it lies beneath the folder of `base`. The
+/// name is the work of others: read as an address it may lead to another server, and decoded by
+/// the server to another folder.
+fn beneath(base: &PageUrl, name: &str) -> Option<PageUrl> {
+    Folder(PathBuf::new()).path(name).ok()?;
+    let folder = base.join(".").ok()?;
+    let url = base.join(name).ok()?;
+    let rest = url.as_str().strip_prefix(folder.as_str())?;
+    let decoded = percent_decode_str(rest).decode_utf8_lossy();
+    let is_plain = |part: &str| !matches!(part, ".." | ".");
+    let leads_away = decoded.contains('\\') || !decoded.split('/').all(is_plain);
+    (!leads_away && !rest.is_empty()).then_some(url)
 }
 
 /// A file there.
@@ -138,5 +155,58 @@ impl Parts for Remote {
 
     fn is_far(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_to_no_other_server_or_folder() {
+        let base = PageUrl::parse("http://archives.test:8080/all/of/index.cdxj").unwrap();
+        for (name, path) in [
+            ("a.warc.gz", "a.warc.gz"),
+            ("deep/er/a.warc.gz", "deep/er/a.warc.gz"),
+            ("./a.warc", "a.warc"),
+            ("a b.warc", "a%20b.warc"),
+            ("a%20b.warc", "a%20b.warc"),
+        ] {
+            let url = beneath(&base, name).map(|url| url.as_str().to_owned());
+            let expected = format!("http://archives.test:8080/all/of/{path}");
+            assert_eq!(url, Some(expected), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "../a.warc",
+            "a/../../b.warc",
+            "%2e%2e/a.warc",
+            "%2E./a.warc",
+            "a/%2e%2e%2f%2e%2e%2fb",
+            "..%2fa",
+            "..\\a",
+            "a%5c..%5cb",
+            "/a.warc",
+            "//127.0.0.2/a",
+            "\\\\127.0.0.2\\a",
+            "/\\127.0.0.2/a",
+            "http://127.0.0.2/a",
+            "http:\\\\127.0.0.2\\a",
+            "http:127.0.0.2/a",
+            "https:a",
+            "HTTP://127.0.0.2/a",
+            "ht\ntp://127.0.0.2/a",
+            " http://127.0.0.2/a",
+            "\thttp://127.0.0.2/a",
+            "http://user:word@archives.test:8080/all/of/a",
+            "http://archives.test:8081/all/of/a",
+            "https://archives.test:8080/all/of/a",
+            "http://archives.test:8080/all/a",
+            "file:///etc/passwd",
+        ] {
+            assert_eq!(beneath(&base, name), None, "{name}");
+        }
     }
 }

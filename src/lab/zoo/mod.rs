@@ -71,6 +71,12 @@ kind = "unfocused"
 
 [frontier]
 store = "fjall"
+
+[scope]
+accept_types = ["text/html", "application/xhtml+xml", "text/plain", "application/pdf"]
+
+[pdf]
+time = "1s"
 "#;
 
 /// The most bytes of a page or an image that [`JOB`] lets the crawler take.

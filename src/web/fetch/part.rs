@@ -1,14 +1,19 @@
 //! One request for a part of a file (RFC 9110 section 14). A crawl has no use for it.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Method, Request, Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{FetchError, Phase, Received, classify};
 use super::{Fetcher, headers};
 use crate::address::PageUrl;
+
+/// The most bytes of one part.
+pub const MAX_PART: u64 = 64 << 20;
+/// The least rate at which a part must come, in bytes per second.
+const LEAST_RATE: u64 = 16 << 10;
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,15 +44,16 @@ impl From<FetchError> for PartFailure {
 }
 
 impl Fetcher {
-    /// Requests the bytes of a file from `offset` on, `length` of them at most. Content
-    /// codings are removed unless [`Options::archive`](super::Options::archive) is set, and
-    /// then `length` counts what is left.
+    /// Requests the bytes of a file from `offset` on: `length` of them at most, and never more
+    /// than [`MAX_PART`]. Content codings are left. A part has `total_timeout` to come, and the
+    /// time that it takes at [`LEAST_RATE`].
     ///
     /// # Errors
     ///
     /// [`PartFailure`].
     pub async fn part(&self, url: &PageUrl, offset: u64, length: u64) -> Result<Part, PartFailure> {
         let host = url.host();
+        let length = length.min(MAX_PART);
         let route = self.inner.router.route(url)?;
         let last = offset.saturating_add(length.max(1)) - 1;
         let mut request = Request::new(Method::GET, route.url);
@@ -61,6 +67,8 @@ impl Fetcher {
             seen: Received::default(),
         };
         let limit = self.inner.options.read_timeout;
+        let whole = self.inner.options.total_timeout + Duration::from_secs(length / LEAST_RATE);
+        let deadline = Instant::now() + whole;
         let sent = timeout(limit, route.client.execute(request)).await;
         let sent = sent.map_err(|_| late(Phase::Head))?;
         let mut response = sent.map_err(|error| classify(host, &error, Phase::Head))?;
@@ -80,7 +88,8 @@ impl Fetcher {
         }
         let mut bytes = Vec::new();
         loop {
-            let chunk = timeout(limit, response.chunk()).await;
+            let until = deadline.min(Instant::now() + limit);
+            let chunk = timeout_at(until, response.chunk()).await;
             let chunk = chunk.map_err(|_| late(Phase::Body))?;
             let chunk = chunk.map_err(|error| classify(host, &error, Phase::Body))?;
             let Some(chunk) = chunk else { break };

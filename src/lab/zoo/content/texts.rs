@@ -2,7 +2,7 @@
 //! opens or stores them.
 
 use super::{Case, Expect, Parts, Reply, Serve, chain, repeat, whole};
-use crate::lab::picture;
+use crate::lab::{picture, tarpits};
 
 /// The cases of this group.
 pub(super) fn cases() -> Vec<Case> {
@@ -22,6 +22,14 @@ pub(super) fn cases() -> Vec<Case> {
     };
     let mut cases: Vec<Case> = CHARSETS.iter().copied().map(page).collect();
     cases.extend(BINARY.iter().copied().map(binary));
+    cases.extend(
+        FILES
+            .iter()
+            .map(|((name, about, content_type, body), error)| {
+                let expect = Expect::dropped("page", "bad_pdf").saying(error);
+                super::case(name, about, "/case", content_type, *body, expect)
+            }),
+    );
     cases.push(words());
     cases
 }
@@ -69,7 +77,12 @@ const BINARY: &[Row] = &[
     ("nul-everywhere", "NUL bytes and little else", "text/html", || repeat("\u{0}<\u{0}p\u{0}>\u{0}", 1_000_000)),
     ("binary-text", "a program that is sent as HTML", "text/html", || chain([whole(&b"\x7fELF\x02\x01\x01\x00"[..]), repeat("\u{0}\u{1}\u{2}\u{3}x", 100_000)])),
     ("svg-page", "an SVG with a script, an entity of a file and a billion laughs, as a page", "image/svg+xml", || whole(super::images::SVG)),
-    ("pdf-page", "a PDF that is linked as a page", "application/pdf", || whole("%PDF-1.7\n%\u{1}\u{2}")),
+];
+
+#[rustfmt::skip]
+const FILES: &[(Row, &str)] = &[
+    (("pdf-page", "a PDF with nothing in it", "application/pdf", || whole("%PDF-1.7\n%\u{1}\u{2}")), "damaged"),
+    (("pdf-forms", "a PDF whose forms show one another 2^40 times", "application/pdf", || whole(tarpits::bomb(0))), "timeout"),
 ];
 
 /// Words for titles, alts and names of files.
