@@ -16,7 +16,12 @@
 //! images. `language`, `sentences`, `model` and `keywords` are parts of the text and of
 //! the score, each by itself.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::fmt::Write as _;
 use std::hint::black_box;

@@ -12,7 +12,12 @@
 //! 85 KB on average, a gzip member each, with digests of block and payload as warcio
 //! writes them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};

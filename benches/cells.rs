@@ -9,7 +9,12 @@
 //! which is worse than on any web. Not a criterion benchmark, because one run tells many
 //! figures.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -24,7 +24,12 @@
 //!
 //! Not a criterion benchmark, because a crawl cannot be repeated in microseconds.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -10,7 +10,12 @@
 //! fifty changed. They are built into a corpus by the steps of a plan, of which `copies` is
 //! the last, with Parquet beside the JSON lines.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

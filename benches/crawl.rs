@@ -27,7 +27,12 @@
 //! - The others belong to the store, under the names that it gives them.
 //! - **ended** is the time of threads that ended before they were looked at again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -13,7 +13,12 @@
 //! With `--learn` links have clues and are rated by the strategy `learn`, which learns
 //! from each page, and stored links are re-rated meanwhile as in a crawl.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -18,7 +18,12 @@
 //! the very same text (`lmplz -o 5 --text train.txt --arpa k.arpa` and
 //! `query -v summary k.arpa < test.txt`), with the model kept at `--arpa`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs
+)]
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

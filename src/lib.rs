@@ -43,7 +43,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
+//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files | nothing |
 //! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
 //! | `coding` | bodies without their content codings | nothing |
 //! | `clock` | the time of this process, and the format of timestamps | nothing |
@@ -59,8 +59,8 @@
 //! | `words` | running text to sentences of normalised tokens | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
 //! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language |
-//! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address, file_errors |
-//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, language, page |
+//! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address, file_errors, fs |
+//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, fs, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
@@ -86,6 +86,9 @@
 //! - Stages are pure: the same bytes give the same ratings. Time and network are
 //!   arguments; no stage accesses them behind the pipeline's back.
 //! - No input from the web, a config or the disk panics; errors say what to do.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod address;
 pub mod archive;

@@ -1,5 +1,8 @@
 //! The `spoor` command: a thin layer over the library.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod commands;
 
 use std::io::Write;

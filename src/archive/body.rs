@@ -2,7 +2,7 @@
 //! 7.1, RFC 9110 section 8.4.1). Archives are inexact about both, so each counts only if the
 //! body looks as if it had it.
 
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 
 use super::gap::Damaged;
 use crate::coding::{Coding, Decoded, Decoder, Headers};
@@ -12,10 +12,9 @@ const MAX_LINE: u64 = 4 << 10;
 /// Bytes by which chunks are recognised.
 const BEGIN: usize = 32;
 
-/// A body, or its beginning.
+/// How a body ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Body {
-    pub(super) bytes: Vec<u8>,
+pub(super) struct End {
     /// There were more bytes than asked for.
     pub(super) truncated: bool,
     /// The stored form ends before its coding does.
@@ -29,18 +28,24 @@ pub(super) enum BodyError {
     Block(io::Error),
     /// The body is not what its headers say.
     Coding(io::Error),
+    /// What it is copied to takes no more.
+    Sink(io::Error),
 }
 
-/// Reads a body of at most `cap` bytes. `chunked`: the transfer coding; `codings`: the
-/// content codings in the order in which they were applied.
-pub(super) fn read(
+/// Bytes that are copied at a time.
+const PIECE: usize = 64 << 10;
+
+/// Copies a body of at most `cap` bytes to `out`, in the memory that its codings take.
+/// `chunked`: the transfer coding; `codings`: the content codings in the order in which they
+/// were applied.
+pub(super) fn copy(
     block: &mut dyn BufRead,
     chunked: bool,
     codings: &[Coding],
-    cap: usize,
-) -> Result<Body, BodyError> {
-    let decoded = decode(block, chunked, codings, cap);
-    decoded.map_err(|error| {
+    cap: u64,
+    out: &mut dyn Write,
+) -> Result<End, BodyError> {
+    let wrong = |error: io::Error| {
         let inner = error.get_ref();
         let is_damage = inner.is_some_and(|inner| inner.is::<Damaged>());
         // Decoders report what they find with these; all others come from the stream.
@@ -53,37 +58,55 @@ pub(super) fn read(
         } else {
             BodyError::Block(error)
         }
-    })
+    };
+    let mut stream = decoded(block, chunked, codings).map_err(wrong)?;
+    let mut end = End::default();
+    let mut left = cap;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = match stream.read(&mut piece) {
+            Ok(0) => return Ok(end),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_cut(&error) => {
+                end.cut = true;
+                return Ok(end);
+            }
+            Err(error) => return Err(wrong(error)),
+        };
+        let read = piece.get(..read).unwrap_or_default();
+        let kept = usize::try_from(left).unwrap_or(usize::MAX).min(read.len());
+        out.write_all(read.get(..kept).unwrap_or_default())
+            .map_err(BodyError::Sink)?;
+        left -= kept as u64;
+        if kept < read.len() {
+            end.truncated = true;
+            return Ok(end);
+        }
+    }
 }
 
-fn decode(
-    block: &mut dyn BufRead,
+/// Whether the stored form ends before its coding does.
+fn is_cut(error: &io::Error) -> bool {
+    let is_damage = error.get_ref().is_some_and(|inner| inner.is::<Damaged>());
+    error.kind() == io::ErrorKind::UnexpectedEof && !is_damage
+}
+
+fn decoded<'b>(
+    block: &'b mut dyn BufRead,
     chunked: bool,
     codings: &[Coding],
-    cap: usize,
-) -> io::Result<Body> {
-    let mut stream: Box<dyn BufRead + '_> = Box::new(block);
+) -> io::Result<Box<dyn Read + 'b>> {
+    let mut stream: Box<dyn BufRead + 'b> = Box::new(block);
     if chunked {
         stream = unchunked(stream)?;
     }
     let decoder = Decoder::new(codings, Headers::Stored);
     let decoder = decoder.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    let mut stream: Box<dyn Read + '_> = match decoder {
+    Ok(match decoder {
         Some(decoder) => Box::new(Decoded::new(stream, decoder)),
         None => Box::new(stream),
-    };
-    let mut body = Body::default();
-    let limit = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
-    if let Err(error) = stream.by_ref().take(limit).read_to_end(&mut body.bytes) {
-        let is_damage = error.get_ref().is_some_and(|inner| inner.is::<Damaged>());
-        if error.kind() != io::ErrorKind::UnexpectedEof || is_damage {
-            return Err(error);
-        }
-        body.cut = true;
-    }
-    body.truncated = body.bytes.len() > cap;
-    body.bytes.truncate(cap);
-    Ok(body)
+    })
 }
 
 /// The first bytes of a stream, and the stream with them.
@@ -192,10 +215,23 @@ mod tests {
 
     const TEXT: &[u8] = b"<!DOCTYPE html><title>A page</title><p>With some text in it.</p>";
 
-    fn body(stored: &[u8], chunked: bool, codings: &[&str], cap: usize) -> Result<Body, String> {
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Body {
+        bytes: Vec<u8>,
+        truncated: bool,
+        cut: bool,
+    }
+
+    fn body(stored: &[u8], chunked: bool, codings: &[&str], cap: u64) -> Result<Body, String> {
         let codings = Coding::list(codings);
-        let read = read(&mut &*stored, chunked, &codings, cap);
-        read.map_err(|error| format!("{error:?}"))
+        let mut bytes = Vec::new();
+        let end = copy(&mut &*stored, chunked, &codings, cap, &mut bytes);
+        let End { truncated, cut } = end.map_err(|error| format!("{error:?}"))?;
+        Ok(Body {
+            bytes,
+            truncated,
+            cut,
+        })
     }
 
     fn gzip() -> Vec<u8> {

@@ -1,7 +1,6 @@
 //! Reads whole files and tells what is in them and what is wrong.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -222,7 +221,7 @@ pub fn on_all_cores<T: Send>(
 /// its [`Checked::failed`].
 pub fn check_all(files: &[PathBuf]) -> io::Result<Vec<Checked>> {
     on_all_cores(files, "reading archives", |path, read| {
-        let opened = File::open(path);
+        let opened = crate::fs::open(path);
         match opened {
             Ok(file) => check(file, path, read),
             Err(error) => Checked {

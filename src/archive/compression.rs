@@ -58,7 +58,7 @@ impl Dictionary {
         if length > MAX_DICTIONARY as u64 {
             return Err(other());
         }
-        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let loads = bytes.starts_with(&TRAINED) && Compressor::with_dictionary(1, &bytes).is_ok();
         if loads {
             Ok(Self(bytes.into()))

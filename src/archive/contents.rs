@@ -1,10 +1,9 @@
 //! What captures contain, for people and other programs: without codings, as files.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use bytes::Bytes;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -18,7 +17,8 @@ use crate::fs::IoError;
 use crate::page::media_type;
 use crate::progress::Step;
 
-/// The most bytes of one body.
+/// The most bytes of one body, which is written as it is read. A few kilobytes may unfold to
+/// any length.
 const CAP: usize = 1 << 30;
 /// Captures that are listed of those that could not be read.
 const LISTED: usize = 20;
@@ -89,30 +89,33 @@ impl From<StoredError> for ContentsError {
     }
 }
 
-/// What a capture contains.
+/// What is said of the contents of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
-    /// The body without its codings, at most 1 GiB.
-    pub body: Bytes,
     /// Whether the body is longer, or was stored only in part.
     pub is_cut: bool,
     /// The media type as declared.
     pub media: Option<String>,
 }
 
-/// What a capture contains; of a revisit, what it stands for.
+/// Writes what a capture contains, without its codings and at most 1 GiB; of a revisit, what it
+/// stands for.
 ///
 /// # Errors
 ///
-/// [`ContentsError`] names the capture.
-pub fn of(sources: &[Source], capture: &Capture) -> Result<Contents, ContentsError> {
+/// [`ContentsError`] names the capture. Some of the contents may have been written then.
+pub fn write(
+    sources: &[Source],
+    capture: &Capture,
+    out: &mut dyn Write,
+) -> Result<Contents, ContentsError> {
     let line = &capture.line;
     let (url, time) = (line.url.clone(), line.time.clone());
     if line.is_revisit() {
         let Some(original) = find::contents_of(sources, capture)? else {
             return Err(ContentsError::Unresolved { url, time });
         };
-        return of(sources, &original);
+        return write(sources, &original, out);
     }
     let other = |why: String| ContentsError::Other { url, time, why };
     capture.read(|entry| {
@@ -120,20 +123,17 @@ pub fn of(sources: &[Source], capture: &Capture) -> Result<Contents, ContentsErr
         let is_http = entry.record.is_http() && entry.record.kind == Kind::Response;
         let declared = entry.record.header("warc-truncated").is_some();
         if is_http {
-            let response = Response::read(&mut *entry, CAP);
+            let response = Response::copy(&mut *entry, CAP, out);
             let response = response.map_err(|error| other(error.to_string()))?;
             return Ok(Contents {
                 is_cut: response.truncated || response.cut || declared,
                 media: response.all("content-type").into_iter().next(),
-                body: response.body,
             });
         }
-        let mut body = Vec::new();
-        let read = io::Read::read_to_end(&mut io::Read::take(&mut *entry, CAP as u64), &mut body);
-        read.map_err(|error| other(error.to_string()))?;
+        let copied = io::copy(&mut io::Read::take(&mut *entry, CAP as u64), out);
+        copied.map_err(|error| other(error.to_string()))?;
         Ok(Contents {
             is_cut: entry.record.length > CAP as u64 || declared,
-            body: body.into(),
             media,
         })
     })
@@ -167,7 +167,7 @@ struct Listed<'l> {
     time: &'l str,
     status: Option<&'l str>,
     media: Option<&'l str>,
-    bytes: usize,
+    bytes: u64,
     is_cut: bool,
 }
 
@@ -189,9 +189,14 @@ pub fn save_all(
     let mut step = Step::begin("captures saved", None);
     find::each(sources, wanted, &mut |capture: Capture| {
         step.advance(1);
-        let contents = match of(sources, &capture) {
+        let base = name_of(&capture);
+        let part = folder.join(format!("{base}.part"));
+        let file = File::create(&part).map_err(IoError::at(&part, "creating"))?;
+        let mut file = BufWriter::new(file);
+        let contents = match write(sources, &capture, &mut file) {
             Ok(contents) => contents,
             Err(error) => {
+                std::fs::remove_file(&part).map_err(IoError::at(&part, "removing"))?;
                 saved.left_out += 1;
                 if saved.reasons.len() < LISTED {
                     saved.reasons.push(error.to_string());
@@ -199,19 +204,22 @@ pub fn save_all(
                 return Ok(true);
             }
         };
-        let name = name_of(&capture, contents.media.as_deref());
+        let name = format!("{base}.{}", ending_of(contents.media.as_deref()));
         let path = folder.join(&name);
-        let part = folder.join(format!("{name}.part"));
-        let written = std::fs::write(&part, &contents.body);
-        let written = written.and_then(|()| std::fs::rename(&part, &path));
-        written.map_err(IoError::at(&path, "writing"))?;
+        let written = file.into_inner().map_err(|error| error.into_error());
+        let written = written.and_then(|file| {
+            let length = file.metadata()?.len();
+            std::fs::rename(&part, &path)?;
+            Ok(length)
+        });
+        let bytes = written.map_err(IoError::at(&path, "writing"))?;
         let listed = Listed {
             name: &name,
             url: &capture.line.url,
             time: &capture.line.time,
             status: capture.line.status.as_deref(),
             media: contents.media.as_deref(),
-            bytes: contents.body.len(),
+            bytes,
             is_cut: contents.is_cut,
         };
         // Texts and numbers always serialise.
@@ -223,12 +231,15 @@ pub fn save_all(
     Ok(saved)
 }
 
-/// A name that tells the host and the time, and that no other capture has.
-fn name_of(capture: &Capture, media: Option<&str>) -> String {
-    let line = &capture.line;
+fn ending_of(media: Option<&str>) -> &'static str {
     let media = media_type(media.unwrap_or_default()).to_ascii_lowercase();
     let known = ENDINGS.iter().find(|(name, _)| *name == media);
-    let ending = known.map_or("bin", |(_, ending)| *ending);
+    known.map_or("bin", |(_, ending)| *ending)
+}
+
+/// A name that tells the host and the time, and that no other capture has, without ending.
+fn name_of(capture: &Capture) -> String {
+    let line = &capture.line;
     let host = line.key.split([')', ':']).next().unwrap_or_default();
     let host: Vec<&str> = host.split(',').rev().collect();
     let safe = |c: char| {
@@ -242,5 +253,5 @@ fn name_of(capture: &Capture, media: Option<&str>) -> String {
     let time: String = line.time.chars().filter(char::is_ascii_digit).collect();
     let place = line.place.map(|place| (place.offset, place.inside));
     let key = format!("{} {:?} {place:?}", line.url, line.filename);
-    format!("{time}-{host}-{:016x}.{ending}", xxh3_64(key.as_bytes()))
+    format!("{time}-{host}-{:016x}", xxh3_64(key.as_bytes()))
 }

@@ -157,7 +157,7 @@ impl Notes {
     }
 
     fn state(&self) -> Noted {
-        let bytes = std::fs::read(self.folder.join("state")).unwrap_or_default();
+        let bytes = crate::fs::read(self.folder.join("state")).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
@@ -207,7 +207,7 @@ pub fn cut(
         notes.remove()?;
         return Err(CutError::Nothing);
     }
-    let found = std::fs::read(&counted).map_err(IoError::at(&counted, "reading"))?;
+    let found = crate::fs::read(&counted).map_err(IoError::at(&counted, "reading"))?;
     let found: Cut = serde_json::from_slice(&found).unwrap_or_default();
     let shelves: Vec<AnyShelf> = sources.iter().map(Source::archives).collect();
     let open = with_ending(output, ".open");
@@ -302,10 +302,10 @@ impl<'n> Copying<'n> {
     }
 
     fn all(&mut self, shelves: &[AnyShelf], list: &Path) -> Result<(), CutError> {
-        let file = File::open(list).map_err(IoError::at(list, "opening"))?;
+        let file = crate::fs::open(list).map_err(IoError::at(list, "opening"))?;
         let total = BufReader::new(file).lines().count() as u64;
         let mut step = Step::begin("captures copied", Some(total));
-        let file = File::open(list).map_err(IoError::at(list, "opening"))?;
+        let file = crate::fs::open(list).map_err(IoError::at(list, "opening"))?;
         let mut number = 0;
         for line in BufReader::new(file).lines() {
             let line = line.map_err(IoError::at(list, "reading"))?;

@@ -98,7 +98,7 @@ impl ArchiveFile {
     ///
     /// [`IoError`] if it cannot be opened.
     pub fn open(&self, at: u64) -> Result<Take<File>, IoError> {
-        let mut file = File::open(&self.path).map_err(IoError::at(&self.path, "opening"))?;
+        let mut file = crate::fs::open(&self.path).map_err(IoError::at(&self.path, "opening"))?;
         let (begin, length) = self.part.unwrap_or((0, u64::MAX));
         file.seek(SeekFrom::Start(begin.saturating_add(at)))
             .map_err(IoError::at(&self.path, "reading"))?;

@@ -1,7 +1,6 @@
 //! Captures of any sources: through an index where there is one, else by reading the files.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -410,7 +409,7 @@ fn search(
     is_enough: &AtomicBool,
     told: impl FnMut(u64),
 ) -> Result<(), FindError> {
-    let opened = File::open(file).map_err(IoError::at(file, "opening"))?;
+    let opened = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let read = each_line(opened, file, &name, told, |line| {
         if is_enough.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! The HTTP response in a record.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +49,9 @@ pub enum ResponseError {
     /// The body is not what its headers say.
     #[error("the body cannot be decoded: {0}")]
     Coding(io::Error),
+    /// The body cannot be written.
+    #[error("the body cannot be written: {0}")]
+    Sink(io::Error),
 }
 
 impl ResponseError {
@@ -99,29 +102,35 @@ impl Response {
     /// # Errors
     ///
     /// [`ResponseError`] says what is wrong with the record.
-    pub fn read(mut block: impl BufRead, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
-        let head = read_head(&mut block)?;
-        let (status, headers) = parse_head(&head)?;
-        let mut response = Self {
-            status,
-            headers,
-            body: Bytes::new(),
-            truncated: false,
-            cut: false,
-        };
+    pub fn read(block: impl BufRead, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
+        let mut body = Vec::new();
+        let mut response = Self::copy(block, cap, &mut body)?;
+        response.body = body.into();
+        Ok(response)
+    }
+
+    /// The same, with the body copied to `out` as it is read.
+    ///
+    /// # Errors
+    ///
+    /// [`ResponseError`]; some of the body may have been copied then.
+    pub fn copy(
+        mut block: impl BufRead,
+        cap: impl Into<Cap>,
+        out: &mut dyn Write,
+    ) -> Result<Self, ResponseError> {
+        let mut response = Self::head(&mut block)?;
         let chunked = response.listed("transfer-encoding");
         let chunked = chunked.iter().any(|coding| coding == "chunked");
         let codings = response.codings();
         let cap = cap.into().of(&response);
-        match body::read(&mut block, chunked, &codings, cap) {
-            Ok(body) => {
-                response.body = Bytes::from(body.bytes);
-                response.truncated = body.truncated;
-                response.cut = body.cut;
-            }
-            Err(BodyError::Block(error)) => return Err(ResponseError::of(error)),
-            Err(BodyError::Coding(error)) => return Err(ResponseError::Coding(error)),
-        }
+        let end = body::copy(&mut block, chunked, &codings, cap as u64, out);
+        let end = end.map_err(|error| match error {
+            BodyError::Block(error) => ResponseError::of(error),
+            BodyError::Coding(error) => ResponseError::Coding(error),
+            BodyError::Sink(error) => ResponseError::Sink(error),
+        })?;
+        (response.truncated, response.cut) = (end.truncated, end.cut);
         io::copy(&mut block, &mut io::sink()).map_err(ResponseError::of)?;
         Ok(response)
     }

@@ -165,7 +165,7 @@ pub fn pack(
     };
     let (listed, main) = pages.write(&index, &list)?;
     let mut zip = Package::create(output)?;
-    let file = File::open(&index).map_err(IoError::at(&index, "opening"))?;
+    let file = crate::fs::open(&index).map_err(IoError::at(&index, "opening"))?;
     zip.index(file)?;
     zip.add("pages/pages.jsonl", &list, &mut |_| ())?;
     let sizes = files
@@ -350,7 +350,7 @@ impl Pages<'_> {
             "hasText": self.about.with_text,
         });
         writeln!(out, "{head}")?;
-        for line in BufReader::new(File::open(sorted)?).lines() {
+        for line in BufReader::new(crate::fs::open(sorted)?).lines() {
             let line = line?;
             writeln!(out, "{}", line.split_once(' ').unwrap_or(("", &line)).1)?;
         }
@@ -407,7 +407,7 @@ impl Package {
 
     /// Adds a file.
     fn add(&mut self, path: &str, file: &Path, told: &mut dyn FnMut(u64)) -> Result<(), PackError> {
-        let mut from = File::open(file).map_err(IoError::at(file, "opening"))?;
+        let mut from = crate::fs::open(file).map_err(IoError::at(file, "opening"))?;
         self.begin(path)?;
         let mut digest = Sha256::new();
         let mut bytes = 0;

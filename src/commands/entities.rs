@@ -190,7 +190,7 @@ fn folder(path: &Path) -> Result<PathBuf> {
     if path.is_dir() || path.extension().is_none_or(|ending| ending != "toml") {
         return Ok(path.to_owned());
     }
-    let text = std::fs::read_to_string(path)
+    let text = spoor::fs::read_to_string(path)
         .with_context(|| format!("{}: reading failed", path.display()))?;
     let is_job = text
         .parse::<toml::Table>()

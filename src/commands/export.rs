@@ -113,7 +113,7 @@ fn language(text: &str) -> Result<Language, String> {
 impl Export {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
-        let job = std::fs::read_to_string(&self.job)
+        let job = spoor::fs::read_to_string(&self.job)
             .with_context(|| format!("{}: reading failed", self.job.display()))?;
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
         if self.text.text {

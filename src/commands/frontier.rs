@@ -145,7 +145,7 @@ fn name_store(job: &Path, name: &str) -> Result<()> {
             job.display()
         )
     };
-    let text = std::fs::read_to_string(job).with_context(by_hand)?;
+    let text = spoor::fs::read_to_string(job).with_context(by_hand)?;
     let mut document: DocumentMut = text.parse().with_context(by_hand)?;
     let frontier = document
         .entry("frontier")

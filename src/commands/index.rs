@@ -112,7 +112,7 @@ pub fn home(path: &Path) -> Result<Home> {
 
 /// The folder of a corpus whose plan this is; `None` for other files.
 fn folder_of_plan(path: &Path) -> Result<Option<PathBuf>> {
-    let text = std::fs::read_to_string(path)
+    let text = spoor::fs::read_to_string(path)
         .with_context(|| format!("{}: reading failed", path.display()))?;
     let Ok(plan) = text.parse::<toml::Table>() else {
         return Ok(None);

@@ -78,7 +78,7 @@ impl Pdf {
         let read = if path == Path::new("-") {
             io::stdin().lock().take(MAX_FILE).read_to_end(&mut bytes)
         } else {
-            std::fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
+            spoor::fs::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
         };
         read.with_context(|| format!("reading {}", path.display()))?;
         Ok(reader.read(&bytes))
@@ -130,7 +130,7 @@ impl Pdf {
 }
 
 fn words_in(path: &Path) -> Result<HashSet<String>> {
-    let text = std::fs::read_to_string(path);
+    let text = spoor::fs::read_to_string(path);
     let text = text.with_context(|| format!("reading the words in {}", path.display()))?;
     let lines = text.lines().map(|line| line.trim().to_lowercase());
     Ok(lines.filter(|word| !word.is_empty()).collect())

@@ -14,7 +14,7 @@ use super::ctl::{print_changes, print_machines};
 pub fn run(job: &Path, json: bool) -> Result<()> {
     // Checked here first, so that errors name the file.
     let config = Config::load(job)?;
-    let text = std::fs::read_to_string(job).with_context(|| job.display().to_string())?;
+    let text = spoor::fs::read_to_string(job).with_context(|| job.display().to_string())?;
     let client = Client::new(&config.job_folder());
     let changes = daemon::runtime()?.block_on(client.reload(text))?;
     if json {

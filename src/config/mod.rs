@@ -177,7 +177,7 @@ impl Config {
     /// All problems in the file, or why it cannot be read.
     pub fn load(path: &Path) -> Result<Self, FileErrors> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = crate::fs::read(path).map_err(|error| {
             FileErrors::of_file(&name, None, format!("cannot be read: {error}"))
         })?;
         let text = std::str::from_utf8(&bytes).map_err(|error| {

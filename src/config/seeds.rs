@@ -18,7 +18,7 @@ impl Seeds {
         let mut errors = Vec::new();
         for path in &self.files {
             let file = path.display().to_string();
-            match std::fs::read(path) {
+            match crate::fs::read(path) {
                 Ok(bytes) => read_file(&bytes, &file, &mut seeds, &mut errors),
                 Err(error) => errors.push(FileError {
                     file,

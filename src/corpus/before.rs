@@ -1,6 +1,5 @@
 //! What an earlier crawl kept, beside what a replay of its archive keeps.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -212,7 +211,7 @@ fn each_row(log: &Log, mut each: impl FnMut(Logged)) -> Result<(), OutputError> 
 }
 
 fn read_file(path: &Path, take: &mut dyn FnMut(Option<&[u8]>)) -> Result<(), OutputError> {
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let (_, end) = lines(BufReader::new(file), MAX_ROW, |bytes, _| take(bytes));
     Ok(end.map_err(IoError::at(path, "reading"))?)
 }

@@ -1,6 +1,5 @@
 //! Rules over stored pages: files, and the responses of archives.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +68,7 @@ impl StoredPage {
     ///
     /// [`RuledError`] names the file.
     pub fn of_file(path: &Path, url: &PageUrl) -> Result<Self, RuledError> {
-        let body = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let body = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let fetched = Fetched {
             status: 200,
             content_type: None,
@@ -175,7 +174,7 @@ fn each_answer(
     mut each: impl FnMut(Answer) -> bool,
 ) -> Result<(), RuledError> {
     for path in files::listed(paths)? {
-        let file = File::open(&path).map_err(IoError::at(&path, "opening"))?;
+        let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
         let mut reader = Reader::new(file, &path);
         while let Some(item) = reader.next_item()? {
             let Item::Record(mut entry) = item else {

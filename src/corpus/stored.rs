@@ -115,7 +115,7 @@ pub fn stored(files: &[PathBuf]) -> std::io::Result<Stored> {
 
 impl Counting {
     fn read(&mut self, path: &Path, read: &dyn Fn(u64)) -> Result<(), String> {
-        let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = crate::fs::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         self.stored.files += 1;
         let mut reader = Reader::new(file, path);
         let mut before = 0;

@@ -164,7 +164,7 @@ impl Looker {
     ///
     /// [`LookError`].
     pub fn file(&self, path: &Path, url: &PageUrl) -> Result<Look, LookError> {
-        let body = std::fs::read(path).map_err(|source| LookError::Read {
+        let body = crate::fs::read(path).map_err(|source| LookError::Read {
             path: path.to_owned(),
             source,
         })?;

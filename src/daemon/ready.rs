@@ -193,7 +193,7 @@ fn readable(path: &Path) -> std::io::Result<()> {
     if fs::metadata(path)?.is_dir() {
         fs::read_dir(path).map(drop)
     } else {
-        fs::File::open(path).map(drop)
+        crate::fs::open(path).map(drop)
     }
 }
 

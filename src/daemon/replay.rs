@@ -353,7 +353,7 @@ impl Sources {
             folder: folder.to_owned(),
             what,
         };
-        let known: Option<Option<Self>> = match std::fs::read(&path) {
+        let known: Option<Option<Self>> = match crate::fs::read(&path) {
             Ok(known) => Some(serde_json::from_slice(&known).ok()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(IoError::at(&path, "reading")(error).into()),

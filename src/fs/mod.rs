@@ -1,6 +1,6 @@
 //! The files of a job: opened relative to its folder, so that no path or link leads out
 //! of it ([`beneath`]), and replaced atomically (`atomic`). `tracked` reads them with places;
-//! `packed` compresses short texts, each by itself.
+//! `packed` compresses short texts, each by itself. `regular` opens files that lie elsewhere.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 pub(crate) mod atomic;
 pub mod beneath;
 pub(crate) mod packed;
+mod regular;
 pub(crate) mod tracked;
+
+pub use regular::{open, open_folder, read, read_to_string};
 
 /// An operation on a file or a folder that failed.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +52,7 @@ pub(crate) fn files_beneath(
 /// Returns when everything written so far to the file system of a folder is on the disk.
 #[cfg(target_os = "linux")]
 pub(crate) fn sync_file_system(folder: &Path) -> io::Result<()> {
-    rustix::fs::syncfs(std::fs::File::open(folder)?).map_err(io::Error::from)
+    rustix::fs::syncfs(open_folder(folder)?).map_err(io::Error::from)
 }
 
 /// Other systems have no call for a whole file system.

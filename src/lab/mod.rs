@@ -30,7 +30,7 @@
 //! | `endless` | a web in which every page is new | demo, traps, tree |
 //! | `gallery` | pictures in several sizes | serve, tree |
 //! | `tarpits` | hosts that keep requests open | demo, traps |
-//! | `zoo` | hostile servers | picture |
+//! | `zoo` | hostile servers | picture, tarpits |
 //! | `experiment` | crawls of one stored web with different settings, side by side | everything but the commands |
 //!
 //! Only the experiments know the crawler. The webs import nothing but `address`, give no

@@ -343,7 +343,7 @@ fn read_inside(root: &Path, host: &str, path: &str) -> io::Result<Option<Vec<u8>
         if !fs::metadata(&file)?.is_file() {
             return Ok(None);
         }
-        fs::read(&file).map(Some)
+        crate::fs::read(&file).map(Some)
     };
     read().or_else(|error| match error.kind() {
         io::ErrorKind::NotFound
@@ -448,7 +448,7 @@ pub(super) fn read_table(
     path: &Path,
     mut row: impl FnMut(&[&str]) -> Result<(), String>,
 ) -> Result<(), LabError> {
-    let text = match fs::read_to_string(path) {
+    let text = match crate::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => {

@@ -74,7 +74,7 @@ impl Folder {
         }
         written?;
         if is_synced {
-            File::open(parent)?.sync_all()?;
+            crate::fs::open_folder(parent)?.sync_all()?;
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ fn version(bytes: &[u8]) -> Version {
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    match crate::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }

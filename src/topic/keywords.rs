@@ -13,7 +13,6 @@
 mod stopwords;
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -166,7 +165,7 @@ impl KeywordTable {
     /// column, the weight is not a number above 0, the token occurs twice, or it is not a
     /// single token as [`crate::words`] produces them and could never match.
     pub fn load(path: &Path) -> Result<Self, KeywordError> {
-        let text = fs::read_to_string(path).map_err(|source| KeywordError::Read {
+        let text = crate::fs::read_to_string(path).map_err(|source| KeywordError::Read {
             path: path.to_owned(),
             source,
         })?;
@@ -296,6 +295,8 @@ fn parse(line: &str) -> Result<(&str, f64), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
     use serde_json::Value;
 

@@ -1,7 +1,6 @@
 //! The model folder: `lm.arpa`, `lm.binary`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`,
 //! `passages.tsv`, `model.toml`.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,7 +151,7 @@ impl ModelFacts {
     /// [`FolderError`] names the file.
     pub fn read(folder: &Path) -> Result<Self, FolderError> {
         let path = folder.join(FACTS);
-        let text = std::fs::read_to_string(&path).map_err(IoError::at(&path, "reading"))?;
+        let text = crate::fs::read_to_string(&path).map_err(IoError::at(&path, "reading"))?;
         let wrong = |why: String| FolderError::Facts {
             path: path.clone(),
             why,
@@ -209,7 +208,7 @@ impl Model {
         // The binary file is made from the other one.
         for name in [ARPA, KEYWORDS, STOPWORDS, WORDS, PASSAGES, FACTS] {
             let path = folder.join(name);
-            let mut file = match File::open(&path) {
+            let mut file = match crate::fs::open(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 file => file.map_err(IoError::at(&path, "opening"))?,
             };

@@ -24,7 +24,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// The longest pause that a server may ask for; then the command ends and says so.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// The shortest pause that is announced.
-const ANNOUNCED: Duration = Duration::from_secs(2);
+const ANNOUNCED: Duration = Duration::from_millis(1_500);
 /// How often one part is asked for.
 const TRIES: u32 = 5;
 /// How many redirects of a robots.txt are followed (RFC 9309 section 2.3.1.2).

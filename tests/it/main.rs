@@ -66,7 +66,7 @@
 //!
 //! No test sleeps: each waits for an event, with a deadline as a guard.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
 mod agreement;
 mod annotate;

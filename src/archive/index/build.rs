@@ -160,7 +160,7 @@ fn part(path: &Path, folder: &Path, reads: Reads, told: &dyn Fn(u64)) -> Result<
     let key = format!("{} {length} {changed}", path.display());
     let beginning = folder.join(format!("{:016x}", xxh3_64(key.as_bytes())));
     let done = with_ending(&beginning, ".done");
-    if let Ok(bytes) = std::fs::read(&done)
+    if let Ok(bytes) = crate::fs::read(&done)
         && let Ok(part) = serde_json::from_slice::<Part>(&bytes)
     {
         told(length);
@@ -195,7 +195,7 @@ fn by_reading(
     beginning: PathBuf,
     told: &dyn Fn(u64),
 ) -> Result<Part, IndexError> {
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut runs = Runs::new(beginning);
     let add = |line: Line| Ok(runs.add(line.to_text())?);
     let FileLines { gaps, .. } = each_line::<IndexError>(file, path, name, told, add)?;

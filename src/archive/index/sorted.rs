@@ -100,7 +100,7 @@ fn merge_all(runs: &[PathBuf], out: &mut dyn Write) -> Result<u64, IoError> {
     let mut files = Vec::new();
     let mut heads = BinaryHeap::new();
     for (at, path) in runs.iter().enumerate() {
-        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         let mut lines = BufReader::new(file).lines();
         if let Some(line) = next(&mut lines, path)? {
             heads.push(Reverse((line, at)));

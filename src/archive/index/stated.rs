@@ -35,7 +35,7 @@ pub(super) fn each_stated(
     name: &str,
     mut each: impl FnMut(Line) -> Result<(), IoError>,
 ) -> Result<bool, IoError> {
-    let mut file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let end = file.metadata().map_err(IoError::at(path, "reading"))?.len();
     let mut heads = Heads::new(path);
     let mut offset = 0;

@@ -140,7 +140,7 @@ impl OnDisk {
     ///
     /// [`IoError`] names the file.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         Ok(Self {
             path: path.to_owned(),
             file,

@@ -1,7 +1,6 @@
 //! The files in a WACZ, read in parts where they lie: archives are stored in it as they are.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -164,7 +163,7 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
         wacz: path.display().to_string(),
         error,
     };
-    let file = File::open(path).map_err(IoError::at(path, "opening"));
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"));
     let file = BufReader::new(file.map_err(ShelfError::from)?);
     let mut zip = ZipArchive::new(file).map_err(failed)?;
     let mut found = Vec::new();

@@ -104,7 +104,7 @@ impl Reader<File> {
     ///
     /// [`IoError`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, IoError> {
-        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         Ok(Self::new(file, path))
     }
 }

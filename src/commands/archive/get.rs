@@ -100,10 +100,12 @@ impl Get {
         if self.record {
             return Ok(contents::write_record(capture, out)?);
         }
-        let Contents { body, is_cut, .. } = contents::of(sources, capture)?;
+        let Contents { is_cut, .. } = contents::write(sources, capture, out)?;
         if is_cut {
-            eprintln!("only a part of the contents is stored");
+            eprintln!(
+                "this is a part of the contents: no more is stored, or it is longer than 1 GiB"
+            );
         }
-        out.write_all(&body).context("writing failed")
+        Ok(())
     }
 }

@@ -92,9 +92,8 @@ fn beneath(base: &PageUrl, name: &str) -> Option<PageUrl> {
     let folder = base.join(".").ok()?;
     let url = base.join(name).ok()?;
     let rest = url.as_str().strip_prefix(folder.as_str())?;
-    let decoded = percent_decode_str(rest).decode_utf8_lossy();
-    let is_plain = |part: &str| !matches!(part, ".." | ".");
-    let leads_away = decoded.contains('\\') || !decoded.split('/').all(is_plain);
+    let decoded = percent_decode_str(name).decode_utf8_lossy();
+    let leads_away = decoded.contains('\\') || decoded.split('/').any(|part| part == "..");
     (!leads_away && !rest.is_empty()).then_some(url)
 }
 

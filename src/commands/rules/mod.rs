@@ -72,7 +72,7 @@ impl Rules {
 
 /// The text of a rule file.
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    spoor::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
 }
 
 /// Writes a rule file, whole or not at all.

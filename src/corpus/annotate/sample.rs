@@ -118,7 +118,7 @@ pub(super) fn add_gold(
         return Ok(());
     };
     let text =
-        std::fs::read_to_string(path).map_err(IoError::at(path, "reading the gold questions"))?;
+        crate::fs::read_to_string(path).map_err(IoError::at(path, "reading the gold questions"))?;
     let images =
         outputs::image_files(folder).map_err(IoError::at(&folder.join("images"), "listing"))?;
     let mut wanted = gold_lines(&text, path, section)?;
@@ -226,7 +226,7 @@ fn extend(lines: &mut Vec<String>, ranked: &[Ranked], most: usize) {
 
 /// The lines of a table below its header; empty if the file does not exist.
 fn read_lines(path: &Path, header: &str) -> Result<Vec<String>, SampleError> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match crate::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => {

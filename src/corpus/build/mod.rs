@@ -355,7 +355,7 @@ const PLAN: &str = "plan.toml";
 /// The mark of a corpus.
 fn read_mark(folder: &Path) -> Result<Built, BuildError> {
     let path = folder.join(MARK);
-    let text = match std::fs::read(&path) {
+    let text = match crate::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(BuildError::Missing(folder.to_owned()));
         }
@@ -376,7 +376,7 @@ fn join(to: &Path, files: &[PathBuf]) -> Result<(), BuildError> {
     let out = File::create(to).map_err(IoError::at(to, "creating"))?;
     let mut out = BufWriter::new(out);
     for path in files {
-        let mut from = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let mut from = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         std::io::copy(&mut from, &mut out).map_err(IoError::at(to, "writing"))?;
     }
     out.flush().map_err(IoError::at(to, "writing"))?;

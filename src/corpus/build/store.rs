@@ -144,7 +144,7 @@ pub(super) struct Frames {
 
 impl Frames {
     fn open(path: PathBuf) -> Result<Self, BuildError> {
-        let file = File::open(&path).map_err(IoError::at(&path, "opening"))?;
+        let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
         Ok(Self {
             path,
             from: BufReader::new(file),

@@ -239,7 +239,7 @@ pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
         return Ok(());
     }
     let lock = folder.join("lock");
-    if let Ok(lock) = File::open(&lock)
+    if let Ok(lock) = crate::fs::open(&lock)
         && matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
     {
         return Err(BuildError::Busy(to.to_owned()));
@@ -250,7 +250,7 @@ pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
 
 fn read(folder: &Path) -> Result<Option<State>, BuildError> {
     let path = folder.join(STATE);
-    let text = match fs::read(&path) {
+    let text = match crate::fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         read => read.map_err(IoError::at(&path, "reading"))?,
     };
@@ -291,7 +291,7 @@ fn may_replace(to: &Path) -> Result<(), BuildError> {
 /// [`BuildError::Searched`] where a process searches or indexes it.
 fn unread(to: &Path) -> Result<Option<File>, BuildError> {
     let path = to.join(MARK);
-    let Ok(mark) = File::open(&path) else {
+    let Ok(mark) = crate::fs::open(&path) else {
         return Ok(None);
     };
     match mark.try_lock() {

@@ -87,7 +87,7 @@ impl Index {
     /// Whether a file begins as an index does.
     pub fn is_one(path: &Path) -> bool {
         let mut begin = vec![0; MAGIC.len()];
-        let file = std::fs::File::open(path);
+        let file = crate::fs::open(path);
         file.is_ok_and(|mut file| std::io::Read::read_exact(&mut file, &mut begin).is_ok())
             && begin == MAGIC
     }
@@ -98,7 +98,7 @@ impl Index {
     ///
     /// [`EntityError`] names the file.
     pub fn load(path: &Path) -> Result<Self, EntityError> {
-        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         Self::of_bytes(&bytes, path)
     }
 

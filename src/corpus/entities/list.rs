@@ -1,7 +1,6 @@
 //! Lists of entities: text with tabs, or lines of JSON of Wikidata's dumps; also compressed by
 //! gzip or zstd.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -92,7 +91,7 @@ struct Lines {
 
 fn open(path: &Path) -> Result<Lines, EntityError> {
     let failed = |error| IoError::at(path, "reading")(error);
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let begin = file.fill_buf().map_err(failed)?;
     let (is_gzip, is_zstd) = (

@@ -38,7 +38,7 @@ impl Place {
         may_replace(to)?;
         let partial = beside(to, "partial")?;
         if partial.exists() {
-            if let Ok(mark) = File::open(partial.join(MARK))
+            if let Ok(mark) = crate::fs::open(partial.join(MARK))
                 && matches!(mark.try_lock(), Err(TryLockError::WouldBlock))
             {
                 return Err(ExportError::Busy(to.to_owned()));

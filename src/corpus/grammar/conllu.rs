@@ -24,7 +24,7 @@ pub type Sentence = Vec<(String, String)>;
 ///
 /// [`GrammarError`] names the file and the line.
 pub fn read(path: &Path, column: Column) -> Result<Vec<Sentence>, GrammarError> {
-    let text = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+    let text = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     let text = String::from_utf8_lossy(&text);
     let sentences = parse(&text, column).map_err(|(line, why)| GrammarError::Line {
         path: path.to_owned(),

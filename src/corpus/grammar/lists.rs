@@ -12,7 +12,7 @@ use crate::fs::IoError;
 pub struct Lemmas(FxHashMap<String, String>);
 
 fn read(path: &Path) -> Result<String, GrammarError> {
-    let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+    let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to());
         let lines = valid.unwrap_or_default().split(|byte| *byte == b'\n');

@@ -4,7 +4,6 @@
 //! A packet has a fixed number of sentences, chosen so that there are at most 240 of
 //! them. Its perplexity is that of its sentences together, not a mean of theirs.
 
-use std::fs::File;
 use std::io::{BufReader, ErrorKind};
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
@@ -153,7 +152,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
             tokens,
             ..
         } = figures;
-        let file = match File::open(&path) {
+        let file = match crate::fs::open(&path) {
             Ok(file) => MultiGzDecoder::new(BufReader::new(file)),
             Err(error) => {
                 troubles.add(format!("{}: cannot be read: {error}", path.display()));

@@ -170,7 +170,7 @@ impl Home {
         }
         let path = self.folder.join(MARK);
         // Documents of another program have none, and nothing is taken down from these.
-        let Ok(mark) = File::open(&path) else {
+        let Ok(mark) = crate::fs::open(&path) else {
             return Ok(Lock::Corpus(None));
         };
         match mark.try_lock_shared() {

@@ -13,7 +13,6 @@
 mod building;
 mod salvage;
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -341,7 +340,7 @@ pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, DumpError>
 /// # Errors
 /// As [`restore`].
 pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, DumpError> {
-    let opened = File::open(file).map_err(io(file))?;
+    let opened = crate::fs::open(file).map_err(io(file))?;
     let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
     restore(store, &mut input, file)
 }

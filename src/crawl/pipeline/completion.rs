@@ -144,7 +144,7 @@ impl<P> Completion<P> {
     }
 
     /// The same where the work on the body ended in a defect of this program.
-    pub(super) fn as_defect(self) -> Self {
+    pub(super) fn into_defect(self) -> Self {
         Self {
             outcome: Outcome::Drop {
                 reason: Reason::Internal,

@@ -256,7 +256,7 @@ impl<P: Send + 'static> Journey<P> {
             (work, exchange)
         });
         let Ok((work, exchange)) = begun.await else {
-            return filled.as_defect();
+            return filled.into_defect();
         };
         let filled = Completion { exchange, ..filled };
         let (shop, rest) = match work {
@@ -292,7 +292,7 @@ impl<P: Send + 'static> Journey<P> {
                 _turn: Some(turn),
                 ..filled
             },
-            None => filled.as_defect(),
+            None => filled.into_defect(),
         }
     }
 }

@@ -199,7 +199,7 @@ pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
 
 /// The name that the system has for this machine.
 pub fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = crate::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok());
     let name = name.map(|name| name.trim().to_owned());
     name.filter(|name| !name.is_empty())
@@ -208,7 +208,7 @@ pub fn host() -> String {
 
 /// The running system and its numbers of processes; empty where it does not say.
 fn system() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = crate::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     match boot.trim() {
         "" => String::new(),

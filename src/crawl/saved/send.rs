@@ -160,7 +160,7 @@ impl Session {
             if !all && self.looked.get(&name) == Some(&now) {
                 continue;
             }
-            let bytes = std::fs::read(&path).map_err(IoError::at(&path, "reading"))?;
+            let bytes = crate::fs::read(&path).map_err(IoError::at(&path, "reading"))?;
             let mut hash = Xxh3::new();
             hash.update(&bytes);
             let digest = format!("{:032x}", hash.digest128());

@@ -123,7 +123,7 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
     }
 
     fn read_pdf(&self, path: &Path) -> Result<Document, TrainError> {
-        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let original = pdf_reader(self.config).read(&bytes);
         let original = original.map_err(|failure| TrainError::Pdf {
             path: path.to_owned(),
@@ -137,7 +137,7 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
             documents.push(self.read_pdf(path)?);
             return Ok(());
         }
-        let bytes = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+        let bytes = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         if is_html(path) {
             documents.push(Document::of_blocks(&self.html_blocks(path, bytes)?));
             return Ok(());

@@ -129,7 +129,7 @@ impl Token {
             path: path.to_owned(),
             source,
         };
-        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let file = crate::fs::open(path).map_err(unreadable)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

@@ -75,7 +75,7 @@ impl ShortPath {
             return Ok(Self { path, _folder });
         }
         // On Linux the open folder has a short name in `/proc`.
-        let open = File::open(folder)?;
+        let open = crate::fs::open_folder(folder)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
         if !path.exists() {
             let why = "the path of the job's folder is too long for a socket";

@@ -530,7 +530,7 @@ fn disk(_folder: &Path) -> Option<Disk> {
 
 /// From `/proc`; not available on other systems.
 fn memory() -> Option<Memory> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let text = crate::fs::read_to_string("/proc/self/status").ok()?;
     let bytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;

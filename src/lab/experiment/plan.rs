@@ -186,7 +186,7 @@ impl Plan {
     /// [`ExperimentError::Io`] and [`ExperimentError::Plan`] name the file and, for a
     /// syntax error, line and column.
     pub fn read(path: &Path) -> Result<Self, ExperimentError> {
-        let text = std::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
+        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Self::parse(&text, path)
     }
 

@@ -105,7 +105,7 @@ fn read<'a>(plan: &Plan, topic: &'a TopicPlan) -> Result<Vec<(&'a str, String)>,
                 ),
             ));
         }
-        let text = std::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
+        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Ok((source.as_str(), text))
     };
     topic.positive.iter().map(read).collect()

@@ -110,7 +110,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     if size.len() > MAX_FILE {
         return Err(format!("is larger than {MAX_FILE} bytes"));
     }
-    std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))
+    crate::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))
 }
 
 /// The rules in a text.

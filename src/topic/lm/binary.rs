@@ -17,7 +17,7 @@
 //! The digests find damage and not malice, as anybody can compute them: whoever can write to
 //! a model's folder is trusted, see SECURITY.md.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -70,7 +70,7 @@ fn is_of(arpa: &Path, binary: &Path) -> bool {
         let Some(seal) = Seal::read(binary)? else {
             return Ok(false);
         };
-        let arpa = File::open(arpa)?;
+        let arpa = crate::fs::open(arpa)?;
         let metadata = arpa.metadata()?;
         if metadata.len() != seal.size {
             return Ok(false);
@@ -101,7 +101,7 @@ fn make(arpa: &Path, binary: &Path) -> Result<(), MakeError> {
     ))) {
         return Err(MakeError::Write(io::ErrorKind::Unsupported.into()));
     }
-    let file = File::open(arpa).map_err(IrregularArpa::from)?;
+    let file = crate::fs::open(arpa).map_err(IrregularArpa::from)?;
     // Before it is read: if it changes meanwhile, the seal is that of the old one.
     let metadata = file.metadata().map_err(IrregularArpa::from)?;
     let mut seal = Seal {
@@ -137,7 +137,7 @@ struct Seal {
 impl Seal {
     /// Reads the whole binary; `None` if it is damaged or has no seal.
     fn read(binary: &Path) -> io::Result<Option<Self>> {
-        let mut file = File::open(binary)?;
+        let mut file = crate::fs::open(binary)?;
         let Some(tables) = file.metadata()?.len().checked_sub(SEAL as u64) else {
             return Ok(None);
         };

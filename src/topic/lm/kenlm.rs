@@ -5,7 +5,6 @@
 //! only foreign code that spoor itself calls.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -208,7 +207,7 @@ impl KenLm {
     /// Loads the file `path`; `arpa` is where its words are.
     fn load_by(path: &Path, arpa: &Path) -> Result<Self, ModelError> {
         // KenLM's message about a wrong path would be less clear.
-        let readable = fs::File::open(path).and_then(|file| file.metadata());
+        let readable = crate::fs::open(path).and_then(|file| file.metadata());
         let readable = readable.and_then(|metadata| {
             if metadata.is_dir() {
                 Err(io::ErrorKind::IsADirectory.into())
@@ -412,7 +411,7 @@ fn frequent(path: &Path, model: &Model) -> (WordMap<Box<str>, WordIndex>, bool) 
 
 /// The words of an ARPA file that KenLM has already accepted, and their log10.
 fn unigrams(path: &Path) -> io::Result<Vec<(f32, Box<str>)>> {
-    let mut file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(crate::fs::open(path)?);
     let mut words = Vec::new();
     // A binary file has no lines; an ARPA file starts with a short marker.
     if !file.fill_buf()?.trim_ascii_start().starts_with(b"\\data\\") {

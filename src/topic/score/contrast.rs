@@ -23,10 +23,10 @@
 //! and [`Topicality`](super::Topicality) turns that into a number from 0 to 1. The words
 //! that a crawl adds to those of the topic while it runs are [`Adopted`].
 
+use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, fs};
 
 use rustc_hash::FxHashMap;
 
@@ -150,7 +150,7 @@ impl CountTable {
     ///
     /// [`ContrastError`] names the file and the line.
     pub fn load(path: &Path) -> Result<Self, ContrastError> {
-        let text = fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
+        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         let mut counts = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
             let row = || {
@@ -571,6 +571,8 @@ impl Means {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::topic::lm::normalise;
     use crate::topic::score::PassageTable;

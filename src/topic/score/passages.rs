@@ -14,7 +14,6 @@
 //! With fewer than twenty passages it was worse for some, so its weight grows with their
 //! number.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
@@ -93,7 +92,7 @@ impl PassageTable {
     ///
     /// [`ContrastError`] names the file and the line.
     pub fn load(path: &Path) -> Result<Self, ContrastError> {
-        let text = match fs::read_to_string(path) {
+        let text = match crate::fs::read_to_string(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }

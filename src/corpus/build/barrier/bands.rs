@@ -52,7 +52,7 @@ impl Bands {
             paths.push(path);
         }
         Ok(paths.into_iter().map(|path| {
-            let file = File::open(&path).map_err(IoError::at(&path, "opening"))?;
+            let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
             let mut bytes = Vec::new();
             let read = BufReader::new(file).read_to_end(&mut bytes);
             read.map_err(IoError::at(&path, "reading"))?;

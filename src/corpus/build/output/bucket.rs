@@ -5,7 +5,6 @@
 //! on, and one that is done costs a listing and a request.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,7 +128,7 @@ impl Sending<'_> {
             }
         }
         if let Some(mark) = files.get(MARK) {
-            let text = std::fs::read(&mark.path).map_err(IoError::at(&mark.path, "reading"))?;
+            let text = crate::fs::read(&mark.path).map_err(IoError::at(&mark.path, "reading"))?;
             self.put(MARK, text, &digest).await?;
             sent.files += 1;
             sent.bytes += mark.size;
@@ -199,7 +198,7 @@ impl Sending<'_> {
     }
 
     async fn file(&self, name: &str, file: &Local) -> Result<(), BuildError> {
-        let mut from = File::open(&file.path).map_err(IoError::at(&file.path, "opening"))?;
+        let mut from = crate::fs::open(&file.path).map_err(IoError::at(&file.path, "opening"))?;
         let mut read = || {
             let mut part = Vec::new();
             let read = from.by_ref().take(PART as u64).read_to_end(&mut part);
@@ -262,7 +261,7 @@ fn files(folder: &Path) -> Result<BTreeMap<String, Local>, BuildError> {
 }
 
 fn digest_of(path: &Path) -> Result<(u64, String), BuildError> {
-    let mut file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let mut file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut hash = Xxh3::new();
     let (mut size, mut piece) = (0, vec![0; 1 << 16]);
     loop {

@@ -29,7 +29,7 @@ impl Plan {
     ///
     /// [`PlanError`] names the file, and the line or the key.
     pub fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = std::fs::read_to_string(path).map_err(|source| PlanError::Read {
+        let text = crate::fs::read_to_string(path).map_err(|source| PlanError::Read {
             path: path.to_owned(),
             source,
         })?;

@@ -1,6 +1,5 @@
 //! Folders of HTML, text and PDF.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ pub(super) fn each(
         if after.is_some_and(|[last, ..]| number <= last) {
             continue;
         }
-        let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+        let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         let mut body = Vec::new();
         let media = type_of(path).unwrap_or("text/plain");
         let most = if media == pdf::MEDIA_TYPE {

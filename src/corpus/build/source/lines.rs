@@ -79,7 +79,7 @@ pub(in crate::corpus::build) fn each_line(
     path: &Path,
     each: EachLine<'_>,
 ) -> Result<(), BuildError> {
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
     let mut file = BufReader::new(Counted(file, Rc::clone(&read_bytes)));
     let begin = file.fill_buf().map_err(IoError::at(path, "reading"))?;

@@ -14,7 +14,6 @@ mod rows;
 #[path = "no_rows.rs"]
 mod rows;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -342,7 +341,7 @@ impl Unit {
 
 /// Whether a file begins with these bytes.
 fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut begin = Vec::new();
     let read = file.take(bytes.len() as u64).read_to_end(&mut begin);
     read.map_err(IoError::at(path, "reading"))?;

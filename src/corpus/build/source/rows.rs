@@ -1,6 +1,5 @@
 //! Files of Parquet, read as lines of JSON with the same keys.
 
-use std::fs::File;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
@@ -44,12 +43,12 @@ const COLUMNS: [&str; 23] = [
     "content_signals",
 ];
 
-/// Rows that are in memory.
-const ROWS: usize = 256;
+/// Rows that are in memory. A few bytes may unfold to a megabyte in each.
+const ROWS: usize = 16;
 
 pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
     let archive = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = File::open(path).map_err(IoError::at(path, "opening"))?;
+    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let broken = |error: String| BuildError::Source {
         path: path.to_owned(),
         why: format!("{error}; give files of Parquet or of JSON lines with a column `text`"),
@@ -127,4 +126,50 @@ fn text(column: &dyn Array, row: usize) -> Option<String> {
     }
     let times = column.as_primitive_opt::<TimestampMillisecondType>()?;
     Some(timestamp(u64::try_from(times.value(row)).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::basic::Compression;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+
+    #[test]
+    fn files_in_the_compressions_of_others_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts: Vec<String> = (0..50).map(|n| format!("The text of row {n}.")).collect();
+        let column: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+        let batch = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        for compression in [
+            Compression::UNCOMPRESSED,
+            Compression::SNAPPY,
+            Compression::GZIP(Default::default()),
+            Compression::LZ4,
+            Compression::LZ4_RAW,
+            Compression::ZSTD(Default::default()),
+        ] {
+            let path = folder.path().join("texts.parquet");
+            let properties = WriterProperties::builder().set_compression(compression);
+            let file = std::fs::File::create(&path).unwrap();
+            let mut writer =
+                ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            let mut read = Vec::new();
+            each(&path, None, &mut |raw, _, _| {
+                read.push(format!("{raw:?}"));
+                true
+            })
+            .unwrap();
+            assert_eq!(read.len(), texts.len(), "{compression:?}");
+            for (row, text) in read.iter().zip(&texts) {
+                assert!(row.contains(text), "{compression:?}: {row}");
+            }
+        }
+    }
 }

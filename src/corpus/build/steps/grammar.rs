@@ -120,7 +120,7 @@ impl Analysis {
 
 /// A list of words that mean the same.
 pub(in crate::corpus::build) fn synonyms_of(path: &Path) -> Result<String, BuildError> {
-    let list = std::fs::read(path).map_err(IoError::at(path, "reading"))?;
+    let list = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     String::from_utf8(list).map_err(|_| BuildError::Source {
         path: path.to_owned(),
         why: "not a text in UTF-8; write words that mean the same in a line".to_owned(),

@@ -205,7 +205,7 @@ impl Tagger {
     ///
     /// [`GrammarError`] names the file.
     pub fn load(path: &Path) -> Result<Self, GrammarError> {
-        let bytes = std::fs::read(path).map_err(crate::fs::IoError::at(path, "reading"))?;
+        let bytes = crate::fs::read(path).map_err(crate::fs::IoError::at(path, "reading"))?;
         Self::of_bytes(&bytes, path)
     }
 }

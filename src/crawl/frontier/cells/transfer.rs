@@ -7,7 +7,6 @@
 //! or damaged is never taken for a whole cell.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -108,7 +107,7 @@ impl Cells {
             path: file.to_owned(),
             why,
         };
-        let mut input = BufReader::new(File::open(file).map_err(failed)?);
+        let mut input = BufReader::new(crate::fs::open(file).map_err(failed)?);
         let line = first_line(&mut input).map_err(failed)?;
         let (cell, of) = numbers(&line).ok_or_else(|| {
             wrong("this is not a cell of a frontier; name a file that was exported".to_owned())

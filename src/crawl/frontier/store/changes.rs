@@ -104,7 +104,7 @@ impl Changes {
                 remove(&file.path)?;
                 continue;
             }
-            let bytes = std::fs::read(&file.path).map_err(failed)?;
+            let bytes = crate::fs::read(&file.path).map_err(failed)?;
             let mut rest = bytes.as_slice();
             while let Some((number, _, after)) = open_frame(rest)
                 && Some(number) == next
@@ -197,7 +197,7 @@ impl Changes {
             if end.is_some_and(|end| end <= next) || *first > until {
                 continue;
             }
-            let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+            let bytes = crate::fs::read(path).map_err(|e| failed(e.to_string()))?;
             let mut rest = bytes.as_slice();
             while next <= until
                 && let Some((number, mut writes, behind)) = open_frame(rest)
