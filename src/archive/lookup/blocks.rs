@@ -8,7 +8,7 @@
 //! org,example)/ 20260102030405 {"offset": 0, "length": 189321}
 //! ```
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
@@ -17,8 +17,8 @@ use super::LookupError;
 use super::lines::{Lines, MAX_LINE, text_of};
 use super::shelf::Shelf;
 
-/// The largest compressed block in bytes. Those of Common Crawl, of 3,000 lines, have 200 KB.
-const MAX_BLOCK: u64 = 8 << 20;
+/// The largest compressed block in bytes. Usual ones have 3,000 lines and some 300 KB.
+const MAX_BLOCK: u64 = 16 << 20;
 /// The most bytes that come out of one.
 const MAX_LINES: u64 = 64 << 20;
 
@@ -89,20 +89,33 @@ pub(super) fn each_line(
         let block = Block::parse(&line).ok_or_else(|| wrong(&line))?;
         let file = block.file.as_ref().or(named.as_ref());
         let file = file.ok_or_else(|| wrong(&line))?;
+        let large = || LookupError::Large {
+            file: file.clone(),
+            offset: block.offset,
+        };
         if block.length > MAX_BLOCK {
-            return Err(wrong(&line));
+            return Err(large());
         }
         let bytes = shelf.open(file)?.read(block.offset, block.length)?;
-        let lines = MultiGzDecoder::new(bytes.as_slice()).take(MAX_LINES);
-        let mut lines = BufReader::new(lines);
-        let mut read = 0;
+        let mut lines = BufReader::new(MultiGzDecoder::new(bytes.as_slice()));
+        let (mut line, mut read) = (Vec::new(), 0);
         loop {
-            let line = next_line(&mut lines, &mut read).map_err(|error| LookupError::Damaged {
+            line.clear();
+            let mut most = lines.by_ref().take(MAX_LINE as u64 + 1);
+            let length = most.read_until(b'\n', &mut line);
+            let length = length.map_err(|error| LookupError::Damaged {
                 file: file.clone(),
                 offset: block.offset,
                 error,
             })?;
-            let Some(line) = line else { break };
+            read += length as u64;
+            if length > MAX_LINE || read > MAX_LINES {
+                return Err(large());
+            }
+            if length == 0 {
+                break;
+            }
+            let line = text_of(line.strip_suffix(b"\n").unwrap_or(&line));
             if line.as_str() >= end {
                 return Ok(true);
             }
@@ -112,23 +125,6 @@ pub(super) fn each_line(
         }
     }
     Ok(true)
-}
-
-/// The next line of a block, without its end; `read` counts the bytes of all.
-fn next_line(lines: &mut impl BufRead, read: &mut u64) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
-    let length = lines
-        .take(MAX_LINE as u64 + 1)
-        .read_until(b'\n', &mut line)?;
-    *read += length as u64;
-    if line.len() > MAX_LINE || *read >= MAX_LINES {
-        return Err(io::Error::other(format!(
-            "it has a line of more than {} MiB, or more than {} MiB in all",
-            MAX_LINE >> 20,
-            MAX_LINES >> 20
-        )));
-    }
-    Ok((length > 0).then(|| text_of(line.strip_suffix(b"\n").unwrap_or(&line))))
 }
 
 #[cfg(test)]

@@ -59,7 +59,10 @@ impl Lines {
                 return Ok(Some(line));
             }
             searched = rest.len();
-            if self.is_at_end || searched > MAX_LINE {
+            if searched > MAX_LINE {
+                return Err(too_long(self.parts.as_ref()));
+            }
+            if self.is_at_end {
                 let line = text_of(rest);
                 self.taken = self.bytes.len();
                 return Ok((searched > 0).then_some(line));
@@ -73,6 +76,10 @@ impl Lines {
             self.bytes.extend(piece);
         }
     }
+}
+
+fn too_long(parts: &dyn Parts) -> ShelfError {
+    ShelfError::LongLine(parts.name().display().to_string())
 }
 
 pub(super) fn text_of(line: &[u8]) -> String {
@@ -132,8 +139,11 @@ fn line_from(
         let mut ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n');
         let (first, second) = (ends.next(), ends.next());
         let Some((end, _)) = first else {
-            if is_end || bytes.len() > MAX_LINE {
+            if is_end {
                 return Ok(None);
+            }
+            if bytes.len() > MAX_LINE {
+                return Err(too_long(parts));
             }
             continue;
         };
@@ -143,7 +153,8 @@ fn line_from(
         }
         let next = match second {
             Some((next, _)) => next + 1,
-            None if is_end || bytes.len() > 2 * MAX_LINE => bytes.len(),
+            None if is_end => bytes.len(),
+            None if bytes.len() > 2 * MAX_LINE => return Err(too_long(parts)),
             None => continue,
         };
         let line = bytes.get(end + 1..next).unwrap_or_default();

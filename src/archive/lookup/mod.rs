@@ -6,7 +6,8 @@
 //! | `shelf` | files that are read in parts, wherever they lie | nothing |
 //! | `lines` | the lines of a sorted file of which only a part is read | shelf |
 //! | `blocks` | an index of compressed blocks | lines, shelf |
-//! | `wacz` | the files in a WACZ | shelf |
+//! | `zip` | the list of the files in a ZIP | shelf |
+//! | `wacz` | the files in a WACZ | shelf, zip |
 //! | `stored` | the record at a place | shelf |
 //!
 //! An index is searched by bisection, so a search in one of any size reads a few pieces.
@@ -16,6 +17,7 @@ mod lines;
 pub mod shelf;
 pub mod stored;
 pub mod wacz;
+pub mod zip;
 
 use std::io;
 
@@ -60,6 +62,17 @@ pub enum LookupError {
         offset: u64,
         /// What the decompressor reports.
         error: io::Error,
+    },
+    /// A block has more lines than any index.
+    #[error(
+        "{file}: the block at byte {offset} is too large: more than 16 MiB, 64 MiB of lines or \
+         1 MiB in a line; make the index again with `spoor archive index`"
+    )]
+    Large {
+        /// The file.
+        file: String,
+        /// Where the block begins.
+        offset: u64,
     },
 }
 

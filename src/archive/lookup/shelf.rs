@@ -5,7 +5,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::address::PageUrl;
 use crate::fs::IoError;
 
 /// Why a part of a file cannot be read.
@@ -20,6 +24,11 @@ pub enum ShelfError {
          is wrong"
     )]
     Outside(String),
+    /// A line is longer than those of any index.
+    #[error(
+        "{0}: a line has more than 1 MiB, so this is no index; make one with `spoor archive index`"
+    )]
+    LongLine(String),
     /// Another place than a disk, which says what is wrong.
     #[error(transparent)]
     Remote(Box<dyn std::error::Error + Send + Sync>),
@@ -87,6 +96,60 @@ impl Folder {
         }
         Ok(self.0.join(name))
     }
+}
+
+/// The characters of a name that would mean something else in an address.
+const NOT_IN_PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// How often a name may be escaped: servers behind others undo escapes more than once.
+const ESCAPED: usize = 3;
+
+/// The address of a file beneath the folder that the file at `base` lies in. The name is a
+/// path there and no address, so nothing in it names a server; one that leads out of the
+/// folder, also where it is unescaped, is refused.
+///
+/// # Errors
+///
+/// [`ShelfError::Outside`].
+pub fn beneath(base: &PageUrl, name: &str) -> Result<PageUrl, ShelfError> {
+    let outside = || ShelfError::Outside(name.to_owned());
+    let mut plain = name.to_owned();
+    for _ in 0..ESCAPED {
+        let unescaped = percent_decode_str(&plain).decode_utf8();
+        plain = unescaped.map_err(|_| outside())?.into_owned();
+    }
+    let is_odd = |c: char| c == '\\' || c.is_control();
+    // Some servers leave out what begins with a semicolon.
+    let is_up = |part: &str| part.split(';').any(|bare| bare.trim() == "..");
+    let is_named = |part: &str| !part.is_empty() && !is_up(part);
+    let is_plain = percent_decode_str(&plain).eq(plain.bytes());
+    if !is_plain || plain.contains(is_odd) || !plain.split('/').all(is_named) {
+        return Err(outside());
+    }
+    let (folder, _) = base.path().rsplit_once('/').unwrap_or_default();
+    let escaped = utf8_percent_encode(name, NOT_IN_PATH);
+    let server = (base.scheme(), base.authority());
+    let url = PageUrl::parse(&format!("{}://{}{folder}/{escaped}", server.0, server.1));
+    let url = url.map_err(|_| outside())?;
+    // What was parsed counts, not how it was put together.
+    let inside = url.path().strip_prefix(folder);
+    let is_there = (url.scheme(), url.authority()) == server
+        && inside.is_some_and(|path| path.starts_with('/') && path.len() > 1);
+    is_there.then_some(url).ok_or_else(outside)
 }
 
 impl Shelf for Folder {
@@ -181,6 +244,8 @@ pub struct Stretch<'p> {
     parts: &'p mut dyn Parts,
     offset: u64,
     end: u64,
+    /// How many bytes may still be asked of a server.
+    lead: Arc<AtomicU64>,
     piece: Vec<u8>,
     taken: usize,
 }
@@ -192,9 +257,20 @@ impl<'p> Stretch<'p> {
             parts,
             offset,
             end,
+            lead: Arc::new(AtomicU64::new(u64::MAX)),
             piece: Vec::new(),
             taken: 0,
         }
+    }
+
+    /// The same, of which only `lead` bytes are asked of a server until more are permitted by
+    /// what is returned.
+    pub fn leading(mut self, lead: u64) -> (Self, Arc<AtomicU64>) {
+        if self.parts.is_far() {
+            self.lead = Arc::new(AtomicU64::new(lead));
+        }
+        let lead = self.lead.clone();
+        (self, lead)
     }
 }
 
@@ -211,6 +287,14 @@ impl Read for Stretch<'_> {
             if wanted == 0 {
                 return Ok(0);
             }
+            let lead = self.lead.load(Ordering::Relaxed);
+            let wanted = wanted.min(lead);
+            if wanted == 0 {
+                return Err(io::Error::other(
+                    "the record does not begin where it should",
+                ));
+            }
+            self.lead.store(lead - wanted, Ordering::Relaxed);
             let read = self.parts.read(self.offset, wanted);
             self.piece = read.map_err(io::Error::other)?;
             self.offset += self.piece.len() as u64;
@@ -228,6 +312,8 @@ impl Read for Stretch<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -238,6 +324,40 @@ mod tests {
         for bad in ["", "/etc/passwd", "../a.warc", "a/../../b"] {
             let error = folder.path(bad).unwrap_err();
             assert!(matches!(error, ShelfError::Outside(_)), "{bad}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(crate::tests::usual())]
+
+        /// Whatever is refused, what is permitted lies in the folder, however often a server
+        /// unescapes it.
+        #[test]
+        fn no_name_leads_out_of_the_folder_of_a_server(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "..", ".", "/", "\\", "%2e", "%2E", "%2f", "%5C", "%25", "%", "2e", ";", ":", "@", "?",
+                "#", "&", " ", "\t", "\0", "a", "b.test", "http:", "//", "[::1]", "\u{e9}", "\u{ff0e}",
+            ]), 0..9),
+            base in prop::sample::select(vec![
+                "https://a.test/x/y/all.idx", "https://a.test/all.idx", "http://[::1]:81/x%20/?a/b",
+            ]),
+        ) {
+            let base = PageUrl::parse(base).unwrap();
+            let name = parts.concat();
+            if let Ok(url) = beneath(&base, &name) {
+                let folder = base.path().rsplit_once('/').unwrap().0;
+                let (ours, theirs) = (base.to_url().unwrap(), url.to_url().unwrap());
+                prop_assert_eq!(ours.origin(), theirs.origin());
+                prop_assert_eq!((theirs.query(), theirs.username()), (None, ""));
+                let rest = url.path().strip_prefix(&format!("{folder}/")).unwrap();
+                let mut plain = rest.to_owned();
+                for _ in 0..6 {
+                    let is_up = |part: &str| part.trim() == "..";
+                    prop_assert!(!plain.split(['/', '\\', ';']).any(is_up), "{name:?}: {url}");
+                    let unescaped = percent_decode_str(&plain).decode_utf8_lossy();
+                    plain = unescaped.into_owned();
+                }
+            }
         }
     }
 

@@ -1,10 +1,17 @@
 //! The record at a place of a file.
 
 use std::io::{Chain, Read};
+use std::sync::atomic::Ordering;
 
 use super::shelf::{Parts, ShelfError, Stretch};
 use crate::archive::gap::Place;
 use crate::archive::reader::{Entry, Item, ReadError, Reader};
+
+/// The most bytes that are asked of a server until a record begins. More only where records
+/// before it share its compressed member.
+const LEAD: u64 = 16 << 20;
+/// The most bytes of such records.
+const MAX_INSIDE: u64 = 1 << 30;
 
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +58,8 @@ pub fn at<T, E: From<StoredError>>(
         };
         let wanted = (first.len() as u64, place.inside.unwrap_or_default());
         let name = parts.name().to_owned();
-        let stretch = Stretch::new(parts, place.offset, end);
+        let lead = LEAD + wanted.1.min(MAX_INSIDE);
+        let (stretch, lead) = Stretch::new(parts, place.offset, end).leading(lead);
         let mut reader = Reader::new(first.as_slice().chain(stretch), &name);
         while let Some(item) = next(&mut reader).map_err(E::from)? {
             let Item::Record(mut entry) = item else {
@@ -64,6 +72,7 @@ pub fn at<T, E: From<StoredError>>(
             if here == wanted
                 && let Some(each) = each.take()
             {
+                lead.store(u64::MAX, Ordering::Relaxed);
                 entry.record.offset = place.offset;
                 return each(&mut entry).map(Some);
             }
@@ -80,7 +89,8 @@ fn next<R: Read>(reader: &mut Reader<R>) -> Result<Option<Item<'_, R>>, StoredEr
 fn first_record(parts: &mut dyn Parts) -> Result<Vec<u8>, StoredError> {
     let length = parts.length()?;
     let name = parts.name().to_owned();
-    let mut reader = Reader::new(Stretch::new(parts, 0, length), &name);
+    let (stretch, _) = Stretch::new(parts, 0, length).leading(LEAD);
+    let mut reader = Reader::new(stretch, &name);
     let end = match reader.next_item()? {
         Some(Item::Record(mut entry)) => entry.finish()?.map(|p| p.offset + p.length),
         _ => None,

@@ -1,51 +1,33 @@
 //! The files in a WACZ, read in parts where they lie: archives are stored in it as they are.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zip::{CompressionMethod, ZipArchive};
+use flate2::Crc;
+use flate2::read::DeflateDecoder;
 
-use super::shelf::{AnyShelf, Parts, Shelf, ShelfError};
+use super::shelf::{AnyShelf, OnDisk, Parts, Shelf, ShelfError, Stretch};
+use super::zip::{Member, Packing, ZipError, members};
 use crate::archive::files;
-use crate::fs::IoError;
 
-/// The most bytes that are decompressed into memory of one WACZ, of all its files; only indexes
-/// are compressed, as a rule.
-const MOST_HELD: u64 = 48 << 20;
-/// The most bytes that are read for the list of files, with what is looked through to find it.
-const MOST_LIST: u64 = 4 << 20;
-/// The most files of a WACZ that count, in `archive/` and `indexes/`.
-const MOST_MEMBERS: usize = 4_096;
+/// The most bytes of all files of a WACZ that are decompressed into memory. Only indexes are
+/// compressed in most, and large ones are indexes of blocks.
+const MOST: u64 = 32 << 20;
 /// Indexes in the order in which they are preferred.
 const INDEXES: [&str; 3] = ["index.idx", "index.cdxj", "index.cdx"];
 
 /// Why a file is not read as a WACZ.
 #[derive(Debug, thiserror::Error)]
 pub enum WaczError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Shelf(#[from] ShelfError),
     /// It is no ZIP.
     #[error("{wacz}: not a WACZ, because it is no whole ZIP: {error}")]
     Zip {
         /// The file.
         wacz: String,
         /// What is wrong.
-        error: zip::result::ZipError,
-    },
-    /// More would have to be held in memory than is permitted.
-    #[error(
-        "{wacz}: {what}, which is more than is read of a WACZ; unpack it with any ZIP program and \
-         name its archives"
-    )]
-    TooLarge {
-        /// The file.
-        wacz: String,
-        /// What is too large.
-        what: String,
+        error: ZipError,
     },
     /// It has no index that can be searched.
     #[error(
@@ -59,15 +41,34 @@ pub enum WaczError {
          ZIP; unpack it with any ZIP program and name its archives"
     )]
     NoArchive(String),
+    /// A file in it is compressed, and too large for that.
+    #[error(
+        "{0}: what the ZIP compresses of this WACZ has more than 32 MiB; unpack it with any ZIP \
+         program and name its archives"
+    )]
+    TooLarge(String),
+    /// A file in it cannot be decompressed.
+    #[error(
+        "{0}: the ZIP has compressed or encrypted this file in a way that cannot be undone, or it \
+         is damaged; unpack it with any ZIP program"
+    )]
+    Packed(String),
 }
 
-/// A file in the ZIP.
+/// Where the bytes of a file in the ZIP are.
 #[derive(Debug, Clone)]
-enum Member {
-    /// Stored as it is: its first byte and its length.
+enum Place {
+    /// In the ZIP: its first byte and its length.
     Stored(u64, u64),
-    /// Compressed: its number in the ZIP, and its length without compression.
-    Packed(usize, u64),
+    /// Decompressed.
+    Held(Arc<Vec<u8>>),
+}
+
+/// The files of a WACZ.
+struct Files {
+    members: BTreeMap<String, Member>,
+    /// Where those are that were opened.
+    places: Mutex<BTreeMap<String, Place>>,
 }
 
 /// One folder of a WACZ.
@@ -77,79 +78,39 @@ pub struct Wacz {
     outer: AnyShelf,
     name: String,
     folder: &'static str,
-    members: Arc<BTreeMap<String, Member>>,
-    /// The files that were decompressed, by their numbers.
-    held: Arc<Mutex<BTreeMap<usize, Arc<[u8]>>>>,
+    files: Arc<Files>,
 }
 
 /// The folder of the indexes in a WACZ, the name of the index there, and the folder of the
-/// archives.
+/// archives. Nothing is decompressed before it is opened there.
 ///
 /// # Errors
 ///
 /// [`WaczError`] names the file.
 pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczError> {
-    let failed = |error| WaczError::Zip {
+    let listed = outer.open(name).map_err(ZipError::from);
+    let listed = listed.and_then(|mut parts| members(parts.as_mut()));
+    let mut members = listed.map_err(|error| WaczError::Zip {
         wacz: outer.name_of(name),
         error,
-    };
-    let mut zip = zip_of(&outer, name)?;
-    let mut members = BTreeMap::new();
-    for number in 0..zip.len() {
-        let path = zip.name_for_index(number).transpose().map_err(failed)?;
-        let path = path.unwrap_or_default().into_owned();
-        if !path.starts_with("archive/") && !path.starts_with("indexes/") {
-            continue;
-        }
-        if members.len() >= MOST_MEMBERS {
-            let what = format!("it has more than {MOST_MEMBERS} archives and indexes");
-            let wacz = outer.name_of(name);
-            return Err(WaczError::TooLarge { wacz, what });
-        }
-        let file = zip.by_index_raw(number).map_err(failed)?;
-        let member = match (file.data_start(), file.compression()) {
-            (Some(begin), CompressionMethod::Stored) => Member::Stored(begin, file.size()),
-            _ => Member::Packed(number, file.size()),
-        };
-        drop(file);
-        members.insert(path, member);
-    }
+    })?;
+    members.retain(|path, _| path.starts_with("archive/") || path.starts_with("indexes/"));
     let index = INDEXES
         .iter()
         .find(|index| members.contains_key(&format!("indexes/{index}")));
     let index = index.ok_or_else(|| WaczError::NoIndex(outer.name_of(name)))?;
+    let places = Mutex::default();
     let indexes = Wacz {
         outer,
         name: name.to_owned(),
         folder: "indexes/",
-        members: Arc::new(members),
-        held: Arc::default(),
+        files: Arc::new(Files { members, places }),
     };
     let archives = Wacz {
         folder: "archive/",
         ..indexes.clone()
     };
     Ok((indexes, (*index).to_owned(), archives))
-}
-
-/// The ZIP at a place, of which no more is read than a list of files may have.
-fn zip_of(outer: &AnyShelf, name: &str) -> Result<ZipArchive<Seekable>, WaczError> {
-    let seekable = Seekable::of(outer.open(name)?)?;
-    let left = Arc::clone(&seekable.left);
-    let wacz = || outer.name_of(name);
-    let zip = ZipArchive::new(seekable).map_err(|error| {
-        if left.load(Ordering::Relaxed) == 0 {
-            let what = format!("its list of files is not in {} MiB", MOST_LIST >> 20);
-            return WaczError::TooLarge { wacz: wacz(), what };
-        }
-        WaczError::Zip {
-            wacz: wacz(),
-            error,
-        }
-    })?;
-    // What is read from now on is bounded by what it is read for.
-    left.store(u64::MAX, Ordering::Relaxed);
-    Ok(zip)
 }
 
 /// The archives in a WACZ on this machine: the name of each there, its first byte and its
@@ -163,86 +124,88 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
         wacz: path.display().to_string(),
         error,
     };
-    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"));
-    let file = BufReader::new(file.map_err(ShelfError::from)?);
-    let mut zip = ZipArchive::new(file).map_err(failed)?;
+    let mut parts = OnDisk::open(path).map_err(|error| failed(ShelfError::from(error).into()))?;
     let mut found = Vec::new();
-    for number in 0..zip.len() {
-        let file = zip.by_index_raw(number).map_err(failed)?;
-        let name = file.name().map_err(failed)?.into_owned();
+    for (name, member) in members(&mut parts).map_err(failed)? {
         if !name.starts_with("archive/") || !files::is_named(Path::new(&name)) {
             continue;
         }
-        match (file.data_start(), file.compression()) {
-            (Some(begin), CompressionMethod::Stored) => found.push((name, begin, file.size())),
-            _ => tracing::warn!(
+        if member.packing == Packing::Stored {
+            let begin = member.begin(&mut parts).map_err(failed)?;
+            found.push((name, begin, member.length));
+        } else {
+            tracing::warn!(
                 "{}: {name} is left out, because the ZIP compresses it; unpack it",
                 path.display()
-            ),
+            );
         }
     }
     if found.is_empty() {
         return Err(WaczError::NoArchive(path.display().to_string()));
     }
-    found.sort();
     Ok(found)
 }
 
 impl Wacz {
-    /// A file that the ZIP compresses.
-    fn unpacked(&self, number: usize, length: u64) -> Result<Arc<[u8]>, WaczError> {
-        let wacz = || self.outer.name_of(&self.name);
-        let failed = |error| WaczError::Zip {
-            wacz: wacz(),
-            error,
+    /// Where the bytes of a file are. It is looked for once, because that costs a request.
+    fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<Place, ShelfError> {
+        let member = self.files.members.get(path);
+        let member = member.ok_or_else(|| ShelfError::Outside(path.to_owned()))?;
+        let places = self.files.places.lock();
+        let mut places = places.unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = places.get(path) {
+            return Ok(place.clone());
+        }
+        let wrong = |error| ShelfError::Remote(Box::new(error));
+        let shown = || format!("{}: {path}", self.outer.name_of(&self.name));
+        let begin = member.begin(outer).map_err(|error| match error {
+            ZipError::Shelf(error) => error,
+            _ => wrong(WaczError::Packed(shown())),
+        })?;
+        let place = match member.packing {
+            Packing::Stored => Place::Stored(begin, member.length),
+            Packing::Deflated => {
+                let held = places.values().map(|place| match place {
+                    Place::Stored(..) => 0,
+                    Place::Held(bytes) => bytes.len() as u64,
+                });
+                let room = MOST.saturating_sub(held.sum());
+                if member.length > room || member.packed > MOST {
+                    return Err(wrong(WaczError::TooLarge(shown())));
+                }
+                let end = begin.saturating_add(member.packed);
+                let bytes = inflated(Stretch::new(outer, begin, end), member);
+                let bytes = bytes.ok_or_else(|| wrong(WaczError::Packed(shown())))?;
+                Place::Held(Arc::new(bytes))
+            }
+            Packing::Other => return Err(wrong(WaczError::Packed(shown()))),
         };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bytes) = held.get(&number) {
-            return Ok(Arc::clone(bytes));
-        }
-        let sum: u64 = held.values().map(|bytes| bytes.len() as u64).sum();
-        let left = MOST_HELD - sum.min(MOST_HELD);
-        let too_large = || WaczError::TooLarge {
-            wacz: wacz(),
-            what: format!(
-                "the files that it compresses have more than {} MiB",
-                MOST_HELD >> 20
-            ),
-        };
-        if length > left {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::new();
-        let mut zip = zip_of(&self.outer, &self.name)?;
-        let file = zip.by_index(number).map_err(failed)?;
-        let read = file.take(left + 1).read_to_end(&mut bytes);
-        read.map_err(|error| failed(error.into()))?;
-        if bytes.len() as u64 > left {
-            return Err(too_large());
-        }
-        let bytes: Arc<[u8]> = bytes.into();
-        held.insert(number, Arc::clone(&bytes));
-        Ok(bytes)
+        places.insert(path.to_owned(), place.clone());
+        Ok(place)
     }
+}
+
+/// The bytes of a file; `None` if they are not those that the list of files states.
+fn inflated(packed: Stretch<'_>, member: &Member) -> Option<Vec<u8>> {
+    // What is not written takes no memory.
+    let mut bytes = Vec::with_capacity(usize::try_from(member.length).ok()?);
+    let mut plain = DeflateDecoder::new(packed).take(member.length + 1);
+    plain.read_to_end(&mut bytes).ok()?;
+    let mut crc = Crc::new();
+    crc.update(&bytes);
+    (bytes.len() as u64 == member.length && crc.sum() == member.crc).then_some(bytes)
 }
 
 impl Shelf for Wacz {
     fn open(&self, name: &str) -> Result<Box<dyn Parts>, ShelfError> {
         // Some indexes name archives with their folder.
         let bare = name.strip_prefix(self.folder).unwrap_or(name);
-        let member = self.members.get(&format!("{}{bare}", self.folder));
-        let member = member.ok_or_else(|| ShelfError::Outside(self.name_of(name)))?;
-        let content = match *member {
-            Member::Stored(begin, length) => Content::Stored(begin, length),
-            Member::Packed(number, length) => {
-                let bytes = self.unpacked(number, length);
-                Content::Held(bytes.map_err(|error| ShelfError::Remote(Box::new(error)))?)
-            }
-        };
+        let mut outer = self.outer.open(&self.name)?;
+        let place = self.place(&format!("{}{bare}", self.folder), outer.as_mut())?;
         Ok(Box::new(Inner {
             name: PathBuf::from(self.name_of(bare)),
-            outer: self.outer.open(&self.name)?,
-            content,
+            outer,
+            place,
         }))
     }
 
@@ -251,19 +214,11 @@ impl Shelf for Wacz {
     }
 }
 
-/// Where the bytes of a file are.
-enum Content {
-    /// In the ZIP as they are.
-    Stored(u64, u64),
-    /// In memory.
-    Held(Arc<[u8]>),
-}
-
 /// A file of a WACZ.
 struct Inner {
     name: PathBuf,
     outer: Box<dyn Parts>,
-    content: Content,
+    place: Place,
 }
 
 impl Parts for Inner {
@@ -272,19 +227,19 @@ impl Parts for Inner {
     }
 
     fn length(&mut self) -> Result<u64, ShelfError> {
-        Ok(match &self.content {
-            Content::Stored(_, length) => *length,
-            Content::Held(bytes) => bytes.len() as u64,
+        Ok(match &self.place {
+            Place::Stored(_, length) => *length,
+            Place::Held(bytes) => bytes.len() as u64,
         })
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
-        match &self.content {
-            Content::Stored(begin, all) => {
+        match &self.place {
+            Place::Stored(begin, all) => {
                 let length = length.min(all.saturating_sub(offset));
                 self.outer.read(begin.saturating_add(offset), length)
             }
-            Content::Held(bytes) => {
+            Place::Held(bytes) => {
                 let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
                 let range = place(offset)..place(offset.saturating_add(length));
                 Ok(bytes.get(range).unwrap_or_default().to_vec())
@@ -298,71 +253,5 @@ impl Parts for Inner {
 
     fn is_far(&self) -> bool {
         self.outer.is_far()
-    }
-}
-
-/// A file read in parts as a stream with a position, for the reader of ZIP.
-struct Seekable {
-    parts: Box<dyn Parts>,
-    length: u64,
-    position: u64,
-    /// The piece that was read last, and where it begins.
-    held: (u64, Vec<u8>),
-    /// How many bytes may be read from now on.
-    left: Arc<AtomicU64>,
-}
-
-impl Seekable {
-    fn of(mut parts: Box<dyn Parts>) -> Result<Self, ShelfError> {
-        Ok(Self {
-            length: parts.length()?,
-            parts,
-            position: 0,
-            held: (0, Vec::new()),
-            left: Arc::new(AtomicU64::new(MOST_LIST)),
-        })
-    }
-
-    /// What is held from the position on.
-    fn rest(&self) -> &[u8] {
-        let from = self.position.checked_sub(self.held.0);
-        let from = from.and_then(|from| usize::try_from(from).ok());
-        from.and_then(|from| self.held.1.get(from..))
-            .unwrap_or_default()
-    }
-}
-
-impl Read for Seekable {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.rest().is_empty() && self.position < self.length {
-            // The directory is at the end and read backwards, so the piece begins before it.
-            let piece = self.parts.piece();
-            let from = self.position - self.position % piece;
-            let left = self.left.load(Ordering::Relaxed);
-            if left == 0 {
-                return Err(io::Error::other("the list of files is too long"));
-            }
-            self.left
-                .store(left.saturating_sub(piece), Ordering::Relaxed);
-            let read = self.parts.read(from, piece).map_err(io::Error::other)?;
-            self.held = (from, read);
-        }
-        let mut rest = self.rest();
-        let n = rest.read(to)?;
-        self.position += n as u64;
-        Ok(n)
-    }
-}
-
-impl Seek for Seekable {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let position = match to {
-            SeekFrom::Start(position) => Some(position),
-            SeekFrom::End(by) => self.length.checked_add_signed(by),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
-        };
-        let before = || io::Error::new(io::ErrorKind::InvalidInput, "before the beginning");
-        self.position = position.ok_or_else(before)?;
-        Ok(self.position)
     }
 }
