@@ -1,8 +1,9 @@
 //! Parts of files on web servers, for a command that reads an archive where it lies.
 //!
-//! [`PartFetcher`] keeps the promises of a crawl: it obeys robots.txt, sends one request at a
-//! time and pauses between two. It follows no redirect but those of a robots.txt, and of these
-//! none that leads from the server that the operator has named to a special-purpose address.
+//! [`PartFetcher`] keeps the promises of a crawl, with its client, its table of answers and its
+//! reader of robots.txt: it sends one request at a time and pauses between two. It follows no
+//! redirect of a file. The operator names its servers, so they may have any address; where a
+//! robots.txt redirects to another one, that is no word of the operator and passes the guard.
 
 use std::time::Duration;
 
@@ -10,25 +11,30 @@ use rustc_hash::FxHashMap;
 use tokio::time::{Instant, sleep_until};
 
 use super::fetch::part::{Part, PartFailure};
-use super::fetch::{Answer, FetchError, Fetcher, Options, SetupError};
-use super::robots::{self, MAX_ROBOTS_BYTES, Robots};
+use super::fetch::{Answer, FetchError, Fetcher, Options, Phase, SetupError, outcome};
+use super::robots::{MAX_ROBOTS_BYTES, Robots, in_utf8};
 use crate::address::{HostKey, PageUrl};
-use crate::page::TaskKind;
+use crate::page::{Outcome, TaskKind};
 
 /// The shortest pause between two requests to a server.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// The pause as a multiple of the time that the server took.
 const FACTOR: u32 = 5;
+/// The longest pause that results from a slow server alone.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The first pause after an error, which doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// The longest pause that a server may ask for; then the command ends and says so.
+/// The longest pause that a server may ask for, as in a crawl; then the command ends and says
+/// so.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// The shortest pause that is announced.
-const ANNOUNCED: Duration = Duration::from_millis(1_500);
+/// A longer pause is told.
+const SHORT: Duration = Duration::from_secs(2);
 /// How often one part is asked for.
 const TRIES: u32 = 5;
 /// How many redirects of a robots.txt are followed (RFC 9309 section 2.3.1.2).
 const HOPS: usize = 5;
+/// How long rules are valid (RFC 9309 section 2.4).
+const VALID: Duration = Duration::from_secs(24 * 3_600);
 
 /// Why a part cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +67,22 @@ pub enum PartError {
         /// Where it is.
         to: String,
     },
+    /// The pauses that it asks for are too long to wait here.
+    #[error(
+        "{url}: robots.txt of the server asks for pauses of more than {} s (Crawl-delay); ask its \
+         operator for a copy",
+        LONGEST_WAIT.as_secs()
+    )]
+    TooSlow {
+        /// The address.
+        url: String,
+    },
+    /// The server takes longer than any honest one.
+    #[error("{url}: the server sends its parts too slowly; copy the file and name the copy")]
+    Trickle {
+        /// The address.
+        url: String,
+    },
     /// The server sends whole files only.
     #[error("{url}: the server does not send parts of files; copy the file and name the copy")]
     Whole {
@@ -68,11 +90,7 @@ pub enum PartError {
         url: String,
     },
     /// The server asks for a pause that is too long to wait here.
-    #[error(
-        "{url}: the server asks for a pause of {seconds} s between requests, and at most {} are \
-         waited for; copy the file, or run the command again later",
-        LONGEST_WAIT.as_secs()
-    )]
+    #[error("{url}: the server asks to come back after {seconds} s; run the command again then")]
     Later {
         /// The address.
         url: String,
@@ -95,24 +113,31 @@ pub enum PartError {
     },
 }
 
-/// Is called with each pause that is worth a word: the server, and how long.
-pub type Announce = Box<dyn Fn(&str, Duration) + Send>;
+/// What a robots.txt says, or why that is not known.
+struct Rules {
+    robots: Result<Robots, String>,
+    read: Instant,
+}
 
-/// What is known of a server.
-struct Server {
-    robots: Robots,
-    /// Before when nothing is sent.
+/// When a server may be asked again.
+struct Clock {
     next: Instant,
+    /// Why not before.
+    why: &'static str,
+    /// The longest pause that was told.
+    told: Duration,
 }
 
 /// Fetches parts of files.
 pub struct PartFetcher {
     product: String,
-    fetcher: Fetcher,
-    /// For addresses that a server and not the operator has named.
+    /// For the servers that the operator names.
+    named: Fetcher,
+    /// For those that they name.
     guarded: Fetcher,
-    announce: Announce,
-    servers: FxHashMap<HostKey, Server>,
+    /// By the address of the robots.txt.
+    rules: FxHashMap<PageUrl, Rules>,
+    clocks: FxHashMap<HostKey, Clock>,
 }
 
 impl PartFetcher {
@@ -121,25 +146,34 @@ impl PartFetcher {
     /// # Errors
     ///
     /// [`PartError::Setup`] if the contact cannot be sent.
-    pub fn new(contact: &str, announce: Announce) -> Result<Self, PartError> {
-        let options = |allow_private| Options {
+    pub fn new(contact: &str) -> Result<Self, PartError> {
+        Self::with(Options {
             contact: contact.to_owned(),
-            allow_private,
-            // What is stored compressed is wanted as it is.
-            archive: true,
             robots_cap: MAX_ROBOTS_BYTES,
             ..Options::default()
-        };
-        Ok(Self {
-            product: options(false).product,
-            fetcher: Fetcher::new(options(true))?,
-            guarded: Fetcher::new(options(false))?,
-            announce,
-            servers: FxHashMap::default(),
         })
     }
 
-    /// The bytes of a file from `offset` on, `length` of them at most.
+    /// With other limits.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::Setup`].
+    pub fn with(options: Options) -> Result<Self, PartError> {
+        Ok(Self {
+            product: options.product.clone(),
+            named: Fetcher::new(Options {
+                allow_private: true,
+                ..options.clone()
+            })?,
+            guarded: Fetcher::new(options)?,
+            rules: FxHashMap::default(),
+            clocks: FxHashMap::default(),
+        })
+    }
+
+    /// The bytes of a file from `offset` on, `length` of them at most. The address is the
+    /// operator's, or lies in the folder of one that is.
     ///
     /// # Errors
     ///
@@ -150,128 +184,148 @@ impl PartFetcher {
         offset: u64,
         length: u64,
     ) -> Result<Part, PartError> {
-        self.permit(url).await?;
+        let delay = self.permit(url).await?;
         let mut wait = FIRST_WAIT;
         let mut tries = 0;
         loop {
             tries += 1;
-            self.pause(url).await?;
+            self.pause(url).await.map_err(|left| PartError::Later {
+                url: url.as_str().to_owned(),
+                seconds: left.as_secs(),
+            })?;
             let began = Instant::now();
-            let done = self.fetcher.part(url, offset, length).await;
+            let done = self.named.part(url, offset, length).await;
             let done = done.map_err(|failure| error_of(url, failure));
-            self.book(url, began);
-            let asked = match &done {
-                Err(PartError::Fetch { error, .. }) => asked_pause(error),
-                _ => None,
+            self.book(url, began.elapsed(), delay);
+            let Err(PartError::Fetch { error, .. }) = &done else {
+                return done;
             };
-            match asked {
-                Some(asked) if tries < TRIES => {
-                    let pause = asked.unwrap_or(wait);
-                    if pause > LONGEST_WAIT {
-                        let (url, seconds) = (url.as_str().to_owned(), pause.as_secs());
-                        return Err(PartError::Later { url, seconds });
-                    }
-                    wait = wait.saturating_mul(2);
-                    if let Some(server) = self.servers.get_mut(&url.host_key()) {
-                        server.next = server.next.max(Instant::now() + pause);
-                    }
-                }
-                _ => return done,
+            let is_passing = is_passing(error);
+            let pause = error.retry_after().or(is_passing.then_some(wait));
+            self.put_off(url, pause.unwrap_or_default(), "after an error");
+            if !is_passing || tries == TRIES {
+                return done;
             }
+            wait = wait.saturating_mul(2);
         }
     }
 
-    /// Reads robots.txt once for each server.
-    async fn permit(&mut self, url: &PageUrl) -> Result<(), PartError> {
-        let key = url.host_key();
-        if !self.servers.contains_key(&key) {
-            let began = Instant::now();
-            let robots = self.robots(url).await?;
-            let next = Instant::now();
-            self.servers.insert(key.clone(), Server { robots, next });
-            self.book(url, began);
+    /// Whether a server permits requests for an address, and the pause that it asks for.
+    async fn permit(&mut self, url: &PageUrl) -> Result<Duration, PartError> {
+        let file = url.robots_url();
+        let named = || url.as_str().to_owned();
+        let known = self.rules.get(&file);
+        if known.is_none_or(|rules| rules.read.elapsed() > VALID) {
+            let robots = self.robots(&file).await;
+            let delay = robots.as_ref().ok().and_then(Robots::crawl_delay);
+            self.put_off(url, delay.unwrap_or_default(), ASKED);
+            let read = Instant::now();
+            self.rules.insert(file.clone(), Rules { robots, read });
         }
-        let is_allowed = self
-            .servers
-            .get(&key)
-            .is_some_and(|server| server.robots.allows(url));
-        let forbidden = || PartError::Forbidden {
-            url: url.as_str().to_owned(),
+        let unknown = |why: &str| PartError::NoRobots {
+            url: named(),
+            why: why.to_owned(),
         };
-        is_allowed.then_some(()).ok_or_else(forbidden)
+        let robots = match self.rules.get(&file).map(|rules| &rules.robots) {
+            Some(Ok(robots)) => robots,
+            Some(Err(why)) => return Err(unknown(why)),
+            None => return Err(unknown("it was not read")),
+        };
+        let delay = robots.crawl_delay().unwrap_or_default();
+        if !robots.allows(url) {
+            return Err(PartError::Forbidden { url: named() });
+        }
+        if delay > LONGEST_WAIT {
+            return Err(PartError::TooSlow { url: named() });
+        }
+        Ok(delay)
     }
 
-    /// By the same rules as in a crawl: what cannot be read is no permission.
-    async fn robots(&self, of: &PageUrl) -> Result<Robots, PartError> {
-        let unknown = |why: String| PartError::NoRobots {
-            url: of.as_str().to_owned(),
-            why,
-        };
-        let mut url = of.robots_url();
+    /// Reads a robots.txt, as a crawl does.
+    async fn robots(&mut self, file: &PageUrl) -> Result<Robots, String> {
+        let mut url = file.clone();
         for _ in 0..=HOPS {
-            let is_named = url.host_key() == of.host_key();
-            let fetcher = if is_named {
-                &self.fetcher
-            } else {
-                &self.guarded
-            };
-            match fetcher.fetch(&url, TaskKind::Robots).await {
+            let later = |left: Duration| format!("it is to be asked after {} s", left.as_secs());
+            self.pause(&url).await.map_err(later)?;
+            let is_named = (url.scheme(), url.authority()) == (file.scheme(), file.authority());
+            let fetcher = if is_named { &self.named } else { &self.guarded };
+            let began = Instant::now();
+            let answer = fetcher.fetch(&url, TaskKind::Robots).await;
+            self.book(&url, began.elapsed(), Duration::ZERO);
+            match answer {
                 Ok(Answer::Body { fetched, .. }) => {
-                    return Ok(Robots::parse(&self.product, &robots::in_utf8(&fetched)));
+                    return Ok(Robots::parse(&self.product, &in_utf8(&fetched)));
                 }
-                Ok(Answer::Redirect { to, .. }) => {
-                    if !is_own(&url) {
-                        tokio::time::sleep(MIN_PAUSE).await;
-                    }
+                Ok(Answer::Redirect {
+                    to, retry_after, ..
+                }) => {
+                    self.put_off(&url, retry_after.unwrap_or_default(), "as it asked");
                     url = to;
                 }
-                Ok(Answer::NotModified { .. }) => {
-                    return Err(unknown("it is said not to have changed".to_owned()));
+                Ok(Answer::NotModified { .. }) => return Err("status 304".to_owned()),
+                Err(error) => {
+                    return match outcome(TaskKind::Robots, &error) {
+                        Outcome::Done => Ok(Robots::allow_all()),
+                        _ => Err(error.to_string()),
+                    };
                 }
-                Err(FetchError::Status { status, .. })
-                    if (400..500).contains(&status) && status != 429 =>
-                {
-                    return Ok(Robots::allow_all());
-                }
-                Err(error) => return Err(unknown(error.to_string())),
             }
         }
-        Err(unknown(format!("it is redirected more than {HOPS} times")))
+        Err(format!("it redirects more than {HOPS} times"))
     }
 
-    /// Waits until the next request to a server is due.
-    async fn pause(&self, url: &PageUrl) -> Result<(), PartError> {
-        let Some(server) = self.servers.get(&url.host_key()) else {
+    /// Waits until a server may be asked. An error is a pause that is too long to wait here.
+    async fn pause(&mut self, url: &PageUrl) -> Result<(), Duration> {
+        let Some(clock) = self.clocks.get_mut(&url.host_key()) else {
             return Ok(());
         };
-        let delay = server.robots.crawl_delay().unwrap_or_default();
-        if delay > LONGEST_WAIT {
-            let (url, seconds) = (url.as_str().to_owned(), delay.as_secs());
-            return Err(PartError::Later { url, seconds });
+        let pause = clock.next.saturating_duration_since(Instant::now());
+        if pause > LONGEST_WAIT {
+            return Err(pause);
         }
-        let left = server.next.saturating_duration_since(Instant::now());
-        if left >= ANNOUNCED {
-            (self.announce)(url.host(), left);
+        if pause > clock.told.max(SHORT) {
+            clock.told = pause;
+            let seconds = pause.as_secs_f64();
+            let (host, why) = (url.authority(), clock.why);
+            tracing::warn!("waiting {seconds:.0} s for the next request to {host}, {why}");
         }
-        sleep_until(server.next).await;
+        sleep_until(clock.next).await;
         Ok(())
     }
 
-    /// Puts the next request to a server off. One on this machine belongs to the operator, and
-    /// has only the pause that its robots.txt asks for.
-    fn book(&mut self, url: &PageUrl, began: Instant) {
-        if let Some(server) = self.servers.get_mut(&url.host_key()) {
-            let delay = server.robots.crawl_delay().unwrap_or_default();
-            let usual = (began.elapsed() * FACTOR).max(MIN_PAUSE);
-            let usual = if is_own(url) { Duration::ZERO } else { usual };
-            server.next = Instant::now() + usual.max(delay).min(LONGEST_WAIT);
+    /// Puts the next request off after one that took some time. A server on this machine
+    /// belongs to the operator, and has only the pauses that it asks for.
+    fn book(&mut self, url: &PageUrl, took: Duration, delay: Duration) {
+        if !is_own(url) {
+            let usual = took.saturating_mul(FACTOR).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.put_off(url, usual, "five times as long as its last answer took");
+        }
+        self.put_off(url, delay, ASKED);
+    }
+
+    /// Nothing is sent to a server before `pause` is over.
+    fn put_off(&mut self, url: &PageUrl, pause: Duration, why: &'static str) {
+        // Beyond the range of clocks, and of any command.
+        let next = Instant::now() + pause.min(VALID);
+        let told = Duration::ZERO;
+        let new = Clock { next, why, told };
+        let clock = self.clocks.entry(url.host_key()).or_insert(new);
+        if next > clock.next {
+            (clock.next, clock.why) = (next, why);
         }
     }
 }
 
+/// Why a server has a pause that its robots.txt asks for.
+const ASKED: &str = "as its robots.txt asks (Crawl-delay)";
+
 fn error_of(url: &PageUrl, failure: PartFailure) -> PartError {
     let url = url.as_str().to_owned();
     match failure {
+        PartFailure::Fetch(FetchError::Timeout {
+            phase: Phase::Whole,
+            ..
+        }) => PartError::Trickle { url },
         PartFailure::Fetch(error) => PartError::Fetch { url, error },
         PartFailure::Moved(to) => PartError::Moved {
             url,
@@ -290,15 +344,75 @@ fn is_own(url: &PageUrl) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a request is worth another try, and the pause that the server asks for.
-fn asked_pause(error: &FetchError) -> Option<Option<Duration>> {
-    match error {
+/// Whether a request is worth another try.
+fn is_passing(error: &FetchError) -> bool {
+    matches!(
+        error,
         FetchError::Status {
             status: 429 | 500 | 502 | 503 | 504,
-            retry_after,
             ..
-        } => Some(*retry_after),
-        FetchError::Connection { .. } | FetchError::Timeout { .. } => Some(None),
-        _ => None,
+        } | FetchError::Connection { .. }
+            | FetchError::Timeout { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fetcher() -> PartFetcher {
+        PartFetcher::new("me@a.test").unwrap()
+    }
+
+    /// How long a server is left alone after a request.
+    fn pause(url: &str, took: Duration, delay: Duration) -> Duration {
+        let url = PageUrl::parse(url).unwrap();
+        let mut fetcher = fetcher();
+        let now = Instant::now();
+        fetcher.book(&url, took, delay);
+        fetcher.clocks[&url.host_key()].next - now
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_are_those_of_a_crawl() {
+        let s = Duration::from_secs;
+        let zero = Duration::ZERO;
+        let far = "https://a.test/x";
+        for (took, delay, expected) in [
+            (zero, zero, s(1)),
+            (s(3), zero, s(15)),
+            (s(100), zero, s(60)),
+            (Duration::MAX, zero, s(60)),
+            (s(3), s(20), s(20)),
+            (s(3), s(10), s(15)),
+            (s(3), Duration::MAX, VALID),
+        ] {
+            assert_eq!(pause(far, took, delay), expected, "{took:?} {delay:?}");
+        }
+        // The operator's own server has the pauses that it asks for.
+        for own in [
+            "http://127.0.0.1:81/x",
+            "http://[::1]/x",
+            "http://localhost/x",
+        ] {
+            assert_eq!(pause(own, s(9), zero), zero, "{own}");
+            assert_eq!(pause(own, s(9), s(7)), s(7), "{own}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_clock_is_kept_for_each_server_and_never_set_back() {
+        let url = |text| PageUrl::parse(text).unwrap();
+        let mut fetcher = fetcher();
+        let begun = Instant::now();
+        fetcher.put_off(&url("https://a.test/x"), Duration::from_secs(30), ASKED);
+        fetcher.book(&url("https://a.test/y"), Duration::ZERO, Duration::ZERO);
+        fetcher.pause(&url("https://b.test/x")).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        fetcher.pause(&url("https://a.test/z")).await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 30);
+        fetcher.put_off(&url("https://a.test/x"), Duration::MAX, ASKED);
+        assert_eq!(fetcher.pause(&url("https://a.test/y")).await, Err(VALID));
+        assert_eq!(begun.elapsed().as_secs(), 30);
     }
 }

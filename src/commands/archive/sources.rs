@@ -12,7 +12,7 @@ use spoor::archive::lookup::BLOCKS;
 use spoor::archive::lookup::shelf::{AnyShelf, Folder};
 use spoor::archive::select::Selection;
 
-use super::remote::Server;
+use super::remote::{Server, Web};
 
 const SELECTION: &str = "Selection: of several addresses, types or statuses each counts";
 /// The ending of a WACZ.
@@ -117,9 +117,10 @@ impl Wanted {
     /// Where to look.
     pub fn sources(&self) -> Result<Vec<Source>> {
         let mut all = Vec::new();
+        let web = &mut None;
         for source in &self.sources {
             if is_web(source) {
-                all.push(self.on_server(source)?);
+                all.push(self.on_server(source, web)?);
                 continue;
             }
             let path = PathBuf::from(source);
@@ -130,7 +131,7 @@ impl Wanted {
                 continue;
             }
             if source.ends_with(INDEX) || source.ends_with(BLOCKS) {
-                all.push(self.index(&path)?);
+                all.push(self.index(&path, web)?);
                 continue;
             }
             if let Some(small) = small_index_of(&path) {
@@ -141,7 +142,7 @@ impl Wanted {
                         small.display()
                     );
                 }
-                all.push(self.index(&small)?);
+                all.push(self.index(&small, web)?);
                 continue;
             }
             let files = files::listed(&[path])?;
@@ -150,12 +151,12 @@ impl Wanted {
         Ok(all)
     }
 
-    fn index(&self, path: &Path) -> Result<Source> {
+    fn index(&self, path: &Path, web: &mut Option<Web>) -> Result<Source> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let name = path.file_name().unwrap_or_default();
         let archives: AnyShelf = match &self.archives {
             None => Arc::new(Folder(folder.clone())),
-            Some(url) if is_web(url) => Arc::new(self.server(url)?.0.beside(url)?),
+            Some(url) if is_web(url) => Arc::new(Server::at(url, &self.web(url, web)?)?),
             Some(other) => Arc::new(Folder(PathBuf::from(other))),
         };
         Ok(Source::Index {
@@ -165,7 +166,7 @@ impl Wanted {
         })
     }
 
-    fn on_server(&self, url: &str) -> Result<Source> {
+    fn on_server(&self, url: &str, web: &mut Option<Web>) -> Result<Source> {
         let is_index = [INDEX, BLOCKS, WACZ]
             .iter()
             .any(|ending| url.ends_with(ending));
@@ -175,13 +176,14 @@ impl Wanted {
                  searched"
             );
         }
-        let (server, name) = self.server(url)?;
+        let web = self.web(url, web)?;
+        let (server, name) = Server::of_file(url, &web)?;
         if url.ends_with(WACZ) {
             return Ok(in_wacz(Arc::new(server), &name)?);
         }
         let archives: AnyShelf = match &self.archives {
             None => Arc::new(server.clone()),
-            Some(url) if is_web(url) => Arc::new(server.beside(url)?),
+            Some(url) if is_web(url) => Arc::new(Server::at(url, &web)?),
             Some(other) => Arc::new(Folder(PathBuf::from(other))),
         };
         Ok(Source::Index {
@@ -191,13 +193,17 @@ impl Wanted {
         })
     }
 
-    fn server(&self, url: &str) -> Result<(Server, String)> {
+    /// The client, which is made once.
+    fn web(&self, url: &str, web: &mut Option<Web>) -> Result<Web> {
         let Some(contact) = &self.contact else {
             bail!(
                 "{url}: add --contact with your web or mail address, because every request names \
                  its operator"
             );
         };
-        Server::of(url, contact)
+        if let Some(web) = web {
+            return Ok(web.clone());
+        }
+        Ok(web.insert(Web::new(contact)?).clone())
     }
 }

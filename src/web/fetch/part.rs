@@ -2,18 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RANGE};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Method, Request, Response, StatusCode};
-use tokio::time::{Instant, timeout, timeout_at};
 
-use super::error::{FetchError, Phase, Received, classify};
+use super::body::Watch;
+use super::error::{FetchError, Phase, Received};
 use super::{Fetcher, headers};
 use crate::address::PageUrl;
-
-/// The most bytes of one part.
-pub const MAX_PART: u64 = 64 << 20;
-/// The least rate at which a part must come, in bytes per second.
-const LEAST_RATE: u64 = 16 << 10;
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,35 +38,32 @@ impl From<FetchError> for PartFailure {
     }
 }
 
+/// The bytes that may take as long as a whole response of a crawl.
+const TIMED: u64 = 1 << 20;
+
 impl Fetcher {
-    /// Requests the bytes of a file from `offset` on: `length` of them at most, and never more
-    /// than [`MAX_PART`]. Content codings are left. A part has `total_timeout` to come, and the
-    /// time that it takes at [`LEAST_RATE`].
+    /// Requests the bytes of a file from `offset` on, `length` of them at most, as they are
+    /// stored. Each MiB may take [`Options::total_timeout`](super::Options::total_timeout).
     ///
     /// # Errors
     ///
     /// [`PartFailure`].
     pub async fn part(&self, url: &PageUrl, offset: u64, length: u64) -> Result<Part, PartFailure> {
-        let host = url.host();
-        let length = length.min(MAX_PART);
-        let route = self.inner.router.route(url)?;
+        let (inner, host) = (&*self.inner, url.host());
+        let route = inner.router.route(url)?;
         let last = offset.saturating_add(length.max(1)) - 1;
         let mut request = Request::new(Method::GET, route.url);
         let headers = request.headers_mut();
         let range = HeaderValue::from_str(&format!("bytes={offset}-{last}"));
         headers.extend(range.map(|range| (RANGE, range)));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.extend(route.host_header.map(|header| (HOST, header)));
-        let late = |phase| FetchError::Timeout {
-            host: host.to_owned(),
-            phase,
-            seen: Received::default(),
-        };
-        let limit = self.inner.options.read_timeout;
-        let whole = self.inner.options.total_timeout + Duration::from_secs(length / LEAST_RATE);
-        let deadline = Instant::now() + whole;
-        let sent = timeout(limit, route.client.execute(request)).await;
-        let sent = sent.map_err(|_| late(Phase::Head))?;
-        let mut response = sent.map_err(|error| classify(host, &error, Phase::Head))?;
+        let times = u32::try_from(length.div_ceil(TIMED)).unwrap_or(u32::MAX);
+        let whole = inner.options.total_timeout.saturating_mul(times.max(1));
+        let (open, _underway) = inner.underway.enter(whole);
+        let mut watch = Watch::start(whole, inner.options.read_timeout, open);
+        let sending = route.client.execute(request);
+        let mut response = watch.head(host, || Duration::ZERO, sending).await?;
         let total = total(response.headers());
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {}
@@ -87,17 +79,17 @@ impl Fetcher {
             return Err(PartFailure::Other);
         }
         let mut bytes = Vec::new();
-        loop {
-            let until = deadline.min(Instant::now() + limit);
-            let chunk = timeout_at(until, response.chunk()).await;
-            let chunk = chunk.map_err(|_| late(Phase::Body))?;
-            let chunk = chunk.map_err(|error| classify(host, &error, Phase::Body))?;
-            let Some(chunk) = chunk else { break };
+        while let Some(chunk) = watch.within(host, Phase::Body, response.chunk()).await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() as u64 > length {
                 bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
                 break;
             }
+        }
+        // A part that is too short would be taken for the end of the file.
+        let wanted = total.map(|total| length.min(total.saturating_sub(offset)));
+        if wanted.is_some_and(|wanted| (bytes.len() as u64) < wanted) {
+            return Err(PartFailure::Other);
         }
         Ok(Part { bytes, total })
     }
