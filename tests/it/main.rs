@@ -44,6 +44,7 @@
 //! | [`powercut`] | what was flushed survives a power cut |
 //! | [`rank`] | the images of a job are put in order |
 //! | [`recrawl`] | pages are visited again when they are due |
+//! | [`remote`] | archives on web servers are read as politely as a crawl, and as guarded |
 //! | [`replay`] | an archive goes through the steps of a crawl again |
 //! | [`report`] | the figures of a report are those that are counted otherwise |
 //! | [`robots`] | what each answer for a robots.txt means |

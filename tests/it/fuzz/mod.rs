@@ -139,4 +139,6 @@ targets! {
     archive: super::store::archive();
     record: super::store::record();
     warc: super::archives::warc();
+    wacz: super::archives::wacz();
+    remote: super::archives::remote();
 }
