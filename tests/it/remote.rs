@@ -1,7 +1,7 @@
 //! `spoor archive list|get` on a web server is as polite and as guarded as a crawl, whatever the
 //! server, an index or a file there says.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,7 +11,10 @@ use flate2::write::{DeflateEncoder, GzEncoder};
 use spoor::address::PageUrl;
 use spoor::web::fetch::Options;
 use spoor::web::parts::{PartError, PartFetcher};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
+use super::archive::warc;
 use crate::support::{Live, Ran, spoor};
 
 /// What a server sends.
@@ -180,6 +183,12 @@ fn rules_hold_however_they_are_sent() {
         ),
         ("200 OK", "Content-Encoding: gzip\r\n", members, forbidden),
         ("200 OK", "Content-Encoding: br\r\n", br, forbidden),
+        (
+            "200 OK",
+            "Content-Encoding: gzip, gzip\r\n",
+            gzip(&gzip(NO)),
+            forbidden,
+        ),
         ("200 OK", "Content-Encoding: zstd\r\n", zstd, forbidden),
         ("200 OK", "", gzip(NO), forbidden),
         ("200 OK", "", wide, forbidden),
@@ -731,6 +740,30 @@ fn bombs_in_a_wacz_are_not_opened() {
     let path = folder.path().join("b.wacz");
     let said = within(1_500, &archive(&["list", path.to_str().unwrap()])).refused();
     assert!(said.contains("more than 32 MiB"), "{said}");
+}
+
+/// What the ZIP compresses is read where it is no bomb.
+#[test]
+fn a_compressed_index_and_archive_are_read() {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let deflated = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    let record = warc(0);
+    let length = format!(r#""length":"{}""#, record.len());
+    let index = line(1, "a.warc").replace(r#""length":"100""#, &length);
+    let index = index.replace("http://a.test/0001", "http://a.test/0");
+    for (name, bytes) in [
+        ("indexes/index.cdxj", index.as_bytes()),
+        ("archive/a.warc", &record),
+    ] {
+        zip.start_file(name, deflated).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    let server = Server::of_files(vec![("/a.wacz", zip.finish().unwrap().into_inner())]);
+    let listed = server.list("/a.wacz").good();
+    assert!(listed.contains("http://a.test/0"), "{listed}");
+    let url = server.url("/a.wacz");
+    let got = Ran::of(&mut archive(&["get", &url])).good();
+    assert!(got.contains("Page 0"), "{got}");
 }
 
 #[test]
