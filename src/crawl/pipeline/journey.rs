@@ -19,7 +19,7 @@ use super::steer::Signal;
 use super::workshop::{Work, Workshop};
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
-use crate::page::{Fetched, Outcome, Reason, Task, Wire};
+use crate::page::{Fetched, Outcome, Task, Wire};
 use crate::web::fetch::{Answer, Exchanged, Fetcher, HeldBytes};
 
 /// Starts journeys.
@@ -270,21 +270,7 @@ impl<P: Send + 'static> Journey<P> {
             Work::Large(rest) => (workshops.large, rest),
             Work::File(rest) => (workshops.files, rest),
         };
-        let Some(turn) = shop.turn(&host).await else {
-            return Completion {
-                outcome: Outcome::Retry {
-                    reason: Reason::NoRoom,
-                    retry_after: None,
-                    host_backs_off: true,
-                },
-                error: Some(
-                    "the work on bodies of this host takes so long that others wait for it"
-                        .to_owned(),
-                ),
-                exchange: None,
-                ..filled
-            };
-        };
+        let turn = shop.turn(&host).await;
         match shop.work(rest).await {
             Some((outcome, product)) => Completion {
                 outcome,
@@ -314,10 +300,9 @@ impl Workshops {
     /// Workshops of a crawl with so many places.
     pub fn new(cores: usize, places: usize) -> Self {
         let most_aside = places.div_ceil(PLACES_PER_ASIDE);
-        let most_waiting = most_aside.div_ceil(2);
         Self {
-            large: Workshop::new(1, most_waiting),
-            files: Workshop::new(cores.max(2), most_waiting),
+            large: Workshop::new(1),
+            files: Workshop::new(cores.max(2)),
             most_aside,
         }
     }

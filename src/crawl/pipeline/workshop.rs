@@ -76,8 +76,6 @@ pub(super) struct Workshop {
     /// Notified when a place is free.
     changed: Notify,
     places: usize,
-    /// How many may wait before costly domains are sent away.
-    most_waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -102,12 +100,11 @@ pub(super) struct Turn {
 }
 
 impl Workshop {
-    pub fn new(places: usize, most_waiting: usize) -> Arc<Self> {
+    pub fn new(places: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             changed: Notify::new(),
             places: places.max(1),
-            most_waiting,
         })
     }
 
@@ -117,32 +114,28 @@ impl Workshop {
         state.working + state.waiting.len()
     }
 
-    /// Waits for a place. `None` if many others wait, and the domain of this host has taken
-    /// much: its work is for later.
-    pub async fn turn(self: &Arc<Self>, host: &HostKey) -> Option<Turn> {
-        let place = self.wait(host.registered_domain().into(), Instant::now())?;
+    /// Waits for a place.
+    pub async fn turn(self: &Arc<Self>, host: &HostKey) -> Turn {
+        let place = self.wait(host.registered_domain().into());
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Registered before the check, so that no change in between is missed.
             changed.as_mut().enable();
             if let Some(turn) = self.take(place.number, Instant::now()) {
-                return Some(turn);
+                return turn;
             }
             changed.await;
         }
     }
 
-    fn wait(&self, domain: Arc<str>, now: Instant) -> Option<Waiting<'_>> {
+    fn wait(&self, domain: Arc<str>) -> Waiting<'_> {
         let mut state = self.state();
-        if state.waiting.len() >= self.most_waiting && state.is_costly(&domain, now) {
-            return None;
-        }
         let number = state.next;
         state.next += 1;
         state.waiting.insert(number, domain);
         drop(state);
-        Some(Waiting { shop: self, number })
+        Waiting { shop: self, number }
     }
 
     /// The turn of the one who waits with this number, if it is that one's turn.
@@ -270,11 +263,11 @@ mod tests {
 
     use super::*;
 
-    fn waits(shop: &Arc<Workshop>, domain: &str, now: Instant) -> Option<u64> {
-        let waiting = shop.wait(domain.into(), now)?;
+    fn waits(shop: &Arc<Workshop>, domain: &str) -> u64 {
+        let waiting = shop.wait(domain.into());
         let number = waiting.number;
         std::mem::forget(waiting);
-        Some(number)
+        number
     }
 
     fn taking(shop: &Workshop, domain: &str, seconds: f64, now: Instant) {
@@ -284,13 +277,13 @@ mod tests {
     #[test]
     fn the_domain_that_has_taken_least_comes_first() {
         let now = Instant::now();
-        let shop = Workshop::new(1, 8);
+        let shop = Workshop::new(1);
         taking(&shop, "much.test", 9.0, now);
         taking(&shop, "some.test", 3.0, now);
-        let much = waits(&shop, "much.test", now).unwrap();
-        let some = waits(&shop, "some.test", now).unwrap();
-        let first = waits(&shop, "none.test", now).unwrap();
-        let second = waits(&shop, "other.test", now).unwrap();
+        let much = waits(&shop, "much.test");
+        let some = waits(&shop, "some.test");
+        let first = waits(&shop, "none.test");
+        let second = waits(&shop, "other.test");
         for number in [first, second, some, much] {
             let others = [first, second, some, much];
             let others = others.into_iter().filter(|other| *other != number);
@@ -307,18 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn costly_domains_leave_a_place_to_others_and_do_not_wait_in_crowds() {
+    fn costly_domains_leave_a_place_to_others() {
         let now = Instant::now();
-        let shop = Workshop::new(2, 2);
-        for domain in ["a.test", "b.test", "c.test"] {
+        let shop = Workshop::new(2);
+        for domain in ["a.test", "b.test"] {
             taking(&shop, domain, COSTLY + 1.0, now);
         }
-        let a = waits(&shop, "a.test", now).unwrap();
-        let b = waits(&shop, "b.test", now).unwrap();
-        assert_eq!(waits(&shop, "c.test", now), None);
+        let a = waits(&shop, "a.test");
+        let b = waits(&shop, "b.test");
         let of_a = shop.take(a, now).expect("one costly one at a time");
         assert!(shop.take(b, now).is_none());
-        let honest = waits(&shop, "honest.test", now).expect("others may wait");
+        let honest = waits(&shop, "honest.test");
         let of_honest = shop.take(honest, now).expect("a place is kept for others");
         assert!(shop.take(b, now).is_none());
         drop(of_a);
@@ -329,7 +321,7 @@ mod tests {
     #[test]
     fn few_domains_are_remembered_those_that_have_taken_most() {
         let now = Instant::now();
-        let shop = Workshop::new(1, 8);
+        let shop = Workshop::new(1);
         for number in 0..2 * MOST_DOMAINS {
             taking(&shop, &format!("{number}.test"), number as f64, now);
             assert!(shop.state().taken.len() <= MOST_DOMAINS);
@@ -341,12 +333,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_costs_one_piece_of_work() {
-        let shop = Workshop::new(1, 8);
-        let turn = shop.turn(&HostKey::from_stored("a.test")).await.unwrap();
+        let shop = Workshop::new(1);
+        let turn = shop.turn(&HostKey::from_stored("a.test")).await;
         let panicked: Option<u8> = shop.work(|| panic!("a defect")).await;
         assert_eq!(panicked, None);
         drop(turn);
-        let turn = shop.turn(&HostKey::from_stored("a.test")).await.unwrap();
+        let turn = shop.turn(&HostKey::from_stored("a.test")).await;
         assert_eq!(shop.work(|| 7).await, Some(7));
         assert_eq!(shop.inside(), 1);
         drop(turn);
