@@ -1,26 +1,40 @@
 //! Objects in an S3-compatible bucket, with the credentials and the endpoint that the usual
 //! `AWS_` variables name.
 //!
-//! The compare-and-set is a conditional request (`If-Match`, `If-None-Match`).
+//! The compare-and-set is a conditional request (`If-Match`, `If-None-Match`). No redirect is
+//! followed, since a signature holds for one host, and what an endpoint answers is bounded.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use bytes::BytesMut;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as ConfigKey};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::path::{Path as Key, PathPart};
 use object_store::{
-    ClientConfigKey as ClientKey, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    RetryConfig, UpdateVersion,
+    ClientConfigKey as ClientKey, ClientOptions, Error, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutOptions, RetryConfig, UpdateVersion,
 };
 use tokio::runtime::Runtime;
 
-use super::{Done, Objects, ObjectsError, Version};
+use super::{Done, Objects, ObjectsError, Version, check};
 
-/// How long one request may take.
-const PATIENCE: &str = "300 seconds";
+/// How long one request may take, and the next object of a listing.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a connection may take.
+const CONNECTING: Duration = Duration::from_secs(5);
 /// How long a request that fails is repeated.
-const RETRIES: std::time::Duration = std::time::Duration::from_secs(20);
+const RETRIES: Duration = Duration::from_secs(20);
+/// The most bytes of an answer that is no object. A page of a listing has a thousand names.
+const ANSWER: usize = 16 << 20;
+/// The most objects of a listing.
+const LISTED: usize = 4_000_000;
 
 /// The store of an address, with what the environment says of it, and the beginning of the
 /// keys there.
@@ -36,11 +50,7 @@ pub(crate) fn connect(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), Error> {
         .strip_prefix("s3://")
         .and_then(|rest| rest.split_once('/'));
     let key = Key::parse(path.map_or("", |(_, path)| path))?;
-    let is_set = |name: &str| std::env::var_os(name).is_some();
     let mut builder = AmazonS3Builder::from_env().with_url(to);
-    if !is_set("AWS_TIMEOUT") {
-        builder = builder.with_config(ConfigKey::Client(ClientKey::Timeout), PATIENCE);
-    }
     let keys = [ConfigKey::S3Endpoint, ConfigKey::Endpoint];
     let endpoint = keys.iter().find_map(|key| builder.get_config_value(key));
     if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
@@ -50,8 +60,92 @@ pub(crate) fn connect(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), Error> {
         retry_timeout: RETRIES,
         ..RetryConfig::default()
     };
-    let store = builder.with_retry(retry).build()?;
-    Ok((Arc::new(store), key))
+    let builder = builder.with_retry(retry).with_http_connector(Connector);
+    Ok((Arc::new(builder.build()?), key))
+}
+
+/// All objects below a key.
+///
+/// # Errors
+/// A request fails, or the listing does not end.
+pub(crate) async fn list(store: &dyn ObjectStore, below: &Key) -> Result<Vec<ObjectMeta>, Error> {
+    let mut all = Vec::new();
+    let mut listing = store.list(Some(below));
+    let endless = |why: String| Error::Generic {
+        store: "S3",
+        source: why.into(),
+    };
+    loop {
+        let next = tokio::time::timeout(PATIENCE, listing.try_next()).await;
+        let next = next.map_err(|_| endless(format!("nothing new in {PATIENCE:?}")))?;
+        let Some(object) = next? else {
+            return Ok(all);
+        };
+        if all.len() == LISTED {
+            return Err(endless(format!("it has more than {LISTED} objects")));
+        }
+        all.push(object);
+    }
+}
+
+/// Makes the client of a store.
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> Result<HttpClient, Error> {
+        let is = |key: ClientKey| options.get_config_value(&key).as_deref() == Some("true");
+        let failed = |error: reqwest::Error| Error::Generic {
+            store: "S3",
+            source: error.into(),
+        };
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(PATIENCE)
+            .connect_timeout(CONNECTING)
+            .http1_only()
+            .https_only(!is(ClientKey::AllowHttp))
+            .danger_accept_invalid_certs(is(ClientKey::AllowInvalidCertificates));
+        if let Some(proxy) = options.get_config_value(&ClientKey::ProxyUrl) {
+            builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(failed)?);
+        }
+        Ok(HttpClient::new(Bounded(builder.build().map_err(failed)?)))
+    }
+}
+
+/// A client that reads no endless answer. Objects have bounds of their own.
+#[derive(Debug)]
+struct Bounded(reqwest::Client);
+
+impl HttpService for Bounded {
+    fn call<'s, 'f>(
+        &'s self,
+        request: HttpRequest,
+    ) -> BoxFuture<'f, Result<HttpResponse, HttpError>>
+    where
+        's: 'f,
+        Self: 'f,
+    {
+        let is_object = request.method() == "GET" && request.uri().query().is_none();
+        let answer = self.0.call(request);
+        let bounded = async move {
+            let (head, body) = answer.await?.into_parts();
+            if is_object && head.status.is_success() {
+                return Ok(HttpResponse::from_parts(head, body));
+            }
+            let mut all = BytesMut::new();
+            let mut pieces = body.bytes_stream();
+            while let Some(piece) = pieces.try_next().await? {
+                if all.len() + piece.len() > ANSWER {
+                    let why = format!("an answer has more than {ANSWER} bytes");
+                    return Err(HttpError::new(HttpErrorKind::Decode, io::Error::other(why)));
+                }
+                all.extend_from_slice(&piece);
+            }
+            Ok(HttpResponse::from_parts(head, all.freeze().into()))
+        };
+        bounded.boxed()
+    }
 }
 
 /// The objects of a bucket whose keys begin alike.
@@ -84,9 +178,15 @@ impl Bucket {
         })
     }
 
-    fn at(&self, name: &str) -> Key {
+    fn at(&self, name: &str) -> Done<Key> {
+        check(&self.address, name)?;
         let parts = name.split('/').map(PathPart::from);
-        self.key.parts().chain(parts).collect()
+        Ok(self.key.parts().chain(parts).collect())
+    }
+
+    /// An object with its store, for messages.
+    fn name_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.address.trim_end_matches('/'))
     }
 
     /// Waits for a request on a thread of its own, because a caller may be within a runtime.
@@ -101,7 +201,7 @@ impl Bucket {
             waiting.join()
         });
         let failed = |why: String| ObjectsError::Failed {
-            to: format!("{}/{name}", self.address.trim_end_matches('/')),
+            to: self.name_of(name),
             what,
             why,
         };
@@ -113,20 +213,29 @@ impl Bucket {
 }
 
 impl Objects for Bucket {
-    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>> {
-        let key = self.at(name);
-        self.wait(name, "reading", async {
+    fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>> {
+        let key = self.at(name)?;
+        // An answer is as long as it says, at most.
+        let found = self.wait(name, "reading", async {
             let found = match self.store.get(&key).await {
                 Err(Error::NotFound { .. }) => return Ok(None),
                 found => found?,
             };
+            if found.meta.size > most {
+                return Ok(Some(None));
+            }
             let version = Version(found.meta.e_tag.clone().unwrap_or_default());
-            Ok(Some((found.bytes().await?.to_vec(), version)))
-        })
+            Ok(Some(Some((found.bytes().await?.to_vec(), version))))
+        })?;
+        let long = || ObjectsError::Long {
+            to: self.name_of(name),
+            most,
+        };
+        found.map(|found| found.ok_or_else(long)).transpose()
     }
 
     fn length(&self, name: &str) -> Done<Option<u64>> {
-        let key = self.at(name);
+        let key = self.at(name)?;
         self.wait(name, "looking", async {
             match self.store.head(&key).await {
                 Err(Error::NotFound { .. }) => Ok(None),
@@ -136,7 +245,7 @@ impl Objects for Bucket {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()> {
-        let key = self.at(name);
+        let key = self.at(name)?;
         self.wait(name, "writing", async {
             self.store.put(&key, bytes.into()).await.map(drop)
         })
@@ -147,7 +256,7 @@ impl Objects for Bucket {
     }
 
     fn swap(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> Done<bool> {
-        let key = self.at(name);
+        let key = self.at(name)?;
         let mode = match was {
             None => PutMode::Create,
             Some(Version(tag)) => PutMode::Update(UpdateVersion {
@@ -171,22 +280,20 @@ impl Objects for Bucket {
     }
 
     fn list(&self, folder: &str) -> Done<Vec<String>> {
-        let below = self.at(folder);
-        let found: Vec<_> = self.wait(
-            folder,
-            "listing",
-            self.store.list(Some(&below)).try_collect(),
-        )?;
+        let below = self.at(folder)?;
+        let found = self.wait(folder, "listing", list(&*self.store, &below))?;
         let named = found.into_iter().filter_map(|object| {
             let parts = object.location.prefix_match(&self.key)?;
             let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
-            Some(parts.join("/"))
+            let name = parts.join("/");
+            check(&self.address, &name).ok()?;
+            Some(name)
         });
         Ok(named.collect())
     }
 
     fn delete(&self, name: &str) -> Done<()> {
-        let key = self.at(name);
+        let key = self.at(name)?;
         self.wait(name, "removing", async {
             match self.store.delete(&key).await {
                 Err(Error::NotFound { .. }) => Ok(()),

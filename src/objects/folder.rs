@@ -5,13 +5,13 @@
 //! process. An object that must not be there yet is a link, where the disk has links.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Done, Objects, ObjectsError, Version};
+use super::{Done, LONGEST, Objects, ObjectsError, Version, check};
 use crate::fs::{files_beneath, sync_file_system};
 
 /// What follows the name of an object that is being written, and that of its lock.
@@ -32,6 +32,12 @@ impl Folder {
             root: root.to_owned(),
             next: AtomicU64::new(0),
         }
+    }
+
+    /// The file of an object, whose name is one.
+    fn path(&self, name: &str) -> Done<PathBuf> {
+        check(&self.address, name)?;
+        Ok(self.root.join(name))
     }
 
     fn failed(&self, name: &str, what: &'static str) -> impl FnOnce(io::Error) -> ObjectsError {
@@ -114,8 +120,8 @@ impl Folder {
             .write(true)
             .open(self.root.join(format!("{name}{LOCK}")))?;
         lock.lock()?;
-        let is = read(&self.root.join(name))?.map(|bytes| version(&bytes));
-        if is.as_ref() != was {
+        let is = read(&self.root.join(name), LONGEST)?;
+        if is.map(|bytes| version(&bytes)).as_ref() != was {
             return Ok(false);
         }
         self.write(name, bytes, true)?;
@@ -127,24 +133,33 @@ fn version(bytes: &[u8]) -> Version {
     Version(format!("{:032x}", xxh3_128(bytes)))
 }
 
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match crate::fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
-    }
+/// The bytes of a file, and at most one more than `most`.
+fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match crate::fs::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 impl Objects for Folder {
-    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>> {
-        let found = read(&self.root.join(name)).map_err(self.failed(name, "reading"))?;
-        Ok(found.map(|bytes| {
-            let version = version(&bytes);
-            (bytes, version)
-        }))
+    fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>> {
+        let path = self.path(name)?;
+        let Some(bytes) = read(&path, most).map_err(self.failed(name, "reading"))? else {
+            return Ok(None);
+        };
+        if bytes.len() as u64 > most {
+            let to = path.display().to_string();
+            return Err(ObjectsError::Long { to, most });
+        }
+        let version = version(&bytes);
+        Ok(Some((bytes, version)))
     }
 
     fn length(&self, name: &str) -> Done<Option<u64>> {
-        match fs::metadata(self.root.join(name)) {
+        match fs::metadata(self.path(name)?) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             found => found
                 .map(|found| Some(found.len()))
@@ -153,6 +168,7 @@ impl Objects for Folder {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Done<()> {
+        self.path(name)?;
         let written = self.write(name, &bytes, false);
         written.map_err(self.failed(name, "writing"))
     }
@@ -165,6 +181,7 @@ impl Objects for Folder {
     }
 
     fn swap(&self, name: &str, bytes: &[u8], was: Option<&Version>) -> Done<bool> {
+        self.path(name)?;
         let created = match was {
             None => self.create(name, bytes).ok(),
             Some(_) => None,
@@ -177,7 +194,7 @@ impl Objects for Folder {
     }
 
     fn list(&self, folder: &str) -> Done<Vec<String>> {
-        let below = self.root.join(folder);
+        let below = self.path(folder)?;
         if !below.is_dir() {
             return Ok(Vec::new());
         }
@@ -189,13 +206,14 @@ impl Objects for Folder {
         })?;
         let name = |path: PathBuf| {
             let name = path.strip_prefix(&self.root).ok()?.to_str()?;
+            check(&self.address, name).ok()?;
             Some(name.to_owned())
         };
         Ok(found.into_iter().filter_map(name).collect())
     }
 
     fn delete(&self, name: &str) -> Done<()> {
-        match fs::remove_file(self.root.join(name)) {
+        match fs::remove_file(self.path(name)?) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(self.failed(name, "removing")(error))
             }

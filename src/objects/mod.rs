@@ -21,6 +21,24 @@ pub enum ObjectsError {
     /// This build has no S3.
     #[error("{0}: this spoor was built without the feature `s3`; use a folder, as file:///PATH")]
     NoBucket(String),
+    /// It is no name of an object.
+    #[error("{to}: {name:?} is no name of an object; the checkpoint is damaged")]
+    Name {
+        /// The store.
+        to: String,
+        /// What was given.
+        name: String,
+    },
+    /// An object is longer than any that is written.
+    #[error(
+        "{to}: reading failed: it has more than {most} bytes, so another program wrote or changed it"
+    )]
+    Long {
+        /// The object, with its store.
+        to: String,
+        /// The most bytes.
+        most: u64,
+    },
     /// A request failed.
     #[error("{to}: {what} failed: {why}")]
     Failed {
@@ -45,8 +63,8 @@ pub trait Objects: Send + Sync {
     /// The contents of an object, and which they are; `None` where there is no such object.
     ///
     /// # Errors
-    /// [`ObjectsError::Failed`].
-    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>>;
+    /// [`ObjectsError::Long`] where it has more than `most` bytes; [`ObjectsError::Failed`].
+    fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>>;
 
     /// How many bytes an object has; `None` where there is no such object.
     ///
@@ -97,6 +115,25 @@ pub trait Objects: Send + Sync {
     fn address(&self) -> &str;
 }
 
+/// The most bytes of an object: as much as an image may have.
+pub const LONGEST: u64 = 1 << 30;
+
+/// Checks that a name leads to no other place than below the store's address. Names come from
+/// manifests too, and a store may be others' work.
+fn check(to: &str, name: &str) -> Done<()> {
+    let is_part = |part: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        part.bytes().any(|byte| byte != b'.') && part.bytes().all(is_letter)
+    };
+    if name.split('/').all(is_part) {
+        return Ok(());
+    }
+    Err(ObjectsError::Name {
+        to: to.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
 /// The objects at an address, `s3://BUCKET/PATH` or `file:///PATH`. Nothing is requested yet.
 ///
 /// # Errors
@@ -131,7 +168,7 @@ mod tests {
 
     /// What any store must do.
     fn keeps_promises(objects: &dyn Objects) {
-        assert_eq!(objects.get("a/b").unwrap(), None);
+        assert_eq!(objects.get("a/b", 100).unwrap(), None);
         assert!(!objects.has("a/b").unwrap());
         assert_eq!(objects.length("a/b").unwrap(), None);
         objects.delete("a/b").unwrap();
@@ -144,17 +181,19 @@ mod tests {
         let mut names = objects.list("a").unwrap();
         names.sort();
         assert_eq!(names, ["a/b", "a/c.d"]);
-        let (bytes, first) = objects.get("a/b").unwrap().unwrap();
+        let (bytes, first) = objects.get("a/b", 100).unwrap().unwrap();
         assert_eq!(bytes, b"one");
         assert!(!objects.swap("a/b", b"other", None).unwrap());
         assert!(objects.swap("a/b", b"next", Some(&first)).unwrap());
         assert!(!objects.swap("a/b", b"late", Some(&first)).unwrap());
-        assert_eq!(objects.get("a/b").unwrap().unwrap().0, b"next");
+        assert_eq!(objects.get("a/b", 100).unwrap().unwrap().0, b"next");
         assert!(objects.swap("m", b"new", None).unwrap());
         assert!(!objects.swap("m", b"again", None).unwrap());
         objects.delete("a/b").unwrap();
         assert!(!objects.swap("a/b", b"gone", Some(&first)).unwrap());
         assert!(objects.has("a/c.d").unwrap() && !objects.has("a/b").unwrap());
+        let long = objects.get("a/c.d", 2).unwrap_err();
+        assert!(matches!(long, ObjectsError::Long { most: 2, .. }), "{long}");
     }
 
     #[test]
@@ -181,6 +220,38 @@ mod tests {
         assert_eq!(won, 1);
         // Nothing else is left, however many names are used.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn names_lead_to_nothing_beside_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), "not of the store").unwrap();
+        let address = format!("file://{}/store", folder.path().display());
+        let objects = open(&address).unwrap();
+        for name in [
+            "",
+            "../x",
+            "a/../../x",
+            "a//b",
+            "/x",
+            "./x",
+            "a/.",
+            "a\\b",
+            "a b",
+            "a\0",
+        ] {
+            let refused = objects.get(name, 100).unwrap_err();
+            assert!(matches!(refused, ObjectsError::Name { .. }), "{refused}");
+            let all = [
+                objects.length(name).map(drop),
+                objects.put(name, Vec::new()),
+                objects.swap(name, b"", None).map(drop),
+                objects.delete(name),
+                objects.list(name).map(drop),
+            ];
+            assert!(all.iter().all(Result::is_err), "{name}: {all:?}");
+        }
+        assert!(!folder.path().join("store").exists());
     }
 
     #[test]

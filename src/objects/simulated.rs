@@ -49,9 +49,13 @@ impl Simulated {
 }
 
 impl Objects for Simulated {
-    fn get(&self, name: &str) -> Done<Option<(Vec<u8>, Version)>> {
+    fn get(&self, name: &str, most: u64) -> Done<Option<(Vec<u8>, Version)>> {
         let objects = self.objects.lock().unwrap();
         let found = objects.get(name);
+        if found.is_some_and(|(bytes, _)| bytes.len() as u64 > most) {
+            let to = name.to_owned();
+            return Err(ObjectsError::Long { to, most });
+        }
         Ok(found.map(|(bytes, version)| (bytes.clone(), Version(version.to_string()))))
     }
 

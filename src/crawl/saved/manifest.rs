@@ -12,10 +12,12 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::SaveError;
 use super::pairs::Span;
 use crate::crawl::frontier::{Amount, CellId, CellMark, Mark};
-use crate::objects::{Objects, Version};
+use crate::objects::{LONGEST, Objects, Version};
 
 /// Its name.
 pub(super) const NAME: &str = "manifest.json";
+/// The most bytes of one.
+const MOST: u64 = 32 << 20;
 /// The layout of all objects.
 const FORMAT: u32 = 1;
 
@@ -48,7 +50,7 @@ impl Piece {
             why: why.to_owned(),
         };
         let (bytes, _) = objects
-            .get(&self.name)?
+            .get(&self.name, self.bytes.min(LONGEST))?
             .ok_or_else(|| damaged("it is missing"))?;
         if digest(&bytes) != self.digest {
             return Err(damaged("its bytes are not those that were written"));
@@ -227,7 +229,7 @@ pub(super) fn read_as(
     objects: &dyn Objects,
     name: &str,
 ) -> Result<Option<(Manifest, Version)>, SaveError> {
-    let Some((bytes, version)) = objects.get(name)? else {
+    let Some((bytes, version)) = objects.get(name, MOST)? else {
         return Ok(None);
     };
     let damaged = |why: String| SaveError::Damaged {
@@ -268,7 +270,7 @@ pub(super) fn swap_as(
     // Names and numbers always serialise.
     let bytes = serde_json::to_vec(manifest).unwrap_or_default();
     let swapped = objects.swap(name, &bytes, was);
-    let there = objects.get(name)?;
+    let there = objects.get(name, MOST)?;
     match there {
         Some((found, version)) if found == bytes => Ok(Some(version)),
         // Nobody else has changed it.

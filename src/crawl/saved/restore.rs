@@ -27,7 +27,7 @@ use crate::crawl::frontier::{Mark, note_restored};
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::fs::{IoError, sync_file_system};
-use crate::objects::{self, Objects};
+use crate::objects::{self, LONGEST, Objects};
 use crate::outputs::{self, growth};
 
 /// The most pairs, and bytes, of a batch.
@@ -326,7 +326,7 @@ impl Restoring<'_> {
 
     fn fetch_image(&self, file: &str, sha256: &str) -> Result<(), SaveError> {
         let name = image_name(sha256);
-        let Some((bytes, _)) = self.objects.get(&name)? else {
+        let Some((bytes, _)) = self.objects.get(&name, LONGEST)? else {
             // Its bytes had changed before they were sent; it is fetched again.
             tracing::warn!("{file}: the image is not in the checkpoint; its sidecar stays");
             return Ok(());

@@ -14,7 +14,7 @@ use super::numbered::{address, manifest_of, name};
 use super::pairs::{self, JOB, file_of_key};
 use super::send::image_name;
 use crate::crawl::frontier::CellId;
-use crate::objects::{self, Objects};
+use crate::objects::{self, LONGEST, Objects};
 use crate::progress::Step;
 
 /// An object that is not what was written.
@@ -228,7 +228,7 @@ impl Work<'_> {
         if !self.look(piece)? || self.quick {
             return Ok(None);
         }
-        let Some((bytes, _)) = self.objects.get(&piece.name)? else {
+        let Some((bytes, _)) = self.objects.get(&piece.name, piece.bytes.min(LONGEST))? else {
             self.flaw(&piece.name, "it is missing");
             return Ok(None);
         };
@@ -244,7 +244,7 @@ impl Work<'_> {
         if !self.images.insert(sha256.clone()) {
             return Ok(());
         }
-        let Some((bytes, _)) = self.objects.get(&name)? else {
+        let Some((bytes, _)) = self.objects.get(&name, LONGEST)? else {
             self.flaw(&name, "the image is missing");
             return Ok(());
         };

@@ -9,7 +9,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures_util::TryStreamExt;
 use object_store::path::{Path as Key, PathPart};
 use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, ObjectStore, ObjectStoreExt,
@@ -149,12 +148,8 @@ impl Sending<'_> {
 
     /// The objects that are there by their names, with their sizes.
     async fn listed(&self) -> Result<BTreeMap<String, u64>, BuildError> {
-        let all: Vec<_> = self
-            .store
-            .list(Some(&self.key))
-            .try_collect()
-            .await
-            .map_err(self.failed("listing"))?;
+        let all = bucket::list(&*self.store, &self.key).await;
+        let all = all.map_err(self.failed("listing"))?;
         let named = all.into_iter().filter_map(|object| {
             let parts = object.location.prefix_match(&self.key)?;
             let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
@@ -286,6 +281,7 @@ fn of_all(files: &BTreeMap<String, Local>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::TryStreamExt;
     use object_store::memory::InMemory;
 
     use super::*;
@@ -296,7 +292,9 @@ mod tests {
             key: Key::from("corpora/cats"),
             to: "s3://x/corpora/cats",
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
         runtime.unwrap().block_on(sending.run(folder))
     }
 
