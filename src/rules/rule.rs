@@ -303,9 +303,14 @@ impl Field {
             ));
         }
         let mut values = Vec::new();
+        let mut room = MAX_FIELD_BYTES;
         for text in texts.iter().take(if self.many { MAX_VALUES } else { 1 }) {
-            match transform::apply(&self.transforms, text, base, &mut result.notes) {
-                Ok(value) => values.push(value),
+            let most = MAX_VALUE_BYTES.min(room);
+            match transform::apply(&self.transforms, text, base, most, &mut result.notes) {
+                Ok(value) => {
+                    room = room.saturating_sub(value.bytes());
+                    values.push(value);
+                }
                 Err(why) => result.notes.push(why.to_string()),
             }
         }

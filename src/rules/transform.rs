@@ -27,6 +27,15 @@ impl FieldValue {
             FieldValue::Many(all) => all.iter().all(FieldValue::is_empty),
         }
     }
+
+    /// The bytes of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            FieldValue::Text(text) => text.len(),
+            FieldValue::Number(_) => 0,
+            FieldValue::Many(all) => all.iter().map(FieldValue::bytes).sum(),
+        }
+    }
 }
 
 impl std::fmt::Display for FieldValue {
@@ -84,6 +93,9 @@ pub enum TransformError {
     /// The text is no address.
     #[error("\"{0}\" is no address")]
     Address(String),
+    /// The text would grow beyond what a field may have.
+    #[error("its value would have more than {0} bytes; replace with less")]
+    Long(usize),
 }
 
 /// The most characters of a value that a message shows.
@@ -97,21 +109,27 @@ fn shown(text: &str) -> String {
     short
 }
 
-/// Applies transforms to a text found on the page at `base`. `notes` gets what should be
-/// known of it.
+/// Applies transforms to a text found on the page at `base`; none makes it longer than
+/// `most` bytes, or than it is if that is more. `notes` gets what should be known of it.
 pub(super) fn apply(
     transforms: &[Transform],
     text: &str,
     base: &PageUrl,
+    most: usize,
     notes: &mut Vec<String>,
 ) -> Result<FieldValue, TransformError> {
+    let most = most.max(text.len());
     let mut value = FieldValue::Text(text.to_owned());
     for transform in transforms {
         // What is a number already stays one.
         let FieldValue::Text(text) = &value else {
             break;
         };
-        value = one(transform, text, base, notes)?;
+        let new = one(transform, text, base, most, notes)?;
+        if matches!(&new, FieldValue::Text(new) if new.len() > most) {
+            return Err(TransformError::Long(most));
+        }
+        value = new;
     }
     Ok(value)
 }
@@ -120,12 +138,13 @@ fn one(
     transform: &Transform,
     text: &str,
     base: &PageUrl,
+    most: usize,
     notes: &mut Vec<String>,
 ) -> Result<FieldValue, TransformError> {
     let new = match transform {
         Transform::Trim => text.trim().to_owned(),
         Transform::Collapse => text.split_whitespace().collect::<Vec<_>>().join(" "),
-        Transform::Replace { pattern, with } => replaced(pattern, text, with),
+        Transform::Replace { pattern, with } => replaced(pattern, text, with, most)?,
         Transform::Lower => text.to_lowercase(),
         Transform::Number { decimal } => {
             let number = number(text, *decimal);
@@ -152,25 +171,35 @@ fn one(
     Ok(FieldValue::Text(new))
 }
 
-/// The longest text that replacing makes, so that `$0$0` cannot grow without end.
-const MAX_REPLACED: usize = 4 << 20;
-
-fn replaced(pattern: &Regex, text: &str, with: &str) -> String {
+/// Replaces all matches; an error where the text could get longer than `most` bytes.
+fn replaced(
+    pattern: &Regex,
+    text: &str,
+    with: &str,
+    most: usize,
+) -> Result<String, TransformError> {
     let mut out = String::new();
     let mut from = 0;
+    let groups = with.matches('$').count();
     for captures in pattern.captures_iter(text) {
         let Some(whole) = captures.get(0) else {
             continue;
         };
-        if out.len() > MAX_REPLACED {
-            break;
-        }
         out.push_str(text.get(from..whole.start()).unwrap_or_default());
-        captures.expand(with, &mut out);
         from = whole.end();
+        // Before it is made: `$0` many times would take much memory at once.
+        let longest = captures.iter().flatten().map(|group| group.len()).max();
+        let added = longest
+            .unwrap_or(0)
+            .saturating_mul(groups)
+            .saturating_add(with.len());
+        if out.len().saturating_add(added) > most {
+            return Err(TransformError::Long(most));
+        }
+        captures.expand(with, &mut out);
     }
     out.push_str(text.get(from..).unwrap_or_default());
-    out
+    Ok(out)
 }
 
 /// The first number in a text.
@@ -202,7 +231,7 @@ mod tests {
 
     fn with(transforms: &[Transform], text: &str) -> Result<FieldValue, TransformError> {
         let base = PageUrl::parse("https://example.org/news/a").unwrap();
-        apply(transforms, text, &base, &mut Vec::new())
+        apply(transforms, text, &base, 100, &mut Vec::new())
     }
 
     #[test]
@@ -221,6 +250,18 @@ mod tests {
             with: "$1".to_owned(),
         };
         assert_eq!(with(&[replace], "By Ada and by Bob"), text("Ada and Bob"));
+        let doubled = |times: usize| {
+            let pattern = Regex::new("(?s).*").unwrap();
+            let with = "$0$0".to_owned();
+            vec![Transform::Replace { pattern, with }; times]
+        };
+        assert_eq!(with(&doubled(3), "abcd"), text(&"abcd".repeat(8)));
+        assert_eq!(with(&doubled(40), "abcd"), Err(TransformError::Long(100)));
+        let many = Transform::Replace {
+            pattern: Regex::new("b").unwrap(),
+            with: "$0".repeat(60),
+        };
+        assert_eq!(with(&[many], "b"), Err(TransformError::Long(100)));
         for (decimal, given, expected) in [
             ('.', "1,234.5 km", 1_234.5),
             (',', "1.234,5 km", 1_234.5),
