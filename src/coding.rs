@@ -23,8 +23,9 @@ const HELD: usize = 16 << 10;
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 /// The first bytes of a frame of zstd.
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-/// The largest window of zstd is 2^27 bytes, as much as clients ask for.
-const ZSTD_WINDOW_LOG: u32 = 27;
+/// The largest window of zstd is 2^23 bytes, as browsers have it (RFC 9659): each of several
+/// codings has its own.
+const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// A coding of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -429,7 +429,7 @@ fn bombs() -> Vec<Case> {
             "bomb-zstd-window",
             "asks for a window of 128 MiB to unpack a page (zstd)",
             coded(html, "zstd", zstd(window(27), 8192)),
-            capped(),
+            Expect::dropped("page", "protocol").bytes(0),
         ),
         case(
             "bomb-zstd-window-max",
