@@ -56,9 +56,10 @@
 //! | `file_errors` | problems in files that people write, by file, line and key | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | language identification | nothing |
+//! | `limit` | limits of a process that reads a file of others | nothing |
 //! | `words` | running text to sentences of normalised tokens | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
-//! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language |
+//! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language, limit |
 //! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address, file_errors, fs |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, fs, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
@@ -104,6 +105,7 @@ pub mod fs;
 pub mod guide;
 pub mod lab;
 pub mod language;
+mod limit;
 pub mod local_origin;
 mod local_server;
 pub mod metrics;

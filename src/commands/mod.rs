@@ -161,6 +161,12 @@ pub enum Command {
     /// Read one PDF file from standard input within limits, for another spoor.
     #[command(name = "pdf-worker", hide = true)]
     PdfWorker(pdf::Worker),
+    /// Print the rows of a Parquet file as JSON within limits, for another spoor.
+    #[command(name = "parquet-worker", hide = true)]
+    ParquetWorker {
+        /// The file.
+        file: PathBuf,
+    },
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -296,6 +302,9 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Rules(rules) => return rules.run(),
         Command::Pdf(pdf) => return pdf.run(),
         Command::PdfWorker(worker) => worker.run(),
+        Command::ParquetWorker { file } => {
+            spoor::corpus::build::print_rows(&file).map_err(anyhow::Error::msg)
+        }
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Frontier(frontier) => frontier.run(),

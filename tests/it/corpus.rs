@@ -272,6 +272,65 @@ pub fn object(address: &str, path: &str) -> Option<Vec<u8>> {
     is_there.then(|| answer.split_off(end + 4))
 }
 
+/// Writes a Parquet file with one row: a text, and an author of a megabyte `times` times, which
+/// the file has once.
+#[cfg(feature = "parquet")]
+fn parquet_with_authors(path: &Path, times: usize) {
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    let schema = "message row { required binary text (UTF8); \
+        optional group authors (LIST) { repeated group list { optional binary element (UTF8); } } }";
+    let schema = parquet::schema::parser::parse_message_type(schema).unwrap();
+    let properties = WriterProperties::builder().set_dictionary_page_size_limit(4 << 20);
+    let properties = std::sync::Arc::new(properties.build());
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema.into(), properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let text = ByteArray::from(some(other(), 0, 9).into_bytes());
+    let author = ByteArray::from(vec![b'a'; 1 << 20]);
+    let mut column = group.next_column().unwrap().unwrap();
+    let typed = column.typed::<ByteArrayType>();
+    typed.write_batch(&[text], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let typed = column.typed::<ByteArrayType>();
+    let mut repeated = vec![1; times];
+    repeated[0] = 0;
+    let authors = vec![author; times];
+    let defined = vec![3; times];
+    typed
+        .write_batch(&authors, Some(&defined), Some(&repeated))
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+/// A Parquet file that unfolds to gigabytes is an error of its own process, and the next build
+/// goes on without it.
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_takes_no_more_memory_than_is_stated() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    let text = "[source]\njsonl = [\"in.parquet\"]\n[output]\nformats = [\"tsv\"]\n";
+    std::fs::write(&plan, text).unwrap();
+    let rows = folder.path().join("in.parquet");
+    parquet_with_authors(&rows, 8_000);
+    let size = rows.metadata().unwrap().len();
+    assert!(size < 3 << 20, "{size}");
+    let command = &mut spoor(&["corpus", "build", plan.to_str().unwrap()]);
+    let (ran, peak) = Live::start(command).ended_with_peak();
+    let said = ran.refused();
+    assert!(said.contains("in.parquet"), "{said}");
+    assert!(said.contains("more than 1024 MiB of memory"), "{said}");
+    assert!(peak < 200 << 10, "{peak} KiB");
+    parquet_with_authors(&rows, 8);
+    build(&plan, &["--fresh"]).good();
+    assert_eq!(documents(&folder.path().join("plan")).len(), 1);
+}
+
 /// A corpus is in the store of its plan file by file, also after a second build, and what is
 /// removed here goes there.
 #[test]

@@ -63,6 +63,7 @@ pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
 use self::run::Run;
 use self::source::Sources;
+pub use self::source::print_rows;
 pub use self::stats::{Stats, stats};
 pub use self::steps::{Measured, Value};
 use self::store::Store;

@@ -30,7 +30,7 @@ const PATIENCE: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest processor time, in whole seconds; on a busy machine it takes up to
-    /// [`PATIENCE`] times as long.
+    /// four times as long.
     pub time: Duration,
     /// The most memory in bytes.
     pub memory: u64,

@@ -132,7 +132,7 @@ impl Reader {
     }
 
     fn breakdown(&self, status: ExitStatus, words: &str) -> Failure {
-        if words.contains("memory allocation of") || words.contains("Cannot allocate memory") {
+        if crate::limit::is_of_memory(words) {
             return Failure::Memory(self.limits.memory >> 20);
         }
         #[cfg(unix)]

@@ -15,7 +15,7 @@ use super::{Answer, Limits};
 ///
 /// If the limits cannot be set, or standard input or output is broken.
 pub fn work(limits: &Limits) -> io::Result<()> {
-    limit(limits)?;
+    crate::limit::this_process(limits.memory, Some(limits.time))?;
     // What breaks is told by the exit code. A backtrace of a foreign file helps nobody.
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
@@ -24,28 +24,6 @@ pub fn work(limits: &Limits) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     serde_json::to_writer(&mut out, &answer)?;
     out.flush()
-}
-
-/// Limits this process. Elsewhere than on Linux only its time is limited, by its parent.
-#[cfg(target_os = "linux")]
-fn limit(limits: &Limits) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, Signal};
-    use rustix::process::{set_parent_process_death_signal, setrlimit};
-    let exactly = |most: u64| Rlimit {
-        current: Some(most),
-        maximum: Some(most),
-    };
-    setrlimit(Resource::As, exactly(limits.memory))?;
-    setrlimit(Resource::Cpu, exactly(limits.time.as_secs().max(1)))?;
-    // A crawl that was killed leaves none behind.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    setrlimit(Resource::Core, exactly(0))?;
-    Ok(())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn limit(_: &Limits) -> io::Result<()> {
-    Ok(())
 }
 
 /// Reads a file.

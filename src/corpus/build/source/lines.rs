@@ -40,28 +40,27 @@ const PUBLISHED: [&str; 2] = ["published", "date_publish"];
 const LANGUAGES: [&str; 2] = ["declared_language", "lang"];
 
 pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
-    let archive = path.file_name().unwrap_or_default().to_string_lossy();
     each_line(path, &mut |number, read, line| {
-        if after.is_some_and(|[last, ..]| number <= last) {
-            return Ok(true);
-        }
-        let place = Document {
-            archive: Some(archive.clone().into_owned()),
-            offset: Some(number),
-            url: format!("{archive}#{number}"),
-            ..Document::default()
-        };
-        let found = match line {
-            Some(line) => serde_json::from_slice::<Map<String, Value>>(line)
-                .map_err(|error| error.to_string()),
-            None => Err(format!("a line of more than {MAX_LINE} bytes")),
-        };
-        Ok(push(raw(found, place), [number, 0, 0], read))
+        let is_known = after.is_some_and(|[last, ..]| number <= last);
+        Ok(is_known || push(raw(path, number, line), [number, 0, 0], read))
     })
 }
 
-/// The item of a line, or why it is none.
-pub(super) fn raw(found: Result<Map<String, Value>, String>, place: Document) -> Raw {
+/// The item of a line of a file, or why it is none.
+pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> Raw {
+    let archive = path.file_name().unwrap_or_default().to_string_lossy();
+    let place = Document {
+        url: format!("{archive}#{number}"),
+        archive: Some(archive.into_owned()),
+        offset: Some(number),
+        ..Document::default()
+    };
+    let found = match line {
+        Some(line) => {
+            serde_json::from_slice::<Map<String, Value>>(line).map_err(|error| error.to_string())
+        }
+        None => Err(format!("a line of more than {MAX_LINE} bytes")),
+    };
     match found {
         Ok(map) => Raw::Text(Box::new(of(&map, place))),
         Err(why) => Raw::Other(Box::new(place), "damaged", why, "a line of JSON"),
@@ -91,10 +90,21 @@ pub(in crate::corpus::build) fn each_line(
     } else {
         Box::new(file)
     };
+    of_reader(path, &mut *from, |number, line| {
+        each(number, read_bytes.get(), line)
+    })
+}
+
+/// The same for lines that come from elsewhere than the file at `path`.
+pub(super) fn of_reader(
+    path: &Path,
+    from: &mut dyn BufRead,
+    mut each: impl FnMut(u64, Option<&[u8]>) -> Result<bool, BuildError>,
+) -> Result<(), BuildError> {
     let mut line = Vec::new();
     for number in 0.. {
         line.clear();
-        let read = from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
+        let read = (&mut *from).take(MAX_LINE).read_until(b'\n', &mut line);
         let read = read.map_err(IoError::at(path, "reading"))?;
         if read == 0 {
             break;
@@ -107,11 +117,7 @@ pub(in crate::corpus::build) fn each_line(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        if !each(
-            number,
-            read_bytes.get(),
-            Some(line.as_slice()).filter(|_| is_whole),
-        )? {
+        if !each(number, Some(line.as_slice()).filter(|_| is_whole))? {
             break;
         }
     }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::lines::each_line;
 pub(super) use self::read::{READ, Reading, document};
+pub use self::rows::print_rows;
 
 use super::BuildError;
 use super::document::Document;

@@ -1,6 +1,9 @@
 //! Files of Parquet, read as lines of JSON with the same keys.
 
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
@@ -10,9 +13,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value};
 
 use super::super::BuildError;
-use super::super::document::Document;
-use super::Push;
-use super::lines::raw;
+use super::{Push, lines};
 use crate::clock::timestamp;
 use crate::fs::IoError;
 
@@ -43,46 +44,142 @@ const COLUMNS: [&str; 23] = [
     "content_signals",
 ];
 
-/// Rows that are in memory. A few bytes may unfold to a megabyte in each.
+/// Rows that are decoded at once. A few bytes may unfold to a megabyte in each.
 const ROWS: usize = 16;
+/// The most memory of the process that decodes: a page, a dictionary, and what [`ROWS`] rows
+/// make of them, may be as long as a file says.
+const MEMORY: u64 = 1 << 30;
+/// How much that process may say of its own end.
+const MAX_WORDS: u64 = 8 << 10;
+
+/// The command of the process that decodes, which is not listed.
+const WORKER: &str = "parquet-worker";
 
 pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Result<(), BuildError> {
-    let archive = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
-    let broken = |error: String| BuildError::Source {
+    // It names what is no file, before another process does.
+    drop(crate::fs::open(path).map_err(IoError::at(path, "opening"))?);
+    let mut rows = Rows::of(path).map_err(IoError::at(path, "starting a process for"))?;
+    let mut is_wanted = true;
+    lines::of_reader(path, &mut *rows.lines, |here, line| {
+        let is_known = after.is_some_and(|[last, ..]| here <= last);
+        is_wanted = is_known || push(lines::raw(path, here, line), [here, 0, 0], 0);
+        Ok(is_wanted)
+    })?;
+    if !is_wanted {
+        return Ok(());
+    }
+    rows.end().map_err(|why| BuildError::Source {
         path: path.to_owned(),
-        why: format!("{error}; give files of Parquet or of JSON lines with a column `text`"),
+        why,
+    })
+}
+
+/// Prints the rows of a Parquet file as lines of JSON, and limits this process before: the work
+/// of the command `parquet-worker`.
+///
+/// # Errors
+///
+/// What is wrong with the file, in words.
+pub fn print_rows(path: &Path) -> Result<(), String> {
+    crate::limit::this_process(MEMORY, None).map_err(|error| error.to_string())?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    print(path, &mut out)?;
+    out.flush().map_err(|error| error.to_string())
+}
+
+fn print(path: &Path, out: &mut dyn Write) -> Result<(), String> {
+    let broken = |error: &dyn std::fmt::Display| {
+        format!("{error}; give files of Parquet or of JSON lines with a column `text`")
     };
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file);
-    let builder = builder.map_err(|error| broken(error.to_string()))?;
+    let file = crate::fs::open(path).map_err(|error| broken(&error))?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| broken(&e))?;
     let schema = builder.parquet_schema();
     // A column is a root, whatever it has below it.
     let wanted = schema.root_schema().get_fields().iter().enumerate();
     let wanted = wanted.filter(|(_, field)| COLUMNS.contains(&field.name()));
     let mask = ProjectionMask::roots(schema, wanted.map(|(at, _)| at).collect::<Vec<_>>());
     let reader = builder.with_projection(mask).with_batch_size(ROWS).build();
-    let reader = reader.map_err(|error| broken(error.to_string()))?;
-    let mut number = 0;
-    for batch in reader {
-        let batch = batch.map_err(|error| broken(error.to_string()))?;
+    for batch in reader.map_err(|error| broken(&error))? {
+        let batch = batch.map_err(|error| broken(&error))?;
         for row in 0..batch.num_rows() {
-            let here = number;
-            number += 1;
-            if after.is_some_and(|[last, ..]| here <= last) {
-                continue;
-            }
-            let place = Document {
-                archive: Some(archive.clone().into_owned()),
-                offset: Some(here),
-                url: format!("{archive}#{here}"),
-                ..Document::default()
-            };
-            if !push(raw(Ok(map(&batch, row)), place), [here, 0, 0], 0) {
-                return Ok(());
-            }
+            let written = serde_json::to_writer(&mut *out, &map(&batch, row));
+            written.map_err(|error| error.to_string())?;
+            out.write_all(b"\n").map_err(|error| error.to_string())?;
         }
     }
     Ok(())
+}
+
+/// The rows of a file, as another process prints them.
+struct Rows {
+    lines: Box<dyn BufRead>,
+    process: Option<Child>,
+}
+
+impl Rows {
+    fn of(path: &Path) -> io::Result<Self> {
+        if cfg!(test) {
+            // A program of tests has no such command.
+            let mut lines = Vec::new();
+            print(path, &mut lines).map_err(io::Error::other)?;
+            return Ok(Self {
+                lines: Box::new(io::Cursor::new(lines)),
+                process: None,
+            });
+        }
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([OsStr::new(WORKER), path.as_os_str()])
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let lines: Box<dyn BufRead> = match process.stdout.take() {
+            Some(out) => Box::new(BufReader::new(out)),
+            None => Box::new(io::empty()),
+        };
+        Ok(Self {
+            lines,
+            process: Some(process),
+        })
+    }
+
+    /// Waits for the end of the process; an error says why it broke off.
+    fn end(mut self) -> Result<(), String> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        let mut words = Vec::new();
+        if let Some(told) = process.stderr.take() {
+            told.take(MAX_WORDS).read_to_end(&mut words).ok();
+        }
+        let status = process.wait().map_err(|error| error.to_string())?;
+        if status.success() {
+            return Ok(());
+        }
+        let words = String::from_utf8_lossy(&words);
+        if crate::limit::is_of_memory(&words) {
+            return Err(format!(
+                "its rows take more than {} MiB of memory; write it again with smaller row \
+                 groups and pages",
+                MEMORY >> 20
+            ));
+        }
+        let words = words.trim().trim_start_matches("spoor: ");
+        if words.is_empty() {
+            return Err(format!("the process that read it ended with {status}"));
+        }
+        Err(words.to_owned())
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.kill().ok();
+            process.wait().ok();
+        }
+    }
 }
 
 /// The texts, lists of texts, flags and times of a row.
