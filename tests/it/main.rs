@@ -40,6 +40,7 @@
 //! | [`outage`] | a network that is gone costs nothing |
 //! | [`pdf`] | PDF files are read within limits |
 //! | [`pictures`] | copies of images, and files that are not what they seem |
+//! | [`pipes`] | what is no file is named, and not waited for |
 //! | [`politeness`] | what hosts are asked, and when |
 //! | [`powercut`] | what was flushed survives a power cut |
 //! | [`rank`] | the images of a job are put in order |
@@ -109,6 +110,7 @@ mod notices;
 mod outage;
 mod pdf;
 mod pictures;
+mod pipes;
 mod politeness;
 mod powercut;
 mod rank;

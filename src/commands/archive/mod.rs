@@ -46,7 +46,8 @@ enum Work {
         #[arg(long, short, value_name = "INDEX")]
         output: PathBuf,
     },
-    /// Count the stored pages by status, encoding, type, language, host, size and year.
+    /// Count the stored pages by status, encoding, type, language, host, size and year. The exit
+    /// code is 1 where a file could not be read to its end.
     Stats {
         /// The files, or folders of them.
         #[arg(required = true, value_name = "FILE")]
@@ -72,7 +73,7 @@ impl Archive {
         match self.what {
             Work::Check { files } => check::run(&files, self.json),
             Work::Index { files, output } => index::run(&files, &output, self.json),
-            Work::Stats { files } => stats::run(&files, self.json).map(|()| 0),
+            Work::Stats { files } => stats::run(&files, self.json),
             Work::List(list) => list.run(self.json),
             Work::Get(get) => get.run(),
             Work::Cut(cut) => cut.run(self.json),

@@ -8,12 +8,13 @@ use spoor::corpus::stored;
 
 use crate::commands::print_json;
 
-pub fn run(paths: &[PathBuf], json: bool) -> Result<()> {
+pub fn run(paths: &[PathBuf], json: bool) -> Result<u8> {
     let files = files::listed(paths)?;
     let stored = stored::stored(&files).context("the files cannot be read")?;
     if json {
-        return print_json(&stored);
+        print_json(&stored)?;
+    } else {
+        print!("{}", stored.text());
     }
-    print!("{}", stored.text());
-    Ok(())
+    Ok(u8::from(!stored.failed.is_empty()))
 }
