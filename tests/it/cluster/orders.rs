@@ -156,7 +156,7 @@ fn what_reaches_the_brokers_keeps_orders_open_and_machines_polite() {
     let set = ["ctl", "set", "politeness.min_delay=10ms"];
     let said = cluster.say(0, &set).good();
     assert!(
-        said.contains("politeness.min_delay = 10ms (was 20ms)"),
+        said.contains("politeness.min_delay = \"10ms\" (was \"20ms\")"),
         "{said}"
     );
     assert!(said.contains("1 of them keep more polite values"), "{said}");
