@@ -183,7 +183,7 @@ impl PageUrl {
 
     fn join_parsed(&self, short: &str, href: &str) -> Result<Self, AddressError> {
         let base = Url::parse(self.as_str()).map_err(|e| syntax(self.as_str(), &e))?;
-        let url = base.join(short).map_err(|e| syntax(href, &e))?;
+        let url = resolve(&base, short).map_err(|e| syntax(href, &e))?;
         Self::canonical(url, href)?.with_labels()
     }
 
@@ -428,6 +428,23 @@ impl fmt::Debug for HostKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostKey({})", self.0)
     }
+}
+
+/// Resolves a text against an address. More than two slashes before a host count as two (URL
+/// standard, "special authority ignore slashes state"), which the parser does for whole
+/// addresses alone.
+pub(crate) fn resolve(base: &Url, text: &str) -> Result<Url, url::ParseError> {
+    let mut slashes = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '/' | '\\' => slashes += 1,
+            // The parser takes these away, wherever they stand.
+            '\t' | '\n' | '\r' => {}
+            _ if slashes > 2 => return base.join(&format!("//{}", &text[at..])),
+            _ => break,
+        }
+    }
+    base.join(text)
 }
 
 fn syntax(text: &str, why: &url::ParseError) -> AddressError {

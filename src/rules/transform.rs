@@ -153,7 +153,7 @@ fn one(
         }
         Transform::Absolute => {
             let base = base.to_url();
-            let address = base.and_then(|base| base.join(text.trim()));
+            let address = base.and_then(|base| crate::address::resolve(&base, text.trim()));
             let address = address.map_err(|_| TransformError::Address(shown(text)))?;
             address.to_string()
         }
