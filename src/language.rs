@@ -1,9 +1,10 @@
 //! Language identification.
 //!
-//! `whatlang` recognises a language from its letters: first by script, then by the most
-//! frequent trigrams (Cavnar and Trenkle 1994) and by letters that only some alphabets
-//! have. It knows the 70 languages of [`Language::all`]; a text in any other language is
-//! reported as the most similar of these or as none.
+//! The script comes first: that of most words, since a page of Chinese may have more Latin
+//! letters than characters, in names and code. `whatlang` then recognises a language from the
+//! letters of this script, by the most frequent trigrams (Cavnar and Trenkle 1994) and by
+//! letters that only some alphabets have. It knows the 70 languages of [`Language::all`]; a
+//! text in any other language is reported as the most similar of these or as none.
 //!
 //! The cost does not depend on the length of a page: at most [`MAX_BYTES`] of its running
 //! text are examined. Text shorter than [`MIN_LETTERS`], or equally similar to two
@@ -11,6 +12,8 @@
 //!
 //! `lingua` is more accurate on single words and short lines, but its n-gram models would
 //! add 100 MB to the program. A page's text is long enough for trigrams.
+
+mod script;
 
 use std::fmt;
 
@@ -202,8 +205,16 @@ pub fn guess<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Guess>
         none if none.is_empty() => sample(&blocks.collect::<Vec<_>>()),
         text => text,
     };
-    if text.chars().filter(|c| c.is_alphabetic()).count() < MIN_LETTERS {
+    let (text, writing) = script::of_most_words(&text);
+    let letters: usize = text.chars().map(|c| writing.letters(c)).sum();
+    if letters < MIN_LETTERS {
         return None;
+    }
+    if let Some(language) = writing.east_asian(&text) {
+        return Some(Guess {
+            language: Language(language),
+            certainty: 1.0,
+        });
     }
     let info = whatlang::detect(&text)?;
     Some(Guess {
@@ -276,6 +287,70 @@ mod tests {
         ] {
             assert_eq!(of(text), Some(code), "{text}");
         }
+    }
+
+    /// Sentences with names and code in Latin letters, and Latin ones with words of others.
+    #[test]
+    fn names_and_code_in_other_letters_do_not_decide() {
+        for (text, code) in [
+            (
+                "dcli 是一个简单的数据库管理工具，平时工作中需要通过 mysql-client 连接到多个 mysql server，\
+              每次连接都需要输入 username password host port 参数。支持 OpenSSL native_tls feature",
+                "zh",
+            ),
+            (
+                "東京都渋谷区の株式会社 Example Software は Rust と Kubernetes の技術者を募集中です。",
+                "ja",
+            ),
+            (
+                "日本国憲法第九条戦争放棄条文全文、日本国民は正義と秩序を基調とする国際平和を誠実に希求し。",
+                "ja",
+            ),
+            (
+                "등대는 밤바다를 비추는 건물입니다. LED lamp 를 사용하는 lighthouse 도 있고 Wi-Fi 도 있습니다.",
+                "ko",
+            ),
+            (
+                "يضيء الحارس Keeper المنارة كل ليلة بمصباح LED من شركة Philips Lighting International حتى ترى السفن الطريق إلى الميناء في الظلام والضباب",
+                "ar",
+            ),
+            (
+                "ประภาคารส่องแสงในเวลากลางคืนด้วย LED lamp ของ Philips Lighting International Company",
+                "th",
+            ),
+            (
+                "Смотритель маяка включает лампу Philips MasterColour CDM Elite каждый вечер на башне.",
+                "ru",
+            ),
+            (
+                "Ο φύλακας του φάρου ανάβει τη λάμπα Philips MasterColour CDM Elite κάθε βράδυ στον πύργο.",
+                "el",
+            ),
+            (
+                "השומר של המגדלור מדליק את המנורה Philips MasterColour CDM Elite בכל ערב בראש המגדל",
+                "he",
+            ),
+            (
+                "दीपस्तंभ का रखवाला हर शाम Philips MasterColour CDM Elite दीपक जलाता है और समुद्र को देखता है, ताकि जहाज अंधेरे में बंदरगाह का रास्ता पा सकें और सुबह होने पर वह उसे बुझा देता है।",
+                "hi",
+            ),
+            (
+                "The word 灯塔 is read dēngtǎ in Chinese, and 灯台 is read tōdai in Japanese; both mean lighthouse.",
+                "en",
+            ),
+            (
+                "Das Wort φάρος kommt von der Insel Φάρος vor Alexandria, auf der der alte Leuchtturm stand.",
+                "de",
+            ),
+        ] {
+            assert_eq!(of(&format!("{text}\n").repeat(3)), Some(code), "{text}");
+        }
+        // Paragraphs in two languages: that of more words.
+        let english =
+            "The keeper climbs the stairs of the tower every evening and lights the lamp.\n";
+        let chinese = "灯塔看守人每天晚上都会爬上楼梯，点燃塔顶的大灯，为海上的船只指引方向。\n";
+        assert_eq!(of(&format!("{english}{}", chinese.repeat(3))), Some("zh"));
+        assert_eq!(of(&format!("{}{chinese}", english.repeat(3))), Some("en"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod clues;
 mod fallback;
 mod likelihood;
+mod media;
 mod nearness;
 mod terms;
 mod text;
@@ -26,16 +27,11 @@ use crate::words::Tokens;
 pub use clues::{Clues, Part, Words};
 pub use fallback::Fallback;
 pub use likelihood::{Judged, Likelihood};
+pub use media::{content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 pub use wire::Wire;
-
-/// The media type of a `Content-Type` header, as it is written, without parameters (RFC 9110
-/// section 8.3.1).
-pub fn media_type(header: &str) -> &str {
-    header.split(';').next().unwrap_or_default().trim()
-}
 
 /// What a task requests. All kinds share the clock of their host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -282,6 +282,10 @@ section! {
         max_page_bytes: Size = Size::mib(10), within Size::kib(1)..=Size::mib(1024);
         /// The most redirects followed in a row.
         max_redirects: u8 = 5, within 0..=20;
+        /// Whether the cookies that a redirect sets are sent with the request that follows
+        /// it at the same host, and then forgotten. Some sites show a page only after that.
+        /// No other cookies are ever sent.
+        cookies: bool = true;
         /// Whether HTTP/2 is used if the server offers it.
         http2: bool = true;
         /// A PEM file of certificate authorities to trust in addition to Mozilla's, for a

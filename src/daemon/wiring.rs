@@ -277,6 +277,7 @@ pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMi
         product: network.user_agent.as_str().to_owned(),
         contact: config.contact()?.as_str().to_owned(),
         http2: network.http2,
+        cookies: network.cookies,
         connect_timeout: network.connect_timeout,
         read_timeout: network.read_timeout,
         total_timeout: network.total_timeout,

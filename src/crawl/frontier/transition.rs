@@ -238,6 +238,14 @@ impl Transition<'_> {
             let same = copied.is_some_and(|(_, same)| *same);
             let worth = budgets::judge(tx, url, &prints.blocks, new_images, same)?;
             budgets::charge(tx, url, worth, host)?;
+            let on_topic = effects.on_topic.is_some_and(|chance| chance >= 0.5);
+            let via = self.task.via.as_ref();
+            if let Some(via) = via.filter(|via| via.host_key() == self.task.host)
+                && on_topic
+                && worth == Yield::Fruitful
+            {
+                budgets::credit(tx, via, url)?;
+            }
         }
         Ok(())
     }
@@ -281,6 +289,12 @@ impl Transition<'_> {
         };
         if self.record.redirects >= self.policy.max_redirects {
             return self.fail(tx, Reason::RedirectLimit, false);
+        }
+        if to == *url {
+            // It was given a cookie, and keeps its place in the queue.
+            self.record.redirects += 1;
+            tx.put_record(self.key, &self.record)?;
+            return Ok(Finished::of(Settled::Redirected, None));
         }
         self.leave_queue(tx);
         let id = self.number(tx);

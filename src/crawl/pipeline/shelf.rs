@@ -85,18 +85,25 @@ impl Shelf {
     ///
     /// [`CapturesError`] names the file that cannot be read.
     pub fn first(&self, url: &PageUrl, kind: TaskKind) -> Result<Reply, CapturesError> {
+        let mut other = None;
         for capture in self.captures.at(url, self.caps.of(kind)) {
             let Capture { date, response, .. } = capture?;
             let stored = stored(url, kind, date, response, self.caps);
-            if settles(kind, &stored) {
-                return Ok(Reply {
-                    stored,
-                    dated: date,
-                });
+            let reply = Reply {
+                stored,
+                dated: date,
+            };
+            // What redirects to itself may have set a cookie, with which it was asked again.
+            if matches!(reply.stored, Stored::Failed(FetchError::BadRedirect { .. })) {
+                other = other.or(Some(reply));
+            } else if settles(kind, &reply.stored) {
+                return Ok(reply);
             }
         }
-        let (stored, dated) = (Stored::Missing, None);
-        Ok(Reply { stored, dated })
+        Ok(other.unwrap_or(Reply {
+            stored: Stored::Missing,
+            dated: None,
+        }))
     }
 
     /// A file that speaks for a host. Redirects are followed here, so that one answer settles

@@ -47,6 +47,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 mod underway;
+mod visit;
 mod wire;
 
 use std::net::IpAddr;
@@ -54,12 +55,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
+use reqwest::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap};
 use reqwest::{Method, Request};
 
 use crate::address::PageUrl;
 use crate::coding::{self, CodingError, Decoder, Headers};
-use crate::page::{Booking, Fetched, TaskKind, Validators, Wire};
+use crate::page::{Booking, Fetched, TaskKind, Validators, Wire, content_type};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
@@ -77,6 +78,7 @@ use room::Source;
 use route::Router;
 use term::Tenure;
 use underway::Underway;
+use visit::{Cookies, Visits};
 
 /// Sends requests. Clones share connections, rates and the byte count.
 #[derive(Debug, Clone)]
@@ -93,6 +95,7 @@ struct Inner {
     gauge: Arc<Gauge>,
     gates: Arc<Gates>,
     underway: Arc<Underway>,
+    visits: Visits,
     /// Whether the proxy has let any request through.
     let_through: AtomicBool,
 }
@@ -192,6 +195,7 @@ impl Fetcher {
                 gauge: Arc::default(),
                 gates: Arc::default(),
                 underway: Arc::default(),
+                visits: Visits::default(),
                 let_through: AtomicBool::new(false),
                 options,
             }),
@@ -382,7 +386,7 @@ impl Fetcher {
         &self,
         url: &PageUrl,
         response: &reqwest::Response,
-        (kind, conditional): (TaskKind, bool),
+        (kind, conditional, cookies): (TaskKind, bool, &Cookies),
         watch: &Watch,
     ) -> Result<Option<Answer>, FetchError> {
         let inner = &*self.inner;
@@ -394,12 +398,21 @@ impl Fetcher {
             } else {
                 headers::redirect_target(url, head)
             };
-            let to = to.map_err(|why| FetchError::BadRedirect {
+            let bad = |why| FetchError::BadRedirect {
                 status,
                 retry_after,
                 why,
                 seen: Received::default(),
-            })?;
+            };
+            let to = to.map_err(bad)?;
+            let cookies = visit::after(cookies, url, &to, head);
+            let cookies = cookies.filter(|_| inner.options.cookies);
+            if to == *url && cookies.is_none() {
+                return Err(bad("it points at itself".to_owned()));
+            }
+            if let Some(cookies) = cookies {
+                inner.visits.put(to.clone(), cookies);
+            }
             let elapsed = watch.elapsed();
             return Ok(Some(Answer::Redirect {
                 status,
@@ -489,6 +502,8 @@ impl Fetcher {
         let conditional = !condition.is_empty();
         let mut headers = client::headers(kind);
         headers.extend(condition);
+        let cookies = inner.visits.take(url);
+        headers.extend(visit::header(&cookies).map(|cookies| (COOKIE, cookies)));
         headers.extend(route.host_header.map(|header| (HOST, header)));
         let mut request = Request::new(Method::GET, route.url);
         *request.headers_mut() = headers;
@@ -504,7 +519,8 @@ impl Fetcher {
         let codings = headers::codings(response.headers());
         let is_coded = !codings.is_empty();
         let mut own = sent.map(|sent| Box::new(wire::response(&response, sent, ip, is_coded)));
-        let settled = self.without_body(url, &response, (kind, conditional), watch);
+        let request = (kind, conditional, &cookies);
+        let settled = self.without_body(url, &response, request, watch);
         if let Some(answer) = settled.transpose() {
             if let Some(own) = own {
                 *wire = self.aside(own, host, response, watch).await;
@@ -521,7 +537,8 @@ impl Fetcher {
         if kind == TaskKind::Image && declared.is_some_and(|bytes| bytes > cap as u64) {
             return Err(too_large(declared));
         }
-        let content_type = head.get(CONTENT_TYPE).map(headers::text);
+        let types = head.get_all(CONTENT_TYPE).iter().map(headers::text);
+        let types: Vec<String> = types.collect();
         let terms = headers::terms(head);
         let validators = headers::validators(head);
         let mut sources = vec![Source::Host(host.into())];
@@ -551,7 +568,7 @@ impl Fetcher {
         Ok(Answer::Body {
             fetched: Fetched {
                 status,
-                content_type,
+                content_type: content_type(&types, &body.bytes),
                 terms,
                 validators,
                 body: body.bytes,

@@ -76,6 +76,9 @@ pub struct Options {
     pub proxy: Option<Proxy>,
     /// A PEM file of certificate authorities to trust in addition to Mozilla's.
     pub extra_ca: Option<PathBuf>,
+    /// Whether the cookies that a redirect sets are sent with the request that follows it at
+    /// the same host. No others are ever sent.
+    pub cookies: bool,
     /// Whether every answer comes with its [`Wire`](crate::page::Wire) for an archive.
     pub archive: bool,
     /// Until when anything may be sent; `None` is always. A proxy cannot be used with it.
@@ -104,6 +107,7 @@ impl Default for Options {
             connect_to: Vec::new(),
             proxy: None,
             extra_ca: None,
+            cookies: false,
             archive: false,
             term: None,
         }

@@ -9,9 +9,12 @@
 //! page (404) is not judged: it has no links and so cannot go on without end, and much of
 //! the honest web is gone.
 //!
+//! Lists often look alike and say nothing new, but lead to pages that do. So a fruitful page
+//! on topic also counts for the narrow prefix of the page that it was found on.
+//!
 //! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the square
 //! of the share of fruitful pages in its wide prefix: where siblings were barren, the
-//! next prefix gets less. A barren page costs one, a fruitful one earns [`GAIN`], up to
+//! next prefix gets less, unless its own share is larger. A barren page costs one, a fruitful one earns [`GAIN`], up to
 //! [`MAX_BALANCE`]. So a calendar ends after about fifteen pages, a maze of filters,
 //! which has as many prefixes as combinations of filters, after about fifty, and a folder
 //! in which every third page brings something new never does. An address whose prefix has
@@ -40,6 +43,9 @@ const MAX_BALANCE: i64 = 60;
 const NEW_WORDS: u64 = 20;
 /// A page is also fruitful if at least one word in this many is new.
 const NEW_SHARE: u64 = 8;
+/// Judged pages of a narrow prefix after which its own share of fruitful ones counts.
+const KNOWN: u64 = 6;
+
 /// Whether a judged page brought something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Yield {
@@ -86,6 +92,8 @@ pub fn domain_documents(store: &dyn Store, host: &HostKey) -> Result<u64, StoreE
 
 fn left(narrow: &PrefixRecord, wide: &PrefixRecord) -> u64 {
     let share = (PRIOR + wide.fruitful as f64) / (PRIOR + wide.fetched as f64);
+    let own = narrow.fruitful as f64 / narrow.fetched.max(KNOWN) as f64;
+    let share = share.max(if narrow.fetched < KNOWN { 0.0 } else { own });
     let allowance = (ALLOWANCE * share * share) as i64;
     u64::try_from(narrow.balance.saturating_add(allowance)).unwrap_or(0)
 }
@@ -132,6 +140,24 @@ fn book(tx: &mut Transaction<'_>, url: &PageUrl, worth: Yield) -> Result<(), Sto
     Ok(())
 }
 
+/// Credits the narrow prefix of the page `via` with a fruitful page that it led to, unless that
+/// page lies there itself.
+pub fn credit(tx: &mut Transaction<'_>, via: &PageUrl, led_to: &PageUrl) -> Result<(), StoreError> {
+    let narrow = prefixes(via).narrow;
+    if narrow == prefixes(led_to).narrow {
+        return Ok(());
+    }
+    let key = keys::prefix(&via.host_key(), &narrow);
+    let record = tx.read::<PrefixRecord>(&key)?;
+    let Some(mut record) = record.filter(|record| record.fetched > 0) else {
+        return Ok(());
+    };
+    record.fruitful = (record.fruitful + 1).min(record.fetched);
+    // It repays what barren pages cost, and earns nothing in advance.
+    record.balance = record.balance.max((record.balance + GAIN).min(0));
+    tx.write(key, &record)
+}
+
 /// Counts a page of a registered domain.
 pub fn count_domain(tx: &mut Transaction<'_>, host: &HostKey) -> Result<(), StoreError> {
     let key = keys::domain(host.registered_domain());
@@ -171,6 +197,11 @@ mod tests {
         assert_eq!(left(&record(9, 0, -9), &record(9, 0, 0)), 0);
         assert_eq!(left(&none, &record(9_999, 9_999, 0)), 24);
         assert_eq!(left(&record(0, 0, i64::MIN), &none), 0);
+        // One that leads to new pages, among others that do not.
+        let others = record(99, 9, 0);
+        assert_eq!(left(&record(60, 60, 0), &others), 24);
+        assert_eq!(left(&record(60, 30, 0), &others), 6);
+        assert_eq!(left(&record(3, 3, 0), &others), 0);
         assert_eq!(left(&record(0, 0, 60), &record(u64::MAX, 0, 0)), 60);
     }
 }

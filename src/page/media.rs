@@ -1,0 +1,162 @@
+//! What a `Content-Type` says.
+
+/// The type of PDF files.
+const PDF: &str = "application/pdf";
+/// How a PDF begins.
+const PDF_BEGIN: &[u8] = b"%PDF-";
+
+/// The media type of a `Content-Type` header, as it is written, without parameters (RFC 9110
+/// section 8.3.1).
+pub fn media_type(header: &str) -> &str {
+    header.split(';').next().unwrap_or_default().trim()
+}
+
+/// The content type that the header lines of a response with this body state; `None` where they
+/// state none, and the body has to be looked at.
+///
+/// Of several the last valid one counts, and a charset that an earlier one of the same type
+/// names (Fetch standard, "extract a MIME type"). What stands for an unknown type states none
+/// (MIME Sniffing standard, section 7). A PDF that is sent as any bytes is a PDF.
+///
+/// ```
+/// use spoor::page::content_type;
+///
+/// let lines = ["text/html; charset=utf-8", "*/*, text/html"];
+/// assert_eq!(content_type(&lines, b"").as_deref(), Some("text/html;charset=utf-8"));
+/// assert_eq!(content_type(&["html"], b""), None);
+/// ```
+pub fn content_type<S: AsRef<str>>(
+    lines: impl IntoIterator<Item = S>,
+    body: &[u8],
+) -> Option<String> {
+    let mut found: Option<(String, Option<String>)> = None;
+    let mut stated = None;
+    for line in lines {
+        for member in members(line.as_ref()) {
+            let essence = media_type(member).to_ascii_lowercase();
+            if !is_type(&essence) || essence == "*/*" {
+                continue;
+            }
+            let charset = charset(member).map(str::to_owned);
+            stated = Some(member.trim().to_owned());
+            found = Some(match found {
+                Some((known, before)) if known == essence => (known, charset.or(before)),
+                _ => (essence, charset),
+            });
+        }
+    }
+    let (essence, charset_of) = found?;
+    if matches!(essence.as_str(), "unknown/unknown" | "application/unknown") {
+        return None;
+    }
+    let is_any = matches!(
+        essence.as_str(),
+        "application/octet-stream" | "binary/octet-stream"
+    );
+    if is_any && body.starts_with(PDF_BEGIN) {
+        return Some(PDF.to_owned());
+    }
+    // As it was written, where one line says all of it.
+    match (stated, charset_of) {
+        (Some(member), Some(named)) if charset(&member).is_none() => {
+            Some(format!("{essence};charset={named}"))
+        }
+        (stated, _) => stated,
+    }
+}
+
+/// The members of a list, whose quoted strings may have commas.
+fn members(line: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    line.split(|c: char| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    })
+    .collect()
+}
+
+/// Whether a text is two tokens with a slash between them (RFC 9110 sections 5.6.2 and 8.3.1).
+fn is_type(text: &str) -> bool {
+    let is_token = |part: &str| {
+        let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || is_sign(b))
+    };
+    text.split_once('/')
+        .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
+}
+
+/// The charset that a content type names.
+fn charset(member: &str) -> Option<&str> {
+    member.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let value = value.trim().trim_matches(['"', '\'']);
+        let is_it = name.trim().eq_ignore_ascii_case("charset") && !value.is_empty();
+        is_it.then_some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_valid_type_counts_or_none() {
+        for (lines, expected) in [
+            (&["text/html"][..], Some("text/html")),
+            (&["TEXT/HTML ;charset=X"], Some("TEXT/HTML ;charset=X")),
+            (
+                &["text/html;;charset=UTF-8"],
+                Some("text/html;;charset=UTF-8"),
+            ),
+            (
+                &["text/html, text/html; charset=utf-8"],
+                Some("text/html; charset=utf-8"),
+            ),
+            (
+                &["text/html; charset=utf-8, text/html"],
+                Some("text/html;charset=utf-8"),
+            ),
+            (
+                &["text/html; charset=utf-8", "text/html"],
+                Some("text/html;charset=utf-8"),
+            ),
+            (&["text/html; charset=a, text/plain"], Some("text/plain")),
+            (&["text/html, */*", "x"], Some("text/html")),
+            (
+                &["text/html;x=\",\";charset=y"],
+                Some("text/html;x=\",\";charset=y"),
+            ),
+            (&["application/json, text/html"], Some("text/html")),
+            (&["text/html, unknown/unknown"], None),
+            (
+                &["application/octet-stream"],
+                Some("application/octet-stream"),
+            ),
+            (&[], None),
+            (&[""], None),
+            (&["\"text/html\""], None),
+            (&["text/html charset=utf-8"], None),
+            (&["text/html:charset=utf-8"], None),
+            (&["text\\html"], None),
+            (&["html"], None),
+            (&["text/"], None),
+            (&["text/html/x"], None),
+            (&["*/*"], None),
+            (&["application/unknown"], None),
+            (&[";charset=utf-8"], None),
+        ] {
+            assert_eq!(content_type(lines, b"x").as_deref(), expected, "{lines:?}");
+        }
+        for (media, expected) in [
+            ("application/octet-stream", PDF),
+            ("binary/octet-stream", PDF),
+            ("text/html", "text/html"),
+        ] {
+            let found = content_type([media], b"%PDF-1.7\n");
+            assert_eq!(found.as_deref(), Some(expected));
+        }
+    }
+}
