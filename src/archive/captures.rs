@@ -16,7 +16,7 @@ use super::http::{Cap, Response, ResponseError};
 use super::pieces::Pieces;
 use super::reader::{Entry, Item, ReadError, Reader};
 use super::record::{Kind, Record, Spot, Spots};
-use super::revisit::Seen;
+use super::revisit::{Seen, is_unmodified};
 use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::progress::Step;
@@ -212,10 +212,7 @@ impl Captures {
         cap: impl Into<Cap>,
     ) -> impl Iterator<Item = Result<Capture, CapturesError>> + 'c {
         let cap = cap.into();
-        let key = of_url(url);
-        let from = self.places.partition_point(|(known, _)| *known < key);
-        let all = self.places.get(from..).unwrap_or_default().iter();
-        let all = all.take_while(move |(known, _)| *known == key).take(MOST);
+        let all = self.places_of(of_url(url));
         let read = move |(_, packed): &(u64, u64)| {
             let spot = self.spots.unpack(*packed)?;
             self.read(spot, cap).transpose()
@@ -265,7 +262,7 @@ impl Captures {
             response.cut |= record.header("warc-truncated").is_some();
         }
         if record.kind == Kind::Revisit
-            && let Some(spot) = self.seen.resolve(record)
+            && let Some(spot) = self.contents_of(record, &url)?
         {
             let original = self.with(spot, |entry| {
                 let read = Response::read(&mut *entry, cap);
@@ -289,6 +286,43 @@ impl Captures {
             date: millis_of(record),
             response,
         }))
+    }
+
+    /// The record that has the contents of a revisit. If the server said that nothing has
+    /// changed, and it names none, it is the last response of the address before it.
+    fn contents_of(&self, revisit: &Record, url: &PageUrl) -> Result<Option<Spot>, CapturesError> {
+        let named = self.seen.resolve(revisit);
+        if named.is_some() || !is_unmodified(revisit) {
+            return Ok(named);
+        }
+        let mut last: Option<(Option<u64>, Spot)> = None;
+        for (_, packed) in self.places_of(of_url(url)) {
+            let Some(spot) = self.spots.unpack(*packed) else {
+                continue;
+            };
+            let date = self.with(spot, |entry| {
+                let record = &entry.record;
+                let is_it = record.kind == Kind::Response
+                    && record.uri == revisit.uri
+                    && millis_of(record) <= millis_of(revisit);
+                let date = millis_of(record);
+                let head = Response::head(&mut *entry).is_ok_and(|head| head.status != 304);
+                Ok((is_it && head).then_some(date))
+            })?;
+            if let Some(date) = date.flatten()
+                && last.is_none_or(|(before, _)| before <= date)
+            {
+                last = Some((date, spot));
+            }
+        }
+        Ok(last.map(|(_, spot)| spot))
+    }
+
+    /// The places of the captures whose addresses have this hash.
+    fn places_of(&self, key: u64) -> impl Iterator<Item = &(u64, u64)> {
+        let from = self.places.partition_point(|(known, _)| *known < key);
+        let all = self.places.get(from..).unwrap_or_default().iter();
+        all.take_while(move |(known, _)| *known == key).take(MOST)
     }
 
     /// Calls `each` with the record at a place; `None` if there is none.

@@ -5,6 +5,8 @@
 //! what follows its head, with the transfer coding that it has in the archive; that of any
 //! other record is the block.
 
+use std::io::BufRead;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use md5::Md5;
@@ -241,6 +243,21 @@ fn decode(text: &str, length: usize) -> Option<Vec<u8>> {
         STANDARD.decode(text).ok()?
     };
     (bytes.len() == length).then_some(bytes)
+}
+
+/// The digest of what is left of a block, as indexes have it: SHA-1 in base 32. `None` if the
+/// block is damaged, which its reader reports.
+pub(super) fn of_payload(rest: &mut impl BufRead) -> Option<String> {
+    let mut running = Sha1::new();
+    loop {
+        let there = rest.fill_buf().ok()?;
+        if there.is_empty() {
+            return Some(format!("sha1:{}", base32(&running.finalize())));
+        }
+        running.update(there);
+        let read = there.len();
+        rest.consume(read);
+    }
 }
 
 /// Bytes in base 32 (RFC 4648 section 6), without padding.

@@ -14,7 +14,7 @@ use super::lookup::stored::{self, Source as Stored, StoredError};
 use super::lookup::wacz::{self, WaczError};
 use super::lookup::{LookupError, each_capture};
 use super::reader::{Entry, ReadError};
-use super::revisit::{Original, original};
+use super::revisit::{Original, is_of_nothing, original};
 use super::select::Selection;
 use crate::fs::IoError;
 use crate::progress::Step;
@@ -250,13 +250,20 @@ pub fn contents_of(sources: &[Source], revisit: &Capture) -> Result<Option<Captu
     let digits = |date: &String| date.chars().filter(char::is_ascii_digit).take(14).collect();
     let time: Option<String> = named.date.as_ref().map(digits);
     let digest = revisit.line.bare_digest();
+    let digest = digest.filter(|digest| !is_of_nothing(digest));
+    // What names nothing confirms what came before it.
+    let is_unmodified = named.is_unmodified || (digest.is_none() && time.is_none());
     let mut best: Option<(u8, Capture)> = None;
     each(sources, &wanted, &mut |capture: Capture| {
         let line = &capture.line;
         let is_dated = time.as_ref() == Some(&line.time) && line.url == uri;
         let is_alike = digest.is_some() && line.bare_digest() == digest;
-        let fit = u8::from(is_alike) + 2 * u8::from(is_dated);
-        if !line.is_revisit() && fit > best.as_ref().map_or(0, |(fit, _)| *fit) {
+        let is_before = is_unmodified && line.url == uri && line.time <= revisit.line.time;
+        let fit = u8::from(is_before) + 2 * u8::from(is_alike) + 4 * u8::from(is_dated);
+        let is_better = best.as_ref().map_or(fit > 0, |(best_fit, best)| {
+            fit > *best_fit || (fit == 1 && *best_fit == 1 && line.time > best.line.time)
+        });
+        if !line.is_revisit() && line.status.as_deref() != Some("304") && is_better {
             best = Some((fit, capture));
         }
         Ok::<bool, FindError>(true)

@@ -1,6 +1,6 @@
 //! The HTTP response in a record.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,12 +11,18 @@ use super::digest::http_head_end;
 use super::gap::{Damaged, Why};
 use super::head::text;
 use crate::coding::Coding;
-use crate::page::{Fetched, TermsHeaders, Validators, media_type};
+use crate::page::{Fetched, TermsHeaders, Validators, content_type, media_type};
 
 /// The longest head of a response in bytes.
 const MAX_HEAD: usize = 256 << 10;
 /// The most lines of it.
 const MAX_LINES: usize = 512;
+
+/// How a status line begins, whatever its version.
+const STATUS_LINE: &[u8] = b"HTTP";
+
+/// Names and values of header lines.
+pub type Lines = Vec<(String, Vec<u8>)>;
 
 /// A response as it was stored, its body decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub struct Response {
     pub status: u16,
     /// Names and values in the order of the response. A value has its bytes as received;
     /// the parts of a folded line are joined by spaces.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Lines,
     /// The body without its transfer and content codings, at most the given cap.
     pub body: Bytes,
     /// The body was longer than the cap.
@@ -94,6 +100,16 @@ impl Cap {
     }
 }
 
+/// The block of a record, which is read up to its end.
+pub trait Block: BufRead {
+    /// The headers that count where it has no head of its own; `None` where a head is required.
+    fn bare(&self) -> Option<Lines> {
+        None
+    }
+}
+
+impl Block for &[u8] {}
+
 impl Response {
     /// Reads the block of a record, of whose decoded body at most `cap` bytes are kept. The
     /// block is read to its end, so that a record that was cut is never taken for a whole
@@ -102,7 +118,7 @@ impl Response {
     /// # Errors
     ///
     /// [`ResponseError`] says what is wrong with the record.
-    pub fn read(block: impl BufRead, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
+    pub fn read(block: impl Block, cap: impl Into<Cap>) -> Result<Self, ResponseError> {
         let mut body = Vec::new();
         let mut response = Self::copy(block, cap, &mut body)?;
         response.body = body.into();
@@ -115,11 +131,20 @@ impl Response {
     ///
     /// [`ResponseError`]; some of the body may have been copied then.
     pub fn copy(
-        mut block: impl BufRead,
+        mut block: impl Block,
         cap: impl Into<Cap>,
         out: &mut dyn Write,
     ) -> Result<Self, ResponseError> {
-        let mut response = Self::head(&mut block)?;
+        let mut begin = Vec::new();
+        let bare = match block.bare() {
+            Some(headers) if !begins_with_head(&mut block, &mut begin)? => Some(headers),
+            _ => None,
+        };
+        let mut block = begin.as_slice().chain(block);
+        let mut response = match bare {
+            Some(headers) => Self::of(200, headers),
+            None => Self::head(&mut block)?,
+        };
         let chunked = response.listed("transfer-encoding");
         let chunked = chunked.iter().any(|coding| coding == "chunked");
         let codings = response.codings();
@@ -143,13 +168,17 @@ impl Response {
     pub fn head(mut block: impl BufRead) -> Result<Self, ResponseError> {
         let head = read_head(&mut block)?;
         let (status, headers) = parse_head(&head)?;
-        Ok(Self {
+        Ok(Self::of(status, headers))
+    }
+
+    fn of(status: u16, headers: Lines) -> Self {
+        Self {
             status,
             headers,
             body: Bytes::new(),
             truncated: false,
             cut: false,
-        })
+        }
     }
 
     /// The first value of a name, whatever its case.
@@ -208,7 +237,7 @@ impl Response {
     pub fn into_fetched(self) -> Fetched {
         Fetched {
             status: self.status,
-            content_type: self.all("content-type").into_iter().next(),
+            content_type: content_type(self.all("content-type"), &self.body),
             terms: TermsHeaders::of(|name| self.all(name)),
             validators: Validators::of(|name| self.header(name)),
             truncated: self.truncated || self.cut,
@@ -217,6 +246,23 @@ impl Response {
             date: None,
         }
     }
+}
+
+/// Whether a block begins as the status line of a head does. Its first bytes go to `begin`.
+fn begins_with_head(block: &mut impl BufRead, begin: &mut Vec<u8>) -> Result<bool, ResponseError> {
+    while begin.len() < STATUS_LINE.len() {
+        let there = block.fill_buf().map_err(ResponseError::of)?;
+        let missing = STATUS_LINE.len() - begin.len();
+        let there = there.get(..missing).unwrap_or(there);
+        if there.is_empty() {
+            break;
+        }
+        begin.extend_from_slice(there);
+        let taken = there.len();
+        block.consume(taken);
+    }
+    let upper = begin.to_ascii_uppercase();
+    Ok(upper == STATUS_LINE || upper.starts_with(b"ICY"))
 }
 
 /// Reads up to the empty line behind the head.
@@ -243,8 +289,6 @@ fn read_head(block: &mut impl BufRead) -> Result<Vec<u8>, ResponseError> {
         }
     }
 }
-
-type Lines = Vec<(String, Vec<u8>)>;
 
 /// Reads a head as browsers do: a version that is unknown, a missing reason, lines that end
 /// with a line feed alone, folded lines and lines that are no header are all tolerated.

@@ -10,10 +10,10 @@
 //! | `zstd` | frames of zstd, and the dictionary of a WARC | gap, gzip |
 //! | `decode` | a file to stretches of decompressed bytes | gap, gzip, head, window, zstd |
 //! | `separator` | what stands between records | head, record |
-//! | `reader` | the records of a file, and the gaps between them | decode, gap, head, record, separator, window |
 //! | `digest` | digests of blocks and payloads, compared | record |
 //! | `body` | stored bodies without their codings | gap, zstd |
 //! | `http` | the HTTP response in a record | body, digest, gap, head |
+//! | `reader` | the records of a file, and the gaps between them | decode, gap, head, http, record, separator, window |
 //! | `pieces` | a list of millions that grows without moving | nothing |
 //! | `revisit` | which record has the contents of a revisit | pieces, record |
 //! | `files` | which files are archives, by their names, and their parts | nothing |

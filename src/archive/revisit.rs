@@ -79,6 +79,22 @@ impl Seen {
     }
 }
 
+/// The digests of no bytes (SHA-1 in base 32 and 16, SHA-256 in base 16, MD5).
+const OF_NOTHING: [&str; 4] = [
+    "3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
+    "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "d41d8cd98f00b204e9800998ecf8427e",
+];
+
+/// Whether a digest is that of an answer without a body, which says nothing of its contents.
+pub fn is_of_nothing(digest: &str) -> bool {
+    let bare = digest.rsplit(':').next().unwrap_or(digest).trim();
+    OF_NOTHING
+        .iter()
+        .any(|known| bare.eq_ignore_ascii_case(known))
+}
+
 /// The capture that a revisit names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Original {
@@ -86,25 +102,38 @@ pub struct Original {
     pub uri: Option<String>,
     /// Its date as written.
     pub date: Option<String>,
+    /// Whether the server had answered that nothing has changed (ISO 28500 section 6.7.3). The
+    /// contents are then those of the address before.
+    pub is_unmodified: bool,
+}
+
+/// Whether the contents of a revisit that names no other capture are those of its address
+/// before: the server said so, or there is nothing by which they could be found.
+pub fn is_unmodified(revisit: &Record) -> bool {
+    original(revisit).is_unmodified || names_of(revisit).next().is_none()
 }
 
 /// What a revisit names by address and date.
 pub fn original(revisit: &Record) -> Original {
     let uri = revisit.header("warc-refers-to-target-uri");
+    let profile = revisit.header("warc-profile").unwrap_or_default();
     Original {
         uri: uri.map(|uri| bare(uri).to_owned()),
         date: revisit.header("warc-refers-to-date").map(str::to_owned),
+        is_unmodified: profile.contains("server-not-modified"),
     }
 }
 
 /// The hashes of what a revisit names, the one that is looked up first before the other.
 fn names_of(revisit: &Record) -> impl Iterator<Item = u64> {
-    let Original { uri, date } = original(revisit);
+    let Original { uri, date, .. } = original(revisit);
     let dated = match (uri, date) {
         (Some(uri), Some(date)) => Some(of_capture(&uri, &date)),
         _ => None,
     };
-    let digest = revisit.header("warc-payload-digest").map(of_digest);
+    let digest = revisit.header("warc-payload-digest");
+    let digest = digest.filter(|digest| !is_of_nothing(digest));
+    let digest = digest.map(of_digest);
     [dated, digest].into_iter().flatten()
 }
 
@@ -197,5 +226,23 @@ mod tests {
         assert_eq!(found(&[refers, later, digest[0]]), Some(7));
         assert_eq!(found(&[("WARC-Payload-Digest", "sha1:XYZ")]), None);
         assert_eq!(found(&[]), None);
+        let nothing = (
+            "WARC-Payload-Digest",
+            "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",
+        );
+        let profile = "http://netpreserve.org/warc/1.0/revisit/server-not-modified";
+        for (headers, expected) in [
+            (&[nothing][..], true),
+            (&[], true),
+            (&digest, false),
+            (&[("WARC-Profile", profile), digest[0]], true),
+            (&[refers, dated], false),
+        ] {
+            assert_eq!(
+                is_unmodified(&record("revisit", headers)),
+                expected,
+                "{headers:?}"
+            );
+        }
     }
 }

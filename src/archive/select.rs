@@ -209,7 +209,10 @@ impl Selection {
     }
 
     fn has_status(&self, line: &Line) -> bool {
-        let status = line.status.as_deref().unwrap_or_default();
+        // A resource has no status, since no server was asked; it is there nevertheless.
+        let is_there = line.mime.is_some() && !line.is_revisit();
+        let of_none = if is_there { "200" } else { "" };
+        let status = line.status.as_deref().unwrap_or(of_none);
         let fits = |begin: &String| status.len() == 3 && status.starts_with(begin.as_str());
         self.statuses.is_empty() || self.statuses.iter().any(fits)
     }

@@ -1,5 +1,5 @@
-//! What stands between two records: two line ends in a WARC (ISO 28500 section 4), one in an
-//! ARC. It is the only sign that a length was right.
+//! What stands between two records: two line ends in a WARC (ISO 28500 section 4), one or more
+//! in an ARC. It is the only sign that a length was right.
 
 use memchr::memmem;
 
@@ -13,13 +13,18 @@ const MOST: usize = 16;
 
 /// The length of the usual separator; `None` if there is another or none.
 pub(super) fn length(bytes: &[u8], version: Version) -> Option<usize> {
-    let usual: &[&[u8]] = if version.is_arc() {
-        &[b"\n"]
-    } else {
-        &[b"\r\n\r\n", b"\n\n"]
-    };
+    if version.is_arc() {
+        let ends = odd(bytes).len();
+        return (ends > 0).then_some(ends);
+    }
+    let usual: [&[u8]; 2] = [b"\r\n\r\n", b"\n\n"];
     let found = usual.iter().find(|usual| bytes.starts_with(usual))?;
     Some(found.len())
+}
+
+/// Whether more line ends may follow these bytes, which are all that is known.
+pub(super) fn may_go_on(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.len() < MOST && odd(bytes).len() == bytes.len()
 }
 
 /// The line ends that the bytes begin with.

@@ -4,14 +4,12 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::archive::cdxj::{Line, REVISIT};
+use crate::archive::digest;
 use crate::archive::gap::Place;
 use crate::archive::http::Response;
 use crate::archive::reader::{Entry, Item, ReadError, Reader};
 use crate::archive::record::{Kind, Record};
-use crate::page::media_type;
 
-/// What a response without a declared type has in an index, as other programs write it.
-const UNKNOWN: &str = "unk";
 /// How often the number of bytes is told.
 const EVERY: u64 = 1 << 20;
 
@@ -24,8 +22,7 @@ pub struct FileLines {
     pub gaps: u64,
 }
 
-/// Calls `each` with the line of every response, revisit and resource of a file that is
-/// whole, in the order of the file. `told` learns from time to time how many more bytes were
+/// Calls `each` with the line of every record of a file that indexes have and that is whole, in the order of the file. `told` learns from time to time how many more bytes were
 /// read. Lines name the file as `name`.
 ///
 /// # Errors
@@ -66,19 +63,50 @@ fn line_of<R: Read>(mut entry: Entry<'_, R>, name: &str) -> Result<Option<Line>,
     let Some(mut line) = begun(&entry.record, name) else {
         return Ok(None);
     };
-    if entry.record.is_http()
-        && let Ok(head) = Response::head(&mut entry)
-    {
-        answered(&mut line, &entry.record, &head);
+    let is_http = has_head(&entry.record);
+    let head = is_http.then(|| Response::head(&mut entry));
+    match &head {
+        Some(Ok(head)) => answered(&mut line, &entry.record, head),
+        // An ARC may have a body alone, and its type in the line before.
+        Some(Err(_)) if entry.record.version.is_arc() => {
+            line.mime = media(entry.record.content_type());
+        }
+        _ => {}
+    }
+    if line.digest.is_none() && !matches!(head, Some(Err(_))) {
+        line.digest = digest::of_payload(&mut entry);
     }
     line.place = entry.finish()?.map(|place| member(&entry.record, place));
     Ok(line.place.is_some().then_some(line))
 }
 
+/// Whether the head of an HTTP message is read for an index: as other programs do it, for
+/// schemes in lower case.
+pub(super) fn has_head(record: &Record) -> bool {
+    let is_lower = |uri: &String| uri.starts_with("http");
+    record.is_http() && record.uri.as_ref().is_some_and(is_lower)
+}
+
+/// The host and port of a tunnel (RFC 9110 section 9.3.6), which is no address of a page.
+fn is_tunnel(uri: &str) -> bool {
+    uri.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.contains('/') && !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
 /// What the head of a record says for its line; `None` for a record that no index has.
 pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
-    let is_indexed = matches!(record.kind, Kind::Response | Kind::Revisit | Kind::Resource);
+    const FIELDS: &str = "application/warc-fields";
+    let is_indexed = match record.kind {
+        Kind::Response | Kind::Revisit => true,
+        Kind::Resource | Kind::Metadata => record.content_type() != Some(FIELDS),
+        _ => false,
+    };
     let url = record.uri.as_ref().filter(|_| is_indexed)?;
+    if is_tunnel(url) {
+        return None;
+    }
+    let url = &url.replace(' ', "%20");
     let time = record.timestamp();
     let time = time.map_or_else(String::new, |time| {
         time.strftime("%Y%m%d%H%M%S").to_string()
@@ -88,10 +116,7 @@ pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
     line.filename = Some(name.to_owned());
     match record.kind {
         Kind::Revisit => line.mime = Some(REVISIT.to_owned()),
-        Kind::Resource => {
-            line.status = Some("200".to_owned());
-            line.mime = media(record.content_type());
-        }
+        Kind::Resource | Kind::Metadata => line.mime = media(record.content_type()),
         _ => {}
     }
     Some(line)
@@ -106,10 +131,11 @@ pub(super) fn answered(line: &mut Line, record: &Record, head: &Response) {
 }
 
 fn media(declared: Option<&str>) -> Option<String> {
-    let media = declared
-        .map(media_type)
-        .filter(|media| !media.is_empty() && !media.contains(char::is_whitespace));
-    Some(media.unwrap_or(UNKNOWN).to_owned())
+    let first = declared?
+        .trim_start_matches(['"', ' '])
+        .split([';', ' ', '\t', '"']);
+    let first = first.into_iter().next().unwrap_or_default();
+    (!first.is_empty()).then(|| first.to_owned())
 }
 
 /// The place as indexes state it.

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::lines::{answered, begun};
+use super::lines::{answered, begun, has_head};
 use crate::archive::cdxj::Line;
 use crate::archive::digest::http_head_end;
 use crate::archive::gap::Place;
@@ -129,7 +129,11 @@ impl Heads {
         let Some(mut line) = begun(&record, name) else {
             return Found::Nothing;
         };
-        if record.is_http() {
+        if line.digest.is_none() {
+            // It is that of all bytes.
+            return Found::Unclear;
+        }
+        if has_head(&record) {
             let block = plain.get(length..).unwrap_or_default();
             if http_head_end(block).is_none() {
                 return Found::Unclear;

@@ -11,6 +11,7 @@ use self::search::Lost;
 use super::decode::{Decoder, More, Start};
 use super::gap::{Fault, Gap, Place, Why};
 use super::head::{self, Formats, Head, Parsed};
+use super::http::{Block, Lines};
 use super::record::{Kind, Record, Version};
 use super::separator;
 use crate::fs::IoError;
@@ -106,6 +107,17 @@ impl Reader<File> {
     pub fn open(path: &Path) -> Result<Self, IoError> {
         let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
         Ok(Self::new(file, path))
+    }
+}
+
+impl<R: Read> Block for &mut Entry<'_, R> {
+    /// An ARC may have the body alone, of HTTP/0.9 or as old crawlers stored it.
+    fn bare(&self) -> Option<Lines> {
+        let record = &self.record;
+        let media = record.content_type().filter(|media| media.contains('/'));
+        let header = |media: &str| ("Content-Type".to_owned(), media.as_bytes().to_vec());
+        let is_arc = record.version.is_arc();
+        is_arc.then(|| media.map(header).into_iter().collect())
     }
 }
 
@@ -367,6 +379,12 @@ impl<R: Read> Reader<R> {
             return Ok(());
         };
         self.ensure(if version.is_arc() { 1 } else { 4 })?;
+        while version.is_arc() && separator::may_go_on(self.decoder.unread()) {
+            // Damage behind it is the next record's.
+            if !matches!(self.decoder.more(), Ok(More::Bytes)) {
+                break;
+            }
+        }
         let at = self.decoder.position();
         let usual = separator::length(self.decoder.unread(), version);
         let odd = separator::odd(self.decoder.unread()).to_vec();
