@@ -10,7 +10,7 @@ use super::words;
 
 /// Raised with every change of the fields or of what is kept; an index of another version
 /// is made again.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What an entry of the index is of.
 pub(super) const DOCUMENT: &str = "document";

@@ -498,7 +498,7 @@ fn an_index_of_another_form_is_made_again_and_a_damaged_one_told() {
     index(&home);
     let meta = folder.path().join(FOLDER).join("meta.json");
     let good = std::fs::read_to_string(&meta).unwrap();
-    let other = good.replace("\\\"version\\\":2", "\\\"version\\\":0");
+    let other = good.replace("\\\"version\\\":3", "\\\"version\\\":0");
     assert_ne!(good, other);
     std::fs::write(&meta, other).unwrap();
     let error = Search::open(&home).map(|_| ()).unwrap_err();

@@ -1,9 +1,11 @@
 //! Text to words, the same for documents and queries: by Unicode's rules (UAX #29) and at
-//! the punctuation within such words; in lower case, without accents. There is no stemming, since one index
-//! has documents of many languages.
+//! the punctuation within such words. Case, accents and forms of the same letter do not count
+//! in any script. There is no stemming, since one index has documents of many languages.
 
+use icu_normalizer::properties::CanonicalCombiningClassMapBorrowed;
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 use tantivy::tokenizer::{
-    AsciiFoldingFilter, LowerCaser, RemoveLongFilter, TextAnalyzer, Token, TokenStream, Tokenizer,
+    AsciiFoldingFilter, RemoveLongFilter, TextAnalyzer, Token, TokenStream, Tokenizer,
 };
 use unicode_segmentation::{UnicodeSegmentation, UnicodeWordIndices};
 
@@ -20,9 +22,37 @@ const WITHIN: [char; 8] = ['\'', '\u{2019}', '.', ':', ',', ';', '_', '\u{b7}'];
 pub(super) fn analyzer() -> TextAnalyzer {
     TextAnalyzer::builder(Words::default())
         .filter(RemoveLongFilter::limit(LONGEST))
-        .filter(LowerCaser)
         .filter(AsciiFoldingFilter)
         .build()
+}
+
+/// Writes a word as it is compared: decomposed (NFKD), without accents, in one case, and
+/// composed again (NFC), since the parts of Hangul are letters.
+fn fold(word: &str, out: &mut String) {
+    if word.is_ascii() {
+        out.push_str(word);
+        out.make_ascii_lowercase();
+        return;
+    }
+    let classes = CanonicalCombiningClassMapBorrowed::new();
+    let is_kept = |c: &char| *c != TATWEEL && !is_accent(classes.get_u8(*c));
+    let whole = DecomposingNormalizerBorrowed::new_nfkd();
+    // The capital letter first: it is the same of letters that have several small ones.
+    let plain = whole.normalize_iter(word.chars()).filter(is_kept);
+    let folded = plain
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase);
+    out.extend(ComposingNormalizerBorrowed::new_nfc().normalize_iter(folded));
+}
+
+/// Lengthens Arabic words, and is no letter.
+const TATWEEL: char = '\u{640}';
+
+/// Whether marks of this combining class (Unicode, section 4.3) are accents, or points of Hebrew
+/// and Arabic. Those of the others are as much as letters: the voicing of kana, vowels of Indic
+/// scripts, Thai and Tibetan.
+fn is_accent(class: u8) -> bool {
+    matches!(class, 1 | 10..=36 | 200..)
 }
 
 #[derive(Debug, Clone, Default)]
@@ -71,7 +101,7 @@ impl TokenStream for Stream<'_> {
             if let Some((at, part)) = self.part() {
                 let token = &mut *self.token;
                 token.text.clear();
-                token.text.push_str(part);
+                fold(part, &mut token.text);
                 token.offset_from = at;
                 token.offset_to = at + part.len();
                 token.position = token.position.wrapping_add(1);
@@ -123,6 +153,37 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
         assert_eq!(words(""), []);
         assert_eq!(words("... ' _ --"), []);
+    }
+
+    #[test]
+    fn case_and_accents_do_not_count_in_any_script() {
+        for (one, other) in [
+            ("Cafe\u{301}", "CAFÉ"),
+            ("\u{fb01}sh Ｆｕｌｌ \u{212b}ngström", "fish full angstrom"),
+            ("İstanbul ISPARTA ışık", "istanbul ısparta IŞIK"),
+            ("Φάρος ΦΆΡΟΣ", "φαροσ φαρος"),
+            ("Ёлка Йод", "елка ИОД"),
+            ("مَنَارَة أضواء", "منارة اضواء"),
+            ("مـنـارة", "منارة"),
+            ("מִגְדַּלּוֹר", "מגדלור"),
+            ("Großmast ẞ Łódź Ærø", "GROSSMAST ss lodz aero"),
+            ("\u{1112}\u{1161}\u{11ab}", "한"),
+            ("ﾊﾞｽ", "バス"),
+            ("Việt Nam", "viet nam"),
+        ] {
+            let texts = |text| words(text).into_iter().map(|(text, ..)| text);
+            assert!(
+                texts(one).eq(texts(other)),
+                "{:?} {:?}",
+                words(one),
+                words(other)
+            );
+        }
+        // Marks that make another letter or word.
+        for (one, other) in [("が", "か"), ("कि", "की"), ("มา", "ม้า"), ("ਸਿ", "ਸੀ")]
+        {
+            assert_ne!(words(one), words(other));
+        }
     }
 
     #[test]
