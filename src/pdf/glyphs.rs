@@ -183,6 +183,10 @@ impl Notes {
         let Some(text) = self.text(glyph, x1).filter(|text| !text.is_empty()) else {
             return;
         };
+        // A place where a word may be divided, and no mark on the page.
+        if text == "\u{ad}" && x0 >= x1 {
+            return;
+        }
         self.glyphs.push(Glyph {
             text,
             x0,

@@ -26,6 +26,9 @@ pub(super) struct Known<'k> {
     pub(super) listed: &'k dyn Fn(&str) -> bool,
     /// Whether there is a list at all.
     pub(super) has_list: bool,
+    /// Whether a soft hyphen at the end of a line always divides a word: where other lines have
+    /// one within, it is the file's name for every hyphen.
+    pub(super) soft_divides: bool,
 }
 
 /// Words that follow a suspended hyphen.
@@ -55,7 +58,7 @@ pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
     let (Some(last), Some(first)) = (left.chars().next_back(), right.chars().next()) else {
         return Ending::None;
     };
-    if hyphen == '\u{ad}' && first.is_alphabetic() {
+    if hyphen == '\u{ad}' && first.is_alphabetic() && known.soft_divides {
         return Ending::Divided;
     }
     if !last.is_alphanumeric() || !first.is_alphanumeric() {
@@ -138,6 +141,7 @@ mod tests {
             own: &own,
             listed: &listed,
             has_list: list.is_some(),
+            soft_divides: !text.contains('\u{ad}'),
         };
         ending(line, next, &known)
     }
@@ -152,6 +156,9 @@ mod tests {
         // Neither is known.
         assert_eq!(ending("remem-", "ber"), Ending::Divided);
         assert_eq!(ending("soft\u{ad}", "ware"), Ending::Divided);
+        let all_soft = "a well\u{ad}known light of 1910\u{ad}1935";
+        assert_eq!(of(all_soft, "well\u{ad}", "known", None), Ending::Compound);
+        assert_eq!(of(all_soft, "light\u{ad}", "house", None), Ending::Divided);
     }
 
     #[test]

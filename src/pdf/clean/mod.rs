@@ -101,6 +101,7 @@ impl Original {
             own: &vocabulary,
             listed: &known,
             has_list: words.is_some(),
+            soft_divides: !lines.iter().any(|line| has_soft_within(line)),
         };
         let mut before: Option<&str> = None;
         let mut ending = hyphens::Ending::None;
@@ -196,6 +197,11 @@ fn guess(lines: &[&str], kept: &[usize]) -> Option<Language> {
     language::recognise(blocks.iter().map(String::as_str))
 }
 
+/// Whether a line has a soft hyphen elsewhere than at its end.
+fn has_soft_within(line: &str) -> bool {
+    line.trim_end_matches('\u{ad}').contains('\u{ad}')
+}
+
 /// What a character stands for, if it is a ligature or a form of a letter for one place in a
 /// word.
 fn unfolded(c: char) -> Option<String> {
@@ -219,19 +225,18 @@ impl Cleaned {
         let mut place = at;
         for c in text.chars() {
             let unfolded = unfolded(c);
-            // Soft hyphens within a line are not to be seen.
-            if unfolded.is_some() || c == '\u{ad}' {
+            // Within a line they are painted as other hyphens are: some writers call all so.
+            let hyphen = (c == '\u{ad}').then(|| "-".to_owned());
+            self.counts.ligatures += u32::from(unfolded.is_some());
+            if let Some(text) = unfolded.or(hyphen) {
                 self.push(begin, &mut open, &mut joint);
-                if let Some(text) = unfolded {
-                    self.counts.ligatures += 1;
-                    self.pieces.push(Piece {
-                        at: place,
-                        text,
-                        joint,
-                        is_ligature: true,
-                    });
-                    joint = Joint::Tight;
-                }
+                self.pieces.push(Piece {
+                    at: place,
+                    text,
+                    joint,
+                    is_ligature: true,
+                });
+                joint = Joint::Tight;
                 begin = place.saturating_add(1);
             } else {
                 open.push(c);
