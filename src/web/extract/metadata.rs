@@ -241,7 +241,7 @@ pub(super) fn date(text: &str) -> Option<String> {
     partial(text)
         .or_else(|| exact(text))
         .or_else(|| of_mail(text))
-        .or_else(|| in_words(text))
+        .or_else(|| in_parts(text))
 }
 
 fn believed(date: Date) -> Option<Date> {
@@ -305,14 +305,140 @@ fn of_mail(text: &str) -> Option<String> {
     exact(&zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
 }
 
-/// A date whose month is an English word.
-fn in_words(text: &str) -> Option<String> {
-    let forms = ["%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y"];
-    let parsed = forms.iter().find_map(|form| {
-        let time = strtime::parse(form, text).ok()?;
-        time.to_date().ok()
-    });
-    parsed.and_then(believed).map(|date| date.to_string())
+/// A date in parts of any order: as JavaScript, Unix and English texts have it, with a time,
+/// a zone, a day of the week and numbers with slashes.
+fn in_parts(text: &str) -> Option<String> {
+    // A note of the zone's name.
+    let text = text.split('(').next().unwrap_or_default();
+    let [mut days, mut time, mut half, mut offset] = [const { String::new() }; 4];
+    for part in text.split(|c: char| c.is_whitespace() || c == ',') {
+        let part = part.trim_end_matches('.');
+        let lower = part.to_ascii_lowercase();
+        let zone = lower.trim_start_matches("gmt").trim_start_matches("utc");
+        if let Some((clock, end)) = clock(&lower).filter(|_| time.is_empty()) {
+            (time, half) = (clock, end.to_owned());
+        } else if matches!(lower.as_str(), "am" | "pm" | "a.m" | "p.m") {
+            half = lower.replace('.', "");
+        } else if let Some(found) = numeric_offset(zone) {
+            offset = found;
+        } else if matches!(lower.as_str(), "gmt" | "utc" | "ut" | "z") {
+            offset = "Z".to_owned();
+        } else if !is_aside(&lower) {
+            let number = ["st", "nd", "rd", "th"]
+                .iter()
+                .find_map(|end| lower.strip_suffix(end))
+                .filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
+            // The name of a zone, which stands behind the time.
+            let is_zone = !time.is_empty() && lower.bytes().all(|b| b.is_ascii_alphabetic());
+            if !is_zone && !part.is_empty() {
+                days.push_str(number.unwrap_or(&lower));
+                days.push(' ');
+            }
+        }
+    }
+    let date = day(days.trim_end())?.to_string();
+    if time.is_empty() {
+        return exact(&date);
+    }
+    let time = in_day(&time, &half)?;
+    exact(&format!("{date}T{time}{offset}"))
+}
+
+/// A time of the day in a part, and what follows it there, as `am`.
+fn clock(part: &str) -> Option<(String, &str)> {
+    let is_of_clock = |c: char| c.is_ascii_digit() || c == ':';
+    let end = part.find(|c| !is_of_clock(c)).unwrap_or(part.len());
+    let (clock, rest) = part.split_at_checked(end)?;
+    let numbers: Vec<&str> = clock.split(':').collect();
+    let are_short = numbers.iter().all(|number| matches!(number.len(), 1 | 2));
+    // Fractions of a second are left out.
+    let rest = match rest.strip_prefix('.') {
+        Some(rest) if rest.bytes().all(|b| b.is_ascii_digit()) => "",
+        _ => rest,
+    };
+    let is_one = matches!(numbers.len(), 2 | 3) && are_short && matches!(rest, "" | "am" | "pm");
+    is_one.then(|| (clock.to_owned(), rest))
+}
+
+/// `15:21:00` of `3:21` and `pm`.
+fn in_day(clock: &str, half: &str) -> Option<String> {
+    let mut numbers = clock.split(':').map(str::parse::<u8>);
+    let hour = numbers.next()?.ok()?;
+    let hour = match half {
+        "am" | "pm" if !(1..=12).contains(&hour) => return None,
+        "am" => hour % 12,
+        "pm" => hour % 12 + 12,
+        _ => hour,
+    };
+    let minute = numbers.next()?.ok()?;
+    let second = numbers.next().unwrap_or(Ok(0)).ok()?;
+    Some(format!("{hour:02}:{minute:02}:{second:02}"))
+}
+
+/// `+02:00` of `+0200`, `+2` and the like.
+fn numeric_offset(part: &str) -> Option<String> {
+    let sign = part
+        .chars()
+        .next()
+        .filter(|sign| matches!(sign, '+' | '-'))?;
+    let digits = part.get(1..)?.replace(':', "");
+    let is_number = digits.bytes().all(|b| b.is_ascii_digit());
+    let (hours, minutes) = match digits.len() {
+        1 | 2 => (digits.as_str(), "00"),
+        4 => digits.split_at(2),
+        _ => return None,
+    };
+    is_number.then(|| format!("{sign}{hours:0>2}:{minutes}"))
+}
+
+/// Whether a part in small letters says nothing of the date: a day of the week, or `at`.
+fn is_aside(part: &str) -> bool {
+    const DAYS: [&str; 7] = [
+        "sunday",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+    ];
+    let is_day = |day: &&str| part.len() > 2 && (day.starts_with(part) || part == "tues");
+    matches!(part, "" | "at" | "on" | "of") || DAYS.iter().any(|day| is_day(&day))
+}
+
+/// A day of numbers, or of numbers and the name of a month, in small letters. Where the day
+/// and the month could be either, there is none.
+fn day(text: &str) -> Option<Date> {
+    let text = text.replace("sept ", "sep ");
+    let forms = [
+        "%B %d %Y", "%b %d %Y", "%d %B %Y", "%d %b %Y", "%d-%b-%Y", "%d/%b/%Y", "%Y %b %d",
+        "%Y %B %d", "%Y-%b-%d",
+    ];
+    let in_words = forms
+        .iter()
+        .find_map(|form| strtime::parse(form, &text).ok());
+    if let Some(found) = in_words {
+        return found.to_date().ok();
+    }
+    let numbers: Vec<i16> = text
+        .split(['-', '/', '.'])
+        .map(|number| number.parse().ok().filter(|_| number.len() <= 4))
+        .collect::<Option<_>>()?;
+    let [a, b, c] = *numbers.as_slice() else {
+        return None;
+    };
+    let small = |number: i16| i8::try_from(number).ok();
+    if a > 31 {
+        return Date::new(a, small(b)?, small(c)?).ok();
+    }
+    // Four digits of a year, and a day that is no month or the same number.
+    let (day, month) = match (a > 12, b > 12) {
+        (true, false) => (a, b),
+        (false, true) => (b, a),
+        _ if a == b => (a, b),
+        _ => return None,
+    };
+    (c > 999).then(|| Date::new(c, small(month)?, small(day)?).ok())?
 }
 
 #[cfg(test)]
@@ -363,7 +489,44 @@ mod tests {
             ("May 17, 2024", some("2024-05-17")),
             ("17 May 2024", some("2024-05-17")),
             ("1887-11-01", some("1887-11-01")),
+            // As JavaScript, Unix and Java print them, and English texts write them.
+            (
+                "Sat Nov 18 2017 15:21:41 GMT+0000 (Coordinated Universal Time)",
+                some("2017-11-18T15:21:41Z"),
+            ),
+            (
+                "Sat Nov 18 2017 15:21:41 GMT-0330",
+                some("2017-11-18T15:21:41-03:30"),
+            ),
+            ("Sat Nov 18 15:21:41 2017", some("2017-11-18T15:21:41")),
+            ("Sat Nov 18 15:21:41 CET 2017", some("2017-11-18T15:21:41")),
+            ("Sat Nov 18 15:21:41 UTC 2017", some("2017-11-18T15:21:41Z")),
+            ("11/18/2017, 3:21:41 PM", some("2017-11-18T15:21:41")),
+            ("18/11/2017, 15:21", some("2017-11-18T15:21:00")),
+            ("18.11.2017 15:21", some("2017-11-18T15:21:00")),
+            ("05/05/2024", some("2024-05-05")),
+            (
+                "2019-04-05 10:11:12 +0200",
+                some("2019-04-05T10:11:12+02:00"),
+            ),
+            ("2019-04-05 10:11:12 UTC", some("2019-04-05T10:11:12Z")),
+            ("2019/04/05 10:11:12.500", some("2019-04-05T10:11:12")),
+            ("2019/4/5 9:05 +2", some("2019-04-05T09:05:00+02:00")),
+            (
+                "Sunday, May 5th, 2024 at 12:30 a.m.",
+                some("2024-05-05T00:30:00"),
+            ),
+            ("Sept. 5, 2024 12:30pm", some("2024-09-05T12:30:00")),
+            ("05-Apr-2019", some("2019-04-05")),
+            ("Updated: May 5, 2024", None),
+            ("May 5, 2024 13:30 pm", None),
+            ("May 5, 2024 25:30", None),
+            ("5 May", None),
+            ("10:30", None),
+            ("05/06/24", None),
+            ("31/02/2024", None),
             // The day or the month may be first.
+            ("05/06/2024 10:00", None),
             ("05/06/2024", None),
             ("05.06.2024", None),
             ("17 Mai", None),
