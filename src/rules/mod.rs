@@ -16,6 +16,7 @@
 
 mod check;
 pub mod date;
+mod part;
 mod pattern;
 mod propose;
 mod read;

@@ -3,12 +3,14 @@
 //! Each element whose text, or one of whose attributes, is an example value gives
 //! candidates: its id, its name with each of its classes, the attributes that tell what it
 //! is, and these within its enclosing elements. A candidate is kept if it finds the right
-//! value on every page. Those that meet one element on each page come first, then the
+//! value on every page. Where no element has the value, those that have it as a part of their
+//! text are taken, with the words around it. Those that meet one element on each page come first, then the
 //! shorter ones.
 
 use scraper::{ElementRef, Html};
 
 use super::date::DateForm;
+use super::part;
 use super::read::css_of;
 
 /// The most elements of a page that are considered.
@@ -44,6 +46,8 @@ pub struct Proposal {
     pub attribute: Option<String>,
     /// Whether the value is found by reading a date.
     pub is_date: bool,
+    /// The expression whose first group is the value, where it is a part of the text.
+    pub part: Option<String>,
     /// Whether it meets one element on each page.
     pub is_single: bool,
 }
@@ -71,7 +75,8 @@ pub enum ProposeError {
 /// [`ProposeError`] if there is none.
 pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
     if !pages.iter().all(|page| page.value.contains(GAP)) {
-        return propose_by(pages, Fit::Whole);
+        let whole = propose_by(pages, Fit::Whole);
+        return whole.or_else(|error| propose_by(pages, Fit::Part).map_err(|_| error));
     }
     // Whoever copies the first and the last words of a text seldom sees what else the element
     // around it has, such as a table before the first paragraph.
@@ -91,6 +96,8 @@ enum Fit {
     Near,
     /// Anywhere, one after the other.
     Within,
+    /// The whole value is a part of the text.
+    Part,
 }
 
 fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeError> {
@@ -137,13 +144,14 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         if known {
             continue;
         }
-        let Some(met) = meets(&candidate, pages, fit) else {
+        let Some((met, part)) = meets(&candidate, pages, fit) else {
             continue;
         };
         let proposal = Proposal {
             css: candidate.css,
             attribute: candidate.how.attribute,
             is_date: candidate.how.is_date,
+            part,
             is_single: met == 1,
         };
         proposals.push((met, proposal));
@@ -234,7 +242,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
         let least = found.iter().map(|(_, how)| how.size).min();
         let most = nearly(least.unwrap_or_default());
         found.retain(|(_, how)| how.size <= most);
-    } else if fit == Fit::Within {
+    } else if matches!(fit, Fit::Within | Fit::Part) {
         // All elements around the text have it as well: the innermost one is meant.
         let all: Vec<_> = found.iter().map(|(element, _)| element.id()).collect();
         found.retain(|(element, _)| {
@@ -296,6 +304,9 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
     if text == wanted {
         return Some(false);
     }
+    if fit == Fit::Part {
+        return part::has(text, wanted).then_some(false);
+    }
     if let Some((start, end)) = wanted.split_once(GAP) {
         let (start, end) = (start.trim_end(), end.trim_start());
         let is = match fit {
@@ -303,7 +314,7 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
                 let is_long = text.len() >= start.len() + end.len();
                 is_long && text.starts_with(start) && text.ends_with(end)
             }
-            Fit::Near | Fit::Within => {
+            Fit::Near | Fit::Within | Fit::Part => {
                 let behind = text.find(start).and_then(|at| text.get(at + start.len()..));
                 behind.is_some_and(|behind| behind.contains(end))
             }
@@ -319,10 +330,12 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
     None
 }
 
-/// How many elements a candidate meets at most on a page, if the first is right on each.
-fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize> {
+/// How many elements a candidate meets at most on a page, if the first is right on each, and
+/// how a part of it is found.
+fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<(usize, Option<String>)> {
     let css = css_of(&candidate.css).ok()?;
     let mut most = 0;
+    let mut texts = Vec::new();
     for page in pages {
         let wanted = folded(page.value);
         let mut found = page.html.select(&css.selector);
@@ -335,8 +348,16 @@ fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<usize>
             return None;
         }
         most = most.max(1 + found.take(100).count());
+        texts.push((text, wanted));
     }
-    Some(most)
+    if fit != Fit::Part {
+        return Some((most, None));
+    }
+    let texts: Vec<_> = texts
+        .iter()
+        .map(|(text, value)| (text.as_str(), value.as_str()))
+        .collect();
+    part::pattern(&texts).map(|pattern| (most, Some(pattern)))
 }
 
 /// Selectors of an element, each with how special it is.

@@ -190,6 +190,7 @@ fn rule_files_are_changed_and_comments_stay() {
             css: "time".to_owned(),
             attribute: Some("datetime".to_owned()),
             is_date: true,
+            part: None,
             required: true,
         }],
         examples: vec![NewExample {
@@ -658,6 +659,7 @@ fn two_examples_are_enough_on_eleven_sites_of_the_lab() {
             css: proposal.css,
             attribute: proposal.attribute,
             is_date: proposal.is_date,
+            part: proposal.part.clone(),
             required: true,
         });
         let rule = NewRule {

@@ -53,6 +53,8 @@ pub struct NewField {
     pub attribute: Option<String>,
     /// Whether it is a date.
     pub is_date: bool,
+    /// The expression whose first group is the value.
+    pub part: Option<String>,
     /// Whether it is required.
     pub required: bool,
 }
@@ -130,6 +132,15 @@ fn table_of(field: &NewField) -> Table {
     }
     if field.is_date {
         let transforms: toml_edit::Array = ["collapse", "date"].into_iter().collect();
+        table.insert("transform", value(transforms));
+    }
+    if let Some(part) = &field.part {
+        let mut replace = InlineTable::new();
+        replace.insert("replace", part.as_str().into());
+        replace.insert("with", "$1".into());
+        let mut transforms = toml_edit::Array::new();
+        transforms.push("collapse");
+        transforms.push(replace);
         table.insert("transform", value(transforms));
     }
     table

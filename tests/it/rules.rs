@@ -690,3 +690,47 @@ fn the_items_of_an_index_come_once() {
             >= 2
     );
 }
+
+/// Two rule files of a folder keep their examples apart, and a value that is a part of an element
+/// is found on other pages.
+#[test]
+fn a_part_of_an_element_is_found_and_no_other_example_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let page = |title: &str, day: &str| {
+        format!(
+            "<title>{title}</title><h1>{title}</h1>\
+            <ul><li id=edited>This page was last edited on {day}, at 14:04 (UTC).</li></ul>"
+        )
+    };
+    let pages = [("One", "17 February 2019"), ("Two", "2 May 2020")];
+    for (title, day) in pages {
+        let (file, rules) = (
+            path(&format!("{title}.html")),
+            path(&format!("{title}.toml")),
+        );
+        std::fs::write(&file, page(title, day)).unwrap();
+        let (title, edited) = (format!("title={title}"), format!("edited={day}"));
+        let url = format!("https://example.org/{day}");
+        let common = ["rules", "add", &rules, "--name", "wiki", "--page", &file];
+        let more = ["--url", &url, "--field", &title, "--field", &edited];
+        let said = shown(&[&common[..], &more].concat());
+        assert!(said.contains("edited       #edited  the part "), "{said}");
+    }
+    for (title, _) in pages {
+        shown(&["rules", "check", &path(&format!("{title}.toml"))]);
+    }
+    let (rules, other) = (path("One.toml"), path("Two.html"));
+    let on_other = [
+        "rules",
+        "test",
+        &rules,
+        "--file",
+        &other,
+        "--url",
+        "https://example.org/x",
+        "--json",
+    ];
+    let found = shown(&on_other);
+    assert!(found.contains("2 May 2020"), "{found}");
+}

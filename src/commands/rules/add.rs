@@ -26,7 +26,8 @@ The first value of a field is that on the first page, the second that on the sec
       --field date=2018-02-14 --field date=2018-03-01 \\
       --field 'text=First words ... last words' --field 'text=Other words ... the end'
 
-A date is given as ISO 8601, however the page writes it; `...` stands for a longer text.")]
+A date is given as ISO 8601, however the page writes it; `...` stands for a longer text. A value that
+is a part of an element is found by the words around it.")]
 pub struct Add {
     /// The rule file; it is made if there is none.
     file: PathBuf,
@@ -77,7 +78,8 @@ impl Add {
             let proposals = proposals.with_context(|| format!("the field `{}`", example.name))?;
             all.push((example.name.clone(), proposals));
         }
-        let rule = self.rule(&pages, &all)?;
+        let names = self.free_names(pages.len());
+        let rule = self.rule(&pages, &all, &names)?;
         let text = if self.file.exists() {
             super::read(&self.file)?
         } else {
@@ -86,7 +88,7 @@ impl Add {
         let text = rules::append(&text, &rule);
         let text = text.with_context(|| self.file.display().to_string())?;
         if !self.dry_run {
-            self.keep(&pages)?;
+            self.keep(&pages, &names)?;
             super::write(&self.file, &text)?;
         }
         if as_json {
@@ -94,7 +96,7 @@ impl Add {
                 let proposals = proposals.iter().map(|p| {
                     json!({
                         "css": p.css, "attribute": p.attribute, "date": p.is_date,
-                        "single": p.is_single,
+                        "part": p.part, "single": p.is_single,
                     })
                 });
                 json!({"name": name, "proposals": proposals.collect::<Vec<_>>()})
@@ -173,7 +175,12 @@ impl Add {
     }
 
     /// The rule of the best proposals, with the values that it finds as its examples.
-    fn rule(&self, pages: &[StoredPage], all: &[(String, Vec<Proposal>)]) -> Result<NewRule> {
+    fn rule(
+        &self,
+        pages: &[StoredPage],
+        all: &[(String, Vec<Proposal>)],
+        names: &[String],
+    ) -> Result<NewRule> {
         let mut urls = self.urls.clone();
         for page in pages.iter().filter(|_| self.urls.is_empty()) {
             let pattern = format!("{}/*", page.url.host());
@@ -188,6 +195,7 @@ impl Add {
                 css: best.css.clone(),
                 attribute: best.attribute.clone(),
                 is_date: best.is_date,
+                part: best.part.clone(),
                 required: true,
             })
         });
@@ -202,7 +210,7 @@ impl Add {
         let made = made
             .get(&self.name)
             .context("the new rule cannot be read")?;
-        for (nth, page) in pages.iter().enumerate() {
+        for (page, name) in pages.iter().zip(names) {
             let applied = made.apply(&Page {
                 day: None,
                 ..page.as_page()
@@ -211,9 +219,8 @@ impl Add {
             let values: Vec<(String, FieldValue)> = values
                 .filter_map(|field| Some((field.name, field.value?)))
                 .collect();
-            let name = self.stored_name(nth);
             rule.examples.push(NewExample {
-                page: name,
+                page: name.clone(),
                 url: page.url.as_str().to_owned(),
                 values,
             });
@@ -221,21 +228,27 @@ impl Add {
         Ok(rule)
     }
 
-    /// Where an example is kept, from the folder of the rule file.
-    fn stored_name(&self, nth: usize) -> String {
-        format!("pages/{}-{}.html", self.name, nth + 1)
+    /// Where the examples are kept, from the folder of the rule file, which other rule files may
+    /// use too.
+    fn free_names(&self, count: usize) -> Vec<String> {
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        let names = (1..).map(|nth| format!("pages/{}-{nth}.html", self.name));
+        names
+            .filter(|name| !folder.join(name).exists())
+            .take(count)
+            .collect()
     }
 
     /// Copies the pages beside the rule file, in UTF-8.
-    fn keep(&self, pages: &[StoredPage]) -> Result<()> {
+    fn keep(&self, pages: &[StoredPage], names: &[String]) -> Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let pages_folder = folder.join("pages");
         std::fs::create_dir_all(&pages_folder)
             .with_context(|| format!("making {}", pages_folder.display()))?;
-        for (nth, page) in pages.iter().enumerate() {
+        for (page, name) in pages.iter().zip(names) {
             // The mark says that it is UTF-8, whatever the page says of itself.
             let text = format!("\u{feff}{}", page.markup.trim_start_matches('\u{feff}'));
-            super::write(&folder.join(self.stored_name(nth)), &text)?;
+            super::write(&folder.join(name), &text)?;
         }
         Ok(())
     }
@@ -249,7 +262,11 @@ impl Add {
                     Some(attribute) => format!("  attribute {attribute}"),
                     None => String::new(),
                 };
-                let date = if proposal.is_date { "  as a date" } else { "" };
+                let date = match (&proposal.part, proposal.is_date) {
+                    (Some(part), _) => format!("  the part {part}"),
+                    (None, true) => "  as a date".to_owned(),
+                    (None, false) => String::new(),
+                };
                 let single = if proposal.is_single {
                     ""
                 } else {
