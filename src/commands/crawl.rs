@@ -16,7 +16,11 @@ use super::{exit, print_json};
 
 /// Crawl: train if necessary, start or resume, stop at the job's limits.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
+#[command(
+    after_help = exit::HELP,
+    override_usage = "spoor crawl [OPTIONS] <JOB>\n       \
+        spoor crawl [OPTIONS] --seed <URL>... --contact <ADDRESS>"
+)]
 pub struct Crawl {
     /// The job's TOML file.
     #[arg(

@@ -1,11 +1,12 @@
 //! The progress of a crawl: one line on a terminal, a plain line every 30 seconds without
 //! one, or an event of the log in JSON.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use spoor::address::{HostKey, PageUrl};
 use spoor::config::{Config, Logs};
 use spoor::crawl::frontier::{Amount, Cells, Counts};
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
@@ -22,8 +23,8 @@ const REFRESH: Duration = Duration::from_millis(100);
 /// How often a plain line is written.
 const PLAIN: Duration = Duration::from_secs(30);
 
-/// The time over which rates are measured.
-const WINDOW: Duration = Duration::from_secs(60);
+/// The time over which rates are measured. Over a shorter one the time that is left jumps.
+const WINDOW: Duration = Duration::from_secs(180);
 
 /// The shortest time over which a rate is meaningful.
 const LEAST: Duration = Duration::from_secs(3);
@@ -43,7 +44,12 @@ pub struct Progress {
     last: Option<View>,
     /// What a crawl logs into its folder.
     logs: Option<Logs>,
+    /// The hosts of the seeds that were not asked yet.
+    seeds: HashSet<HostKey>,
 }
+
+/// The most hosts of seeds whose first failure is told.
+const MOST_SEEDS: usize = 1_000;
 
 /// Counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -88,6 +94,7 @@ impl Progress {
             stopping: false,
             last: None,
             logs: None,
+            seeds: HashSet::new(),
         }
     }
 
@@ -96,6 +103,11 @@ impl Progress {
         Self {
             label,
             logs: Some(config.logs.clone()),
+            // Files that cannot be read end the crawl with a message.
+            seeds: (config.seeds.read().iter().flatten())
+                .map(PageUrl::host_key)
+                .take(MOST_SEEDS)
+                .collect(),
             ..Self::steps()
         }
     }
@@ -136,6 +148,22 @@ impl Progress {
         }
     }
 
+    /// Says why the first request to the host of a seed has failed.
+    fn say_failure(&mut self, row: &Row<'_>) {
+        let Ok(url) = PageUrl::parse(row.url) else {
+            return;
+        };
+        if self.seeds.remove(&url.host_key())
+            && let Some(why) = row.error
+        {
+            let then = match row.outcome {
+                "retrying" => "; it is tried again",
+                _ => "",
+            };
+            screen::say(&format!("{url}: {why}{then}"));
+        }
+    }
+
     fn sample(&mut self, now: Instant, sample: Sample) -> Rates {
         let second = Duration::from_secs(1);
         if self
@@ -173,6 +201,9 @@ impl Observer for Progress {
         if let Some(row) = row {
             let (status, outcome, reason) = (row.status, row.outcome, row.reason);
             tracing::debug!(status, outcome, reason, "finished");
+            if !self.seeds.is_empty() {
+                self.say_failure(row);
+            }
         }
         self.say_changes(standing, frontier.leased());
         let every = match screen::mode() {
@@ -269,8 +300,9 @@ impl View {
         } else {
             ("pages", sample.pages, limits.documents, rates.pages)
         };
-        let no_pages = limit.is_some_and(|limit| done >= limit);
-        let images_left = (no_pages && limits.finish_images).then_some(counts.queued_images);
+        let is_full = limit.is_some_and(|limit| done >= limit) && limits.finish_images;
+        let has_no_more = counts.queued_pages() == 0 && counts.queued_images > 0;
+        let images_left = (is_full || has_no_more).then_some(counts.queued_images);
         let state = match standing {
             Standing {
                 stopping: Some(_), ..
@@ -346,7 +378,7 @@ impl View {
             parts.push((6, format!("{rate} a minute")));
         }
         if let Some(left) = self.left {
-            parts.push((4, format!("{} left", spoken(left))));
+            parts.push((4, format!("about {} left", spoken(left))));
         }
         parts
     }
@@ -542,7 +574,7 @@ mod tests {
         assert_eq!(
             line,
             "[===>                          ] 1,412/10,000 pages, 54 % on topic, \
-             18,730 images, 38 a minute, 3 h 43 min left"
+             18,730 images, 38 a minute, about 3 h 43 min left"
         );
         let full = View {
             share: Some(1.0),

@@ -132,7 +132,12 @@ impl Told<'_> {
         if !self.is_idle() {
             writeln!(out, "It ended because {}.", self.reason())?;
         }
-        if let Some(left) = images_left(&summary.images_left, summary.finishes_images) {
+        // The next run would end as this one did.
+        let raised = match summary.end {
+            End::Limit(key @ ("limits.time" | "limits.bytes")) => Some(key),
+            _ => None,
+        };
+        if let Some(left) = images_left(&summary.images_left, summary.finishes_images, raised) {
             writeln!(out, "{left}")?;
         }
         writeln!(out, "\nThe results are in {}", summary.folder.display())?;
@@ -416,8 +421,8 @@ fn images_aside(images: &ImageLedger) -> String {
 }
 
 /// How many images are still to be fetched, how long that takes, and whether the next run
-/// does it; `None` if there are none.
-fn images_left(left: &ImagesLeft, are_fetched: bool) -> Option<String> {
+/// does it, or once which limit is `raised`; `None` if there are none.
+fn images_left(left: &ImagesLeft, are_fetched: bool, raised: Option<&str>) -> Option<String> {
     if left.images == 0 {
         return None;
     }
@@ -439,11 +444,14 @@ fn images_left(left: &ImagesLeft, are_fetched: bool) -> Option<String> {
         )
         .ok();
     }
-    text.push_str(if are_fetched {
-        ": the next run fetches them; images.after_limit = false continues without them"
-    } else {
-        ": images.after_limit = true fetches them in the next run"
-    });
+    let sentence = match (raised, are_fetched) {
+        (Some(key), _) => &format!(": raise {key}, and the next run fetches them"),
+        (None, true) => {
+            ": the next run fetches them; images.after_limit = false continues without them"
+        }
+        (None, false) => ": images.after_limit = true fetches them in the next run",
+    };
+    text.push_str(sentence);
     Some(text)
 }
 

@@ -131,9 +131,14 @@ impl Policy {
         record.due = record.due.max(now.saturating_add(self.delay(record)));
         self.rest(record, pause, now);
         if record.failures > self.retries {
-            let until = now.saturating_add(self.max_back_off).max(record.due);
-            record.parked_until = record.parked_until.max(Some(until));
+            self.park(record, now);
         }
+    }
+
+    /// Parks a host: it is asked again after the greatest back-off, and no crawl waits for that.
+    pub(super) fn park(&self, record: &mut HostRecord, now: u64) {
+        let until = now.saturating_add(self.max_back_off).max(record.due);
+        record.parked_until = record.parked_until.max(Some(until));
     }
 
     /// Books a pause for a host, in milliseconds, without an upper bound. A host that
@@ -142,8 +147,7 @@ impl Policy {
     pub(super) fn rest(&self, record: &mut HostRecord, pause: u64, now: u64) {
         record.due = record.due.max(now.saturating_add(pause));
         if pause > self.max_back_off {
-            let until = now.saturating_add(self.max_back_off).max(record.due);
-            record.parked_until = record.parked_until.max(Some(until));
+            self.park(record, now);
         }
     }
 }

@@ -270,10 +270,26 @@ impl RobotsTask<'_> {
         reason: Reason,
         retry_after: Option<Duration>,
     ) -> Settled {
-        *owner.robots_mut(self.scheme) = RobotsState::Unreachable;
+        let state = owner.robots_mut(self.scheme);
+        let was_known = matches!(state, RobotsState::Known { .. });
+        *state = RobotsState::Unreachable;
         self.policy.failed(owner, retry_after, self.now);
+        if !was_known && is_lasting(reason, owner.failures) {
+            self.policy.park(owner, self.now);
+        }
         let due = owner.due;
         Settled::Retrying { reason, due }
+    }
+}
+
+/// Whether a host that has never answered and failed so often in a row, now for this reason, will
+/// fail again: an address that may not be reached stays so, and a name that was twice not found
+/// hardly comes to be.
+fn is_lasting(reason: Reason, failures: u32) -> bool {
+    match reason {
+        Reason::PrivateAddress => true,
+        Reason::Dns => failures >= 2,
+        _ => false,
     }
 }
 
