@@ -403,7 +403,7 @@ fn is_aside(part: &str) -> bool {
         "saturday",
     ];
     let is_day = |day: &&str| part.len() > 2 && (day.starts_with(part) || part == "tues");
-    matches!(part, "" | "at" | "on" | "of") || DAYS.iter().any(|day| is_day(&day))
+    matches!(part, "" | "at" | "on" | "of") || DAYS.iter().any(is_day)
 }
 
 /// A day of numbers, or of numbers and the name of a month, in small letters. Where the day

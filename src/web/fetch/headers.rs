@@ -44,10 +44,10 @@ pub fn stored_redirect(
         }
     }
     is_redirect(status, &headers).then(|| {
-        let to = redirect_target(from, &headers).and_then(|to| match to == *from {
-            true => Err("it points at itself".to_owned()),
-            false => Ok(to),
-        });
+        let mut to = redirect_target(from, &headers);
+        if to.as_ref() == Ok(from) {
+            to = Err("it points at itself".to_owned());
+        }
         to.map_err(|why| FetchError::BadRedirect {
             status,
             retry_after: None,
