@@ -266,7 +266,14 @@ fn print_status(status: &Status) {
     for kept in &status.kept {
         println!("kept      {}", sanitize::shown(&kept.to_string()));
     }
-    println!("images    {} kept", status.images);
+    match status.images_left {
+        Some(left) => println!(
+            "images    {} kept; only images are left: {left}{}",
+            status.images,
+            pace(left, status.rates.images)
+        ),
+        None => println!("images    {} kept", status.images),
+    }
     println!("received  {:.1} MB", status.bytes as f64 / 1e6);
     let rates = &status.rates;
     println!(
@@ -315,6 +322,12 @@ fn print_status(status: &Status) {
     if let Some(memory) = &status.memory {
         println!("memory    {:.0} MB", memory.resident as f64 / 1e6);
     }
+}
+
+/// How long so many take at so many a minute, as the rest of a sentence; empty where none come.
+fn pace(left: u64, a_minute: f64) -> String {
+    let time = Duration::try_from_secs_f64(left as f64 * 60.0 / a_minute).ok();
+    time.map_or_else(String::new, |time| format!(", about {}", spoken(time)))
 }
 
 /// How close the crawl is to a limit, as "documents 40 %, 3 min left".

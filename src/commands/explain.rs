@@ -1,5 +1,6 @@
 //! `spoor explain JOB.toml URL`, `spoor host JOB.toml NAME`
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -45,7 +46,8 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
             sanitize::json(&serde_json::to_string_pretty(&explanation)?)
         )
     } else {
-        print(&explanation, &terms.agent)
+        print(&explanation, &terms.agent);
+        print_failure(&config, &explanation.host.host)
     }
     Ok(())
 }
@@ -74,7 +76,8 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
             sanitize::json(&serde_json::to_string_pretty(&report)?)
         )
     } else {
-        print_report(&report)
+        print_report(&report);
+        print_failure(&config, &report.host)
     }
     Ok(())
 }
@@ -322,6 +325,31 @@ fn print_report(report: &HostReport) {
     if report.running {
         println!("open       {} requests", report.open);
     }
+}
+
+/// Prints the last failure of a host, where its log has one.
+fn print_failure(config: &Config, host: &HostKey) {
+    if let Some((time, why)) = last_failure(&config.job_folder(), host) {
+        println!("failed     {time}: {}", sanitize::shown(&why));
+    }
+}
+
+/// When and why a request to a host has failed last, by the end of the job's log.
+fn last_failure(folder: &Path, host: &HostKey) -> Option<(String, String)> {
+    const END: u64 = 16 << 20;
+    let mut log = spoor::fs::open(folder.join("logs/crawl.jsonl")).ok()?;
+    let length = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(END))).ok()?;
+    let mut end = Vec::new();
+    log.take(END).read_to_end(&mut end).ok()?;
+    let end = String::from_utf8_lossy(&end);
+    let mut failed = end.lines().rev().filter(|line| line.contains("\"error\":"));
+    failed.find_map(|line| {
+        let row: serde_json::Value = serde_json::from_str(line).ok()?;
+        let url = PageUrl::parse(row["url"].as_str()?).ok()?;
+        let why = row["error"].as_str().filter(|_| url.host_key() == *host)?;
+        Some((row["time"].as_str()?.to_owned(), why.to_owned()))
+    })
 }
 
 fn shared_clock(group: &GroupRecord) -> String {

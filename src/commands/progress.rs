@@ -300,9 +300,7 @@ impl View {
         } else {
             ("pages", sample.pages, limits.documents, rates.pages)
         };
-        let is_full = limit.is_some_and(|limit| done >= limit) && limits.finish_images;
-        let has_no_more = counts.queued_pages() == 0 && counts.queued_images > 0;
-        let images_left = (is_full || has_no_more).then_some(counts.queued_images);
+        let images_left = frontier.images_alone();
         let state = match standing {
             Standing {
                 stopping: Some(_), ..
@@ -327,7 +325,7 @@ impl View {
             limit,
             on_topic: frontier.focus().headline("").share,
             images: counts.images,
-            images_left: images_left.filter(|images| *images > 0),
+            images_left,
             a_minute: rate.map(|rate| rate * 60.0),
             left: nearest.filter(|_| state.is_none()).map(|(left, _)| left),
             share: match (nearest, limit) {

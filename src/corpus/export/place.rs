@@ -24,6 +24,8 @@ pub fn is_export(folder: &Path) -> bool {
 pub(super) struct Place {
     to: PathBuf,
     partial: PathBuf,
+    /// The folders around it that were made for it, the outer ones last.
+    made: Vec<PathBuf>,
     /// Locked, so that no two exports write the same folder.
     mark: File,
 }
@@ -45,6 +47,9 @@ impl Place {
             }
             fs::remove_dir_all(&partial).map_err(IoError::at(&partial, "removing"))?;
         }
+        let around = partial.ancestors().skip(1);
+        let made = around.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let made = made.map(Path::to_owned).collect();
         if let Some(parent) = partial.parent() {
             fs::create_dir_all(parent).map_err(IoError::at(parent, "making the folder"))?;
         }
@@ -54,6 +59,7 @@ impl Place {
         let place = Self {
             to: to.to_owned(),
             partial,
+            made,
             mark,
         };
         match place.mark.try_lock() {
@@ -97,6 +103,10 @@ impl Drop for Place {
     fn drop(&mut self) {
         // After `finish` there is nothing under this name.
         drop(fs::remove_dir_all(&self.partial));
+        // A folder with the export, or with anything else, stays.
+        for folder in &self.made {
+            drop(fs::remove_dir(folder));
+        }
     }
 }
 

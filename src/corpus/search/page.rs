@@ -85,11 +85,11 @@ fn form(asked: &Asked, standing: &Standing) -> Markup {
                     button type="submit" { "Search" }
                 }
                 div.more {
-                    label { "from " input name="from" value=[filters.from.as_deref()] placeholder="2024-05" size="8"; }
-                    label { "to " input name="to" value=[filters.to.as_deref()] placeholder="2024" size="8"; }
+                    label { "from " input name="from" value=[filters.from.as_deref()] placeholder="year-month" size="9"; }
+                    label { "to " input name="to" value=[filters.to.as_deref()] placeholder="or a year" size="9"; }
                     label { "with the entity " input name="with" value=[asked.with.as_deref()] placeholder="any" size="14"; }
-                    label { input type="checkbox" name="within" value="paragraph" checked[asked.is_paragraph]; " in the same paragraph is enough" }
-                    label { "perplexity up to " input name="perplexity" value=[perplexity] placeholder="any" size="6" inputmode="decimal"; }
+                    label { input type="checkbox" name="within" value="paragraph" checked[asked.is_paragraph]; "anywhere in the paragraph" }
+                    label title="Lower is nearer to the texts about the topic" { "perplexity up to " input name="perplexity" value=[perplexity] placeholder="any" size="6" inputmode="decimal"; }
                 }
                 @for (name, value) in asked.pairs() {
                     @if ["host", "language", "bucket", "entity", "class"].contains(&name) {

@@ -139,7 +139,7 @@ impl Life {
 }
 
 impl Ending {
-    fn of(end: Result<End, &str>, job: &str) -> Self {
+    fn of(end: Result<End, &str>, job: &str, has_images: bool) -> Self {
         let step = |command: String, gives: &str| NextStep {
             command,
             gives: gives.to_owned(),
@@ -150,11 +150,13 @@ impl Ending {
                 format!("spoor export {job} --text"),
                 "the text of its pages as a corpus",
             ),
-            step(
+        ];
+        if has_images {
+            next.push(step(
                 format!("spoor export {job} --format imagefolder"),
                 "the images and their words as a data set",
-            ),
-        ];
+            ));
+        }
         let again = step(format!("spoor crawl {job}"), "continues where it stopped");
         let (why, text) = match end {
             Ok(End::Limit(key)) => (
@@ -197,7 +199,7 @@ impl ControlHandle {
             self.complete(&mut status, &config);
         }
         let job = self.0.file.get().map_or("JOB.toml", String::as_str);
-        let ending = Ending::of(end, job);
+        let ending = Ending::of(end, job, frontier.counts().images > 0);
         self.0.note(&ending);
         status.ended = Some(ending);
         let farewell = Farewell {

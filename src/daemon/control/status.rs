@@ -80,6 +80,9 @@ pub struct Status {
     pub pages: u64,
     /// Images kept.
     pub images: u64,
+    /// The images that are queued, while nothing else is to be fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images_left: Option<u64>,
     /// Page requests that were answered or failed.
     pub fetches: u64,
     /// Sitemaps read.
@@ -416,6 +419,7 @@ impl ControlHandle {
             active_seconds: frontier.active() as f64 / 1000.0,
             pages: counts.documents,
             images: counts.images,
+            images_left: frontier.images_alone(),
             fetches: counts.fetches,
             sitemaps: counts.sitemaps,
             bytes: counts.bytes,

@@ -521,6 +521,7 @@ fn nothing_to_export_leaves_no_folder_and_says_why() {
         error.to_string().contains("no documents to export"),
         "{error}"
     );
+    assert!(!exports.exists(), "what was made for it is gone");
     let job = Job::of(&one_of_each());
     let request = TextRequest {
         min_on_topic: Some(0.95),

@@ -401,6 +401,13 @@ impl Cells {
         self.sums.pages_closed
     }
 
+    /// How many images are queued, while no pages are to be fetched any more.
+    pub fn images_alone(&self) -> Option<u64> {
+        let counts = self.counts();
+        let has_pages = counts.queued_pages() > 0 && !self.pages_are_closed();
+        (!has_pages && counts.queued_images > 0).then_some(counts.queued_images)
+    }
+
     /// As [`Frontier::open_pages`].
     ///
     /// # Errors

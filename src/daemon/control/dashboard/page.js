@@ -223,9 +223,12 @@ function show(status) {
   if (state.textContent !== text) state.textContent = text;
   state.className = `pill ${status.ended?.why === "failed" ? "failed" : status.state}`;
   const seconds = Math.max(0, (Date.now() - Date.parse(status.since)) / 1000);
+  const left = status.images_left;
+  const pace = left && status.rates.images > 0 ? `, about ${duration(left * 60 / status.rates.images)}` : "";
+  const images = left && status.state === "running" ? `; only images are left: ${number.format(left)}${pace}` : "";
   $("since").textContent = ended
     ? `at ${clock(status.since)}, after ${duration(status.active_seconds)} of crawling`
-    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}`;
+    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}${images}`;
   const live = ["running", "paused", "outage", "draining"].includes(status.state);
   $("acts").hidden = !live;
   $("pause").hidden = status.state === "paused";
