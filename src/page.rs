@@ -27,7 +27,7 @@ use crate::words::Tokens;
 pub use clues::{Clues, Part, Words};
 pub use fallback::Fallback;
 pub use likelihood::{Judged, Likelihood};
-pub use media::{content_type, media_type};
+pub use media::{charset, content_type, media_type};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};

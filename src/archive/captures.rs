@@ -306,8 +306,9 @@ impl Captures {
                     && record.uri == revisit.uri
                     && millis_of(record) <= millis_of(revisit);
                 let date = millis_of(record);
-                let head = Response::head(&mut *entry).is_ok_and(|head| head.status != 304);
-                Ok((is_it && head).then_some(date))
+                let has_it =
+                    is_it && Response::head(&mut *entry).is_ok_and(|head| head.status != 304);
+                Ok(has_it.then_some(date))
             })?;
             if let Some(date) = date.flatten()
                 && last.is_none_or(|(before, _)| before <= date)

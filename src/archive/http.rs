@@ -11,7 +11,7 @@ use super::digest::http_head_end;
 use super::gap::{Damaged, Why};
 use super::head::text;
 use crate::coding::Coding;
-use crate::page::{Fetched, TermsHeaders, Validators, content_type, media_type};
+use crate::page::{Fetched, TermsHeaders, Validators, charset, content_type, media_type};
 
 /// The longest head of a response in bytes.
 const MAX_HEAD: usize = 256 << 10;
@@ -218,15 +218,8 @@ impl Response {
     /// crawler detected and noted, as Common Crawl's did in `x-commoncrawl-DetectedCharset`.
     pub fn charset(&self) -> Option<String> {
         let media = self.all("content-type");
-        let named = media.first().and_then(|media| {
-            let mut parameters = media.split(';').skip(1);
-            parameters.find_map(|parameter| {
-                let (name, value) = parameter.split_once('=')?;
-                let value = value.trim().trim_matches(['"', '\'']);
-                let is_charset = name.trim().eq_ignore_ascii_case("charset");
-                (is_charset && !value.is_empty()).then(|| value.to_owned())
-            })
-        });
+        let named = media.first().and_then(|media| charset(media));
+        let named = named.map(str::to_owned);
         named.or_else(|| {
             let detected = self.all("x-commoncrawl-detectedcharset");
             detected.into_iter().find(|charset| !charset.is_empty())

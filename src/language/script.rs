@@ -148,7 +148,8 @@ fn runs(piece: &str) -> Vec<(Writing, &str)> {
     let mut goes_on = false;
     for (at, c) in piece.char_indices() {
         let end = at + c.len_utf8();
-        match (Writing::of(c), found.last_mut()) {
+        let writing = Writing::of(c);
+        match (writing, found.last_mut()) {
             (Some(writing), Some((last, _, to))) if goes_on && *last == writing => *to = end,
             (Some(writing), _) => found.push((writing, at, end)),
             // Marks belong to the letter before them.
@@ -158,7 +159,7 @@ fn runs(piece: &str) -> Vec<(Writing, &str)> {
             }
             (None, _) => {}
         }
-        goes_on = Writing::of(c).is_some();
+        goes_on = writing.is_some();
     }
     let run = |(writing, from, to)| Some((writing, piece.get(from..to)?));
     found.into_iter().filter_map(run).collect()

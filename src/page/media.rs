@@ -29,23 +29,21 @@ pub fn content_type<S: AsRef<str>>(
     lines: impl IntoIterator<Item = S>,
     body: &[u8],
 ) -> Option<String> {
-    let mut found: Option<(String, Option<String>)> = None;
-    let mut stated = None;
+    // The type, the charset, and the type as it was written.
+    let mut found: Option<(String, Option<String>, String)> = None;
     for line in lines {
         for member in members(line.as_ref()) {
             let essence = media_type(member).to_ascii_lowercase();
             if !is_type(&essence) || essence == "*/*" {
                 continue;
             }
-            let charset = charset(member).map(str::to_owned);
-            stated = Some(member.trim().to_owned());
-            found = Some(match found {
-                Some((known, before)) if known == essence => (known, charset.or(before)),
-                _ => (essence, charset),
-            });
+            let before = found.filter(|(known, ..)| *known == essence);
+            let named = charset(member).map(str::to_owned);
+            let named = named.or_else(|| before.and_then(|(_, named, _)| named));
+            found = Some((essence, named, member.trim().to_owned()));
         }
     }
-    let (essence, charset_of) = found?;
+    let (essence, named, written) = found?;
     if matches!(essence.as_str(), "unknown/unknown" | "application/unknown") {
         return None;
     }
@@ -56,12 +54,9 @@ pub fn content_type<S: AsRef<str>>(
     if is_any && body.starts_with(PDF_BEGIN) {
         return Some(PDF.to_owned());
     }
-    // As it was written, where one line says all of it.
-    match (stated, charset_of) {
-        (Some(member), Some(named)) if charset(&member).is_none() => {
-            Some(format!("{essence};charset={named}"))
-        }
-        (stated, _) => stated,
+    match named {
+        Some(named) if charset(&written).is_none() => Some(format!("{essence};charset={named}")),
+        _ => Some(written),
     }
 }
 
@@ -88,8 +83,8 @@ fn is_type(text: &str) -> bool {
         .is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
 }
 
-/// The charset that a content type names.
-fn charset(member: &str) -> Option<&str> {
+/// The charset that a content type names: its first parameter of that name that has a value.
+pub fn charset(member: &str) -> Option<&str> {
     member.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         let value = value.trim().trim_matches(['"', '\'']);

@@ -23,14 +23,30 @@ pub(super) fn pattern(texts: &[Text<'_>]) -> Option<String> {
         .collect::<Option<_>>()?;
     let before: Vec<&str> = parts.iter().map(|(before, _)| *before).collect();
     let behind: Vec<&str> = parts.iter().map(|(_, behind)| *behind).collect();
-    let begin = around(&before, words_at_end)?;
-    let end = around(&behind, words_at_begin)?;
-    let begin = begin.map_or(String::new(), |words| {
-        format!(".*?{}", regex::escape(&words))
-    });
-    let end = end.map_or(String::new(), |words| {
-        format!("{}.*", regex::escape(&words))
-    });
+    let (first, last) = (before.first()?, behind.first()?);
+    let ends: Vec<_> = boundaries(first)
+        .iter()
+        .rev()
+        .map(|(at, _)| first.get(*at..))
+        .collect();
+    let begins: Vec<_> = boundaries(last)
+        .iter()
+        .map(|(_, end)| last.get(..*end))
+        .collect();
+    let begin = edge(&before, &ends, BEFORE, |text, words| text.ends_with(words))?;
+    let end = edge(&behind, &begins, BEHIND, |text, words| {
+        text.starts_with(words)
+    })?;
+    let begin = if begin.is_empty() {
+        begin
+    } else {
+        format!(".*?{begin}")
+    };
+    let end = if end.is_empty() {
+        end
+    } else {
+        format!("{end}.*")
+    };
     let pattern = format!("(?s)^{begin}(.*?){end}$|^.*$");
     let made = Regex::new(&pattern).ok()?;
     let is_right = |(text, value): &Text<'_>| {
@@ -58,50 +74,32 @@ fn split<'t>(text: &'t str, value: &str) -> Option<(&'t str, &'t str)> {
     })
 }
 
-/// The words that mark the edge of a value: `Some(None)` where it is that of all texts, `None`
-/// where there is no mark.
-fn around(texts: &[&str], common: impl Fn(&[&str]) -> Option<String>) -> Option<Option<String>> {
+/// The words at the edge of a value, escaped for a regular expression: of the `growing` parts of
+/// the first text, from the shortest one, the longest that all others have at the same edge. Of a
+/// single text at most so many are taken, and no number, which another page has otherwise. Empty
+/// where the value is at the edge of all texts; `None` where there is no mark.
+fn edge(
+    texts: &[&str],
+    growing: &[Option<&str>],
+    most: usize,
+    has: fn(&str, &str) -> bool,
+) -> Option<String> {
     if texts.iter().all(|text| text.is_empty()) {
-        return Some(None);
+        return Some(String::new());
     }
-    common(texts).map(Some)
-}
-
-/// The last words that all texts have; of a single one some, up to a number, which another page
-/// has otherwise.
-fn words_at_end(texts: &[&str]) -> Option<String> {
-    let (first, rest) = texts.split_first()?;
+    let rest = texts.get(1..)?;
     let mut taken = "";
-    for (nth, (at, _)) in boundaries(first).iter().rev().enumerate() {
-        let words = first.get(*at..)?;
+    for (nth, words) in growing.iter().flatten().enumerate() {
         let is_of_all = match rest {
-            [] => nth < BEFORE && !words.contains(|c: char| c.is_ascii_digit()),
-            rest => rest.iter().all(|text| text.ends_with(words)),
+            [] => nth < most && !words.contains(|c: char| c.is_ascii_digit()),
+            rest => rest.iter().all(|text| has(text, words)),
         };
         if !is_of_all {
             break;
         }
         taken = words;
     }
-    (!taken.trim().is_empty()).then(|| taken.to_owned())
-}
-
-/// The same of the first words.
-fn words_at_begin(texts: &[&str]) -> Option<String> {
-    let (first, rest) = texts.split_first()?;
-    let mut taken = "";
-    for (nth, (_, end)) in boundaries(first).iter().enumerate() {
-        let words = first.get(..*end)?;
-        let is_of_all = match rest {
-            [] => nth < BEHIND && !words.contains(|c: char| c.is_ascii_digit()),
-            rest => rest.iter().all(|text| text.starts_with(words)),
-        };
-        if !is_of_all {
-            break;
-        }
-        taken = words;
-    }
-    (!taken.trim().is_empty()).then(|| taken.to_owned())
+    (!taken.trim().is_empty()).then(|| regex::escape(taken))
 }
 
 /// Where the words and signs of a text begin and end; blanks belong to the word before them, but
