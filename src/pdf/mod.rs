@@ -25,7 +25,7 @@
 //! | `original` | the original text of a file, what the file says of itself, its links | nothing |
 //! | `glyphs` | bytes to glyphs with places | nothing |
 //! | `about` | title, authors, dates and links, as the file states them | original, glyphs |
-//! | `layout` | glyphs to lines in reading order | original, glyphs |
+//! | `layout` | glyphs to lines in reading order, and the title among them | original, glyphs |
 //! | `clean` | headers, footers, hyphens and ligatures; paragraphs and sentences | original |
 //! | `offsets` | the cleaned text with positions, as JSON | original, clean |
 //! | `printed` | what `spoor pdf --json` prints, and its JSON Schema | original, clean, offsets |

@@ -84,6 +84,57 @@ fn columns_are_read_one_after_the_other() {
 }
 
 #[test]
+fn a_file_without_a_title_has_that_of_its_first_page() {
+    let mut made = Made::default();
+    made.page()
+        .sized(72, 760, 9, "Bulletin of the harbour")
+        .sized(72, 740, 18, "The lamp of the northern cape")
+        .sized(72, 718, 18, "and its keepers");
+    for line in 0..6 {
+        made.put(
+            72,
+            690 - 12 * line,
+            "A line of the text that follows below the title.",
+        );
+    }
+    let title = read(made.bytes()).about.title;
+    let expected = "The lamp of the northern cape and its keepers";
+    assert_eq!(title.as_deref(), Some(expected));
+    let mut made = Made::default();
+    made.page();
+    made.put(72, 740, "All of this text has one size.");
+    assert_eq!(read(made.bytes()).about.title, None);
+}
+
+#[test]
+fn letters_with_gaps_between_them_are_words() {
+    let mut made = Made::default();
+    made.page();
+    // Widths of Helvetica, in hundredths of its size; a gap of 4 points behind each letter.
+    let width = |letter| match letter {
+        'I' => 28,
+        'G' => 78,
+        'H' => 72,
+        'L' => 56,
+        'T' => 61,
+        _ => 67,
+    };
+    let mut x = 72;
+    for word in ["LIGHTS", "AT", "SEA"] {
+        for letter in word.chars() {
+            made.sized(x, 740, 12, &letter.to_string());
+            x += width(letter) * 12 / 100 + 4;
+        }
+        x += 8;
+    }
+    made.put(72, 700, "The usual line below has words.");
+    assert_eq!(
+        read(made.bytes()).text,
+        "LIGHTS AT SEA\nThe usual line below has words.\n"
+    );
+}
+
+#[test]
 fn rows_of_a_table_stay_together() {
     let mut made = Made::default();
     made.page();

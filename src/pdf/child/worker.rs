@@ -52,7 +52,11 @@ pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Answer {
         let glyphs = glyphs::of_page(page, &cache);
         about::links(page, number, &glyphs, &mut original.links);
         original.pages.push(at);
-        for line in layout::lines(glyphs) {
+        let lines = layout::lines(glyphs);
+        if number == 1 && original.about.title.is_none() {
+            original.about.title = layout::title(&lines);
+        }
+        for line in lines {
             let unknown = line.text.matches(char::REPLACEMENT_CHARACTER).count();
             original.unknown += u32::try_from(unknown).unwrap_or(u32::MAX);
             original.lines.push(Line {

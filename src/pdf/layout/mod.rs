@@ -13,10 +13,40 @@ use super::glyphs::{Glyph, Turn};
 use super::original::Start;
 
 /// A line of a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Placed {
     pub(super) text: String,
     pub(super) start: Start,
+    /// The size of its font, in points.
+    size: f32,
+}
+
+/// How much larger a title is than most of the text, and its most lines and characters.
+const LARGER: f32 = 1.2;
+const MOST_LINES: usize = 4;
+const MOST_CHARACTERS: usize = 300;
+
+/// The title that a first page has in large letters above its text, for a file that states
+/// none; `None` where nothing stands out.
+pub(super) fn title(lines: &[Placed]) -> Option<String> {
+    let mut sizes: Vec<f32> = lines
+        .iter()
+        .flat_map(|line| std::iter::repeat_n(line.size, line.text.len()))
+        .collect();
+    sizes.sort_by(f32::total_cmp);
+    let usual = *sizes.get(sizes.len() / 2)?;
+    let largest = *sizes.last()?;
+    if largest < LARGER * usual {
+        return None;
+    }
+    let is_large = |line: &&Placed| line.size > 0.95 * largest;
+    let title = lines.iter().skip_while(|line| !is_large(line));
+    let title: Vec<&str> = title.take_while(is_large).map(|line| &*line.text).collect();
+    let is_short = title.len() <= MOST_LINES;
+    let title = title.join(" ");
+    let letters = title.chars().filter(|c| c.is_alphabetic()).count();
+    let is_title = is_short && letters >= 3 && title.chars().count() <= MOST_CHARACTERS;
+    is_title.then_some(title)
 }
 
 /// The lines of a page. Text that runs in another direction than most follows at the end.

@@ -8,6 +8,10 @@ use super::{Placed, direction, is_mark, is_unspaced};
 
 /// The narrowest gap between two words, in sizes of the font. TeX shrinks spaces down to 0.22.
 const WORD: f32 = 0.14;
+
+/// The fewest gaps by which spaced letters are known, and the widest between two of them.
+const FEWEST: usize = 5;
+const WIDEST: f32 = 0.6;
 /// The same between characters of scripts without spaces, which are spread to fill lines.
 const UNSPACED: f32 = 0.6;
 /// How far base lines of one row may differ, in sizes.
@@ -42,6 +46,7 @@ pub(super) fn lines(region: Vec<Segment>, lines: &mut Vec<Placed>) {
     lines.extend(placed.map(|(row, start)| Placed {
         text: row.text,
         start,
+        size: row.size,
     }));
 }
 
@@ -90,6 +95,7 @@ fn row(segments: Vec<Segment>) -> Row {
         items.extend(segment.items);
     }
     items.sort_by(|a, b| a.x0.total_cmp(&b.x0));
+    let tracking = tracking(&items);
     let mut parts: Vec<String> = Vec::with_capacity(items.len());
     let mut before: Option<(f32, f32, bool)> = None;
     let mut blank = false;
@@ -105,7 +111,7 @@ fn row(segments: Vec<Segment>) -> Row {
             } else {
                 WORD
             };
-            if blank || item.x0 - end > least * size.min(item.size) {
+            if blank || item.x0 - end > (least + tracking) * size.min(item.size) {
                 parts.push(" ".to_owned());
             }
         }
@@ -122,6 +128,26 @@ fn row(segments: Vec<Segment>) -> Row {
         text.trim().to_owned()
     };
     row
+}
+
+/// The gap that is added between all letters of a row, as titles have it, in sizes of the
+/// font; 0 in a usual row, whose letters touch and whose words alone have gaps between them.
+fn tracking(items: &[Item]) -> f32 {
+    let pairs = items.iter().zip(items.iter().skip(1));
+    let is_word = |item: &Item| item.text.chars().all(char::is_alphabetic);
+    // Digits with gaps between them may be the cells of a table.
+    let pairs = pairs.filter(|(a, b)| is_word(a) && is_word(b));
+    let mut gaps: Vec<f32> = pairs
+        .map(|(a, b)| (b.x0 - a.x1) / a.size.min(b.size))
+        .collect();
+    gaps.sort_by(f32::total_cmp);
+    let at = |share: usize| gaps.get(gaps.len() / share).copied().unwrap_or_default();
+    let (quarter, middle) = (at(4), at(2));
+    if gaps.len() >= FEWEST && quarter > WORD && middle <= WIDEST {
+        middle
+    } else {
+        0.0
+    }
 }
 
 /// How each row follows the one before.
