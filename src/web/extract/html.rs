@@ -452,6 +452,10 @@ impl<'a> Collector<'a> {
             let href = attributes.get("href").filter(|h| !h.trim().is_empty());
             self.canonical = href.and_then(|href| self.base.join(href).ok());
         }
+        // The parts of a series, as of a list in pages (HTML standard, "sequential link types").
+        if is("next") || is("prev") {
+            self.links.element(&self.base, attributes, "href", 0);
+        }
         if is("image_src")
             && let Some(href) = attributes.get("href")
         {

@@ -319,6 +319,19 @@ fn too_deep_a_page_still_gives_text_links_and_images() {
 }
 
 #[test]
+fn the_parts_of_a_series_are_links() {
+    let html = "<head><link rel=next href=/list?page=2><link rel='x PREV' href=/list?page=0>\
+        <link rel=stylesheet href=/a.css><link rel=prefetch href=/b></head><p>A list</p>";
+    let page = page(html);
+    let links = page.links.iter().map(|link| link.url.as_str());
+    let expected = [
+        "https://blog.example/list?page=2",
+        "https://blog.example/list?page=0",
+    ];
+    assert!(links.eq(expected), "{:?}", page.links);
+}
+
+#[test]
 fn the_text_is_cut_at_its_cap() {
     let options = Options {
         max_text_bytes: 20,
