@@ -49,6 +49,7 @@
 //! | `clock` | the time of this process, and the format of timestamps | nothing |
 //! | `progress` | progress of long steps | nothing |
 //! | `sanitize` | untrusted text made safe to print | nothing |
+//! | `local_access` | the secret in the link to a page of a command | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
 //! | `fold` | running text in lines of a width | nothing |
@@ -106,6 +107,7 @@ pub mod guide;
 pub mod lab;
 pub mod language;
 mod limit;
+pub mod local_access;
 pub mod local_origin;
 mod local_server;
 pub mod metrics;

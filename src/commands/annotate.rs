@@ -10,6 +10,7 @@ use clap::Args;
 use spoor::config::Config;
 use spoor::corpus::annotate::{self, Session};
 use spoor::daemon;
+use spoor::local_access::Access;
 use spoor::topic::model;
 use tokio::net::TcpListener;
 
@@ -24,8 +25,8 @@ pub struct Annotate {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Allow access from other machines. There is no password and no encryption: everybody
-    /// who can reach the address sees the images and may vote.
+    /// Allow access from other machines, to everybody who has the link. There is no encryption:
+    /// who listens on the way can read the link.
     #[arg(long)]
     allow_remote: bool,
 }
@@ -36,8 +37,8 @@ impl Annotate {
         let listen = self.listen;
         if !listen.ip().is_loopback() && !self.allow_remote {
             bail!(
-                "--listen {listen}: other machines could reach the page, which has no \
-                 password; say --allow-remote if they may"
+                "--listen {listen}: other machines could reach the page, and nothing is \
+                 encrypted on the way; say --allow-remote if they may"
             );
         }
         // Without a model the topic is known only by its name.
@@ -54,13 +55,19 @@ impl Annotate {
                 .await
                 .with_context(|| format!("listening on {listen}"))?;
             let address = listener.local_addr().context("reading the address")?;
-            println!("judging {} images on http://{address}/", session.images());
+            let access =
+                Access::random(address).context("the system provides no random numbers")?;
+            println!(
+                "judging {} images on {}",
+                session.images(),
+                access.link(address)
+            );
             // Scripts wait for the first line.
             std::io::stdout().flush().context("printing the address")?;
             let stop = async move {
                 signals.next().await;
             };
-            let served = annotate::serve(session, listener, stop).await;
+            let served = annotate::serve(session, access, listener, stop).await;
             served.context("serving the page")
         })
     }

@@ -8,10 +8,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spoor::corpus::search::{
-    self, Access, Filters, Found, Home, Indexer, Occurring, Request, Search as Index, SearchError,
-    Style, Within,
+    self, Filters, Found, Home, Indexer, Occurring, Request, Search as Index, SearchError, Style,
+    Within,
 };
 use spoor::daemon;
+use spoor::local_access::Access;
 use spoor::sanitize;
 use tokio::net::TcpListener;
 
@@ -182,7 +183,6 @@ fn serve(home: Home, listen: Option<SocketAddr>) -> Result<()> {
              it from another one"
         );
     }
-    let access = Access::random().context("the system provides no random numbers")?;
     let indexer = match Indexer::open(&home, threads()) {
         Ok(indexer) => Some(indexer),
         // Whoever indexes does that for this page as well.
@@ -197,6 +197,7 @@ fn serve(home: Home, listen: Option<SocketAddr>) -> Result<()> {
         let mut signals = daemon::Signals::listen().context("listening for signals")?;
         let listener = bind(listen).await?;
         let address = listener.local_addr().context("reading the address")?;
+        let access = Access::random(address).context("the system provides no random numbers")?;
         println!(
             "searching {} on {}",
             home.folder().display(),

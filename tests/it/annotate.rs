@@ -64,12 +64,34 @@ pub fn annotate(job: &Job, more: &[&str]) -> Command {
     spoor(&[&["annotate", file.to_str().unwrap()], more].concat())
 }
 
+/// Where the page is, and the secret of its link.
+#[derive(Clone, Copy)]
+pub struct Door {
+    address: SocketAddr,
+    token: [u8; 32],
+}
+
+impl Door {
+    fn token(&self) -> &str {
+        std::str::from_utf8(&self.token).unwrap()
+    }
+
+    pub fn link(&self) -> String {
+        format!("http://{}/?token={}", self.address, self.token())
+    }
+}
+
 /// Serves a job; returns the process and where it listens.
-pub fn serve(job: &Job, more: &[&str]) -> (Live, SocketAddr) {
+pub fn serve(job: &Job, more: &[&str]) -> (Live, Door) {
     let mut live = Live::start(&mut annotate(job, more));
     let line = live.first_line();
-    let address = line.split_once("http://").unwrap().1;
-    (live, address.trim_end_matches('/').parse().unwrap())
+    let link = line.split_once("http://").unwrap().1;
+    let (address, token) = link.split_once("/?token=").unwrap();
+    let door = Door {
+        address: address.parse().unwrap(),
+        token: token.as_bytes().try_into().unwrap(),
+    };
+    (live, door)
 }
 
 /// The votes in force, gold ones included.
@@ -109,14 +131,22 @@ fn request(to: SocketAddr, head: &str, body: &str) -> Option<Answer> {
     })
 }
 
-fn get(to: SocketAddr, path: &str) -> Answer {
-    request(to, &format!("GET {path} HTTP/1.1\r\nHost: {to}"), "").unwrap()
+fn get(to: Door, path: &str) -> Answer {
+    let Door { address, .. } = to;
+    let token = to.token();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}");
+    request(address, &head, "").unwrap()
 }
 
 /// As the page does it.
-fn post(to: SocketAddr, path: &str, body: &Value) -> Option<Answer> {
-    let head = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\nOrigin: http://{to}");
-    request(to, &head, &body.to_string())
+fn post(to: Door, path: &str, body: &Value) -> Option<Answer> {
+    let Door { address, .. } = to;
+    let token = to.token();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\n\
+         Authorization: Bearer {token}"
+    );
+    request(address, &head, &body.to_string())
 }
 
 fn ballot(who: &str, turn: &Value, answer: &str) -> Value {
@@ -204,7 +234,7 @@ fn nothing_answered_is_lost_whenever_it_is_killed() {
     assert_eq!(kept(&job), expected);
     let (live, to) = serve(&job, &[]);
     // A connection on which nothing is asked does not hold it up.
-    let _idle = TcpStream::connect(to).unwrap();
+    let _idle = TcpStream::connect(to.address).unwrap();
     assert_eq!(get(to, "/").status, 200);
     live.signal(Signal::SIGTERM);
     live.ended().good();
@@ -258,24 +288,21 @@ fn only_the_page_itself_is_served() {
     let page = String::from_utf8(get(to, "/").body).unwrap();
     assert!(!page.contains("owned") && !page.contains("onclick"));
 
-    let ours = format!("http://{to}");
+    let own = to.address.to_string();
+    let ours = format!("http://{own}");
     for (host, more, status) in [
-        (to.to_string(), format!("Origin: {ours}"), 200),
+        (own.clone(), format!("Origin: {ours}"), 200),
         (
             "localhost:1".to_owned(),
             "Origin: http://localhost:1".to_owned(),
             200,
         ),
+        (own.clone(), "Sec-Fetch-Site: same-origin".to_owned(), 200),
+        (own.clone(), "X-No: origin".to_owned(), 403),
+        (own.clone(), "Origin: http://evil.test".to_owned(), 403),
+        (own.clone(), "Origin: null".to_owned(), 403),
         (
-            to.to_string(),
-            "Sec-Fetch-Site: same-origin".to_owned(),
-            200,
-        ),
-        (to.to_string(), "X-No: origin".to_owned(), 403),
-        (to.to_string(), "Origin: http://evil.test".to_owned(), 403),
-        (to.to_string(), "Origin: null".to_owned(), 403),
-        (
-            to.to_string(),
+            own.clone(),
             format!("Origin: {ours}\r\nSec-Fetch-Site: cross-site"),
             403,
         ),
@@ -291,8 +318,20 @@ fn only_the_page_itself_is_served() {
         ),
     ] {
         let head = format!("POST /next HTTP/1.1\r\nHost: {host}\r\n{more}");
-        let answer = request(to, &head, &me.to_string()).unwrap();
+        let with = format!("{head}\r\nAuthorization: Bearer {}", to.token());
+        let answer = request(to.address, &with, &me.to_string()).unwrap();
         assert_eq!(answer.status, status, "{host} {more}");
+        // Without the link it is refused in any case.
+        let answer = request(to.address, &head, &me.to_string()).unwrap();
+        assert!([401, 403].contains(&answer.status), "{host} {more}");
+    }
+    for path in ["/", "/page.js", "/setup", &image, "/?token=0", "/?as=ann"] {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {own}");
+        assert_eq!(
+            request(to.address, &head, "").unwrap().status,
+            401,
+            "{path}"
+        );
     }
     for (path, body, status) in [
         ("/next", json!({}), 400),
@@ -434,7 +473,7 @@ fn connections_that_say_nothing_are_let_go_for_others() {
     let (_live, to) = serve(&job, &[]);
     let mut silent: Vec<TcpStream> = Vec::new();
     for _ in 0..100 {
-        silent.push(TcpStream::connect(to).unwrap());
+        silent.push(TcpStream::connect(to.address).unwrap());
     }
     assert_eq!(get(to, "/setup").status, 200);
     // The oldest had to go: their end comes, and nothing before it.

@@ -3,7 +3,7 @@
 //! same browser.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use url::{ParseError, Url};
 
-use super::annotate::{HOSTILE, crawled, kept, serve};
+use super::annotate::{Door, HOSTILE, crawled, kept, serve};
 use crate::support::process::GUARD;
 use crate::support::{Job, Live};
 
@@ -210,11 +210,11 @@ fn people_judge_images_in_a_browser() {
     runtime.block_on(judge(&job, to));
 }
 
-async fn judge(job: &Job, to: SocketAddr) {
+async fn judge(job: &Job, to: Door) {
     let browser = Browser::open().await;
 
     // A name first, then an image with its words, which are text and nothing else.
-    browser.goto(&format!("http://{to}/")).await;
+    browser.goto(&to.link()).await;
     let name = browser.see("body[data-view='start'] #name").await;
     name.send_keys("ann").await.unwrap();
     browser.click("#name-form button").await;
@@ -262,7 +262,7 @@ async fn judge(job: &Job, to: SocketAddr) {
     // Somebody else beside, on a phone.
     let other = Browser::open().await;
     other.be_a_phone().await;
-    other.goto(&format!("http://{to}/?as=bob%20b")).await;
+    other.goto(&format!("{}&as=bob%20b", to.link())).await;
     let mut image = other.asked("image").await;
     let sizes = "return [innerWidth, document.documentElement.scrollWidth, \
                  [...document.querySelectorAll('#answers button, #undo')].every(b => { \

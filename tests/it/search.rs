@@ -226,7 +226,7 @@ fn serve(path: &Path) -> (Live, SocketAddr, String) {
     );
     let cookie = login.head.split("set-cookie: ").nth(1).unwrap();
     assert!(
-        cookie.contains("httponly") && cookie.contains("samesite=strict"),
+        cookie.contains("httponly") && cookie.contains("samesite=lax"),
         "{cookie}"
     );
     let cookie = cookie.split(';').next().unwrap().to_owned();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State as Shared};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::session::{Refusal, Session, Turn};
 use super::votes::{Question, TEXT_CLASSES};
+use crate::local_access::{Access, NO_LINK, without_token};
 use crate::local_origin::{self, Sender};
 use crate::local_server::{self, Seat};
 
@@ -32,6 +33,7 @@ const READY: usize = 64;
 
 struct Server {
     session: Arc<Session>,
+    access: Access,
     pictures: Cache<String, Bytes>,
     /// Limits simultaneous decoding.
     decoding: Semaphore,
@@ -46,18 +48,20 @@ struct Server {
 /// The system's error of the listener.
 pub async fn serve(
     session: Session,
+    access: Access,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
         session: Arc::new(session),
+        access,
         pictures: Cache::new(READY),
         decoding: Semaphore::new(cores),
         remote: !listener.local_addr()?.ip().is_loopback(),
     });
     let app = Router::new()
-        .route("/", get(|| part("text/html", include_str!("page.html"))))
+        .route("/", get(page))
         .route(
             "/page.css",
             get(|| part("text/css", include_str!("page.css"))),
@@ -95,7 +99,10 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
     let mut response = match local_origin::own_host(headers, server.remote) {
         Some(host) => {
             let page = local_origin::sender(headers, host) == Sender::Own;
-            if request.method() == Method::POST && !page {
+            if !server.access.admits(headers) {
+                let login = server.access.login(request.uri());
+                login.unwrap_or_else(|| (StatusCode::UNAUTHORIZED, NO_LINK).into_response())
+            } else if request.method() == Method::POST && !page {
                 refused("only the page itself may do that")
             } else {
                 if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
@@ -108,6 +115,14 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
     };
     local_origin::put_headers(&mut response);
     response
+}
+
+async fn page(uri: Uri) -> Response {
+    // Who has the cookie already may come by the link again.
+    match without_token(uri.query().unwrap_or_default()) {
+        Some(address) => (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response(),
+        None => part("text/html", include_str!("page.html")).await,
+    }
 }
 
 async fn part(kind: &'static str, text: &'static str) -> Response {

@@ -57,7 +57,7 @@ pub use occur::Occurring;
 pub use parse::QueryError;
 pub use query::{Filters, Request, Within};
 pub use schema::{About, Picture, Place, Stored};
-pub use server::{Access, serve};
+pub use server::serve;
 pub use snippet::Snippet;
 pub use terminal::{Style, text};
 pub use update::{Indexer, Updated};

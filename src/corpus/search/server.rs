@@ -9,13 +9,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, Request, State as Shared};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use quick_cache::sync::Cache;
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use url::form_urlencoded;
@@ -27,6 +25,7 @@ use super::{Home, Search, SearchError, capture};
 use crate::address::PageUrl;
 use crate::archive::http::Response as Stored;
 use crate::fs::beneath::{self, JobPath};
+use crate::local_access::{Access, NO_LINK, without_token};
 use crate::local_origin::{self, Sender};
 use crate::local_server::{self, Seat};
 use crate::page::Fetched;
@@ -59,42 +58,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base
 const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The secret in the link to the page.
-#[derive(Clone)]
-pub struct Access {
-    token: String,
-}
-
-impl Access {
-    /// A new secret; `None` if the system provides no random numbers.
-    pub fn random() -> Option<Self> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).ok()?;
-        let token = base16ct::lower::encode_string(&bytes);
-        Some(Self { token })
-    }
-
-    /// The address of the page for a browser.
-    pub fn link(&self, address: std::net::SocketAddr) -> String {
-        format!("http://{address}/?token={}", self.token)
-    }
-
-    fn is(&self, other: &str) -> bool {
-        self.token.as_bytes().ct_eq(other.as_bytes()).into()
-    }
-
-    /// The value of the cookie, from which the secret cannot be derived.
-    fn session(&self) -> String {
-        base16ct::lower::encode_string(&Sha256::digest(format!("spoor search\0{}", self.token)))
-    }
-}
-
 struct Server {
     home: Home,
     search: Search,
     access: Access,
-    /// Cookies are shared by all ports of a host, so the port is part of their name.
-    cookie: String,
     /// What went wrong with indexing.
     problem: Mutex<Option<String>>,
     pictures: Cache<String, Bytes>,
@@ -114,14 +81,11 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), SearchError> {
-    let address = listener.local_addr();
-    let port = address.map_or(0, |address| address.port());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
         search: Search::open(&home)?,
         home,
         access,
-        cookie: format!("spoor-search-{port}"),
         problem: Mutex::new(None),
         pictures: Cache::new(READY),
         working: Semaphore::new(cores),
@@ -215,13 +179,16 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
                 "The request comes from a page of another site.",
             )
         }
-        Some(_) if server.knows(headers) => {
+        Some(_) if server.access.admits(headers) => {
             if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
                 seat.admit();
             }
             next.run(request).await
         }
-        Some(_) => server.login(request.uri()),
+        Some(_) => {
+            let login = server.access.login(request.uri());
+            login.unwrap_or_else(|| told(StatusCode::UNAUTHORIZED, NO_LINK))
+        }
     };
     let headers = response.headers_mut();
     let policy = header::HeaderValue::from_static(POLICY);
@@ -233,45 +200,6 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
 }
 
 impl Server {
-    fn knows(&self, headers: &HeaderMap) -> bool {
-        let all = |name| {
-            let all = headers.get_all(name).into_iter();
-            all.filter_map(|value| value.to_str().ok())
-        };
-        let bearer = |value: &str| {
-            value
-                .strip_prefix("Bearer ")
-                .is_some_and(|t| self.access.is(t))
-        };
-        let session = self.access.session();
-        let cookies = all(header::COOKIE).flat_map(|value| value.split(';'));
-        let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
-        all(header::AUTHORIZATION).any(bearer)
-            || cookies.any(|(name, value)| {
-                name == self.cookie && bool::from(session.as_bytes().ct_eq(value.as_bytes()))
-            })
-    }
-
-    /// Sets the cookie for who has the secret, and leads to the page without it, so that it
-    /// stays out of the browser's history.
-    fn login(&self, uri: &Uri) -> Response {
-        let query = uri.query().unwrap_or_default();
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        let is_known = pairs.any(|(name, value)| name == "token" && self.access.is(&value));
-        if uri.path() != "/" || !is_known {
-            let why = "Use the link that spoor printed; it has the token for this run.";
-            return told(StatusCode::UNAUTHORIZED, why);
-        }
-        let Self { cookie, access, .. } = self;
-        let session = access.session();
-        let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
-        let headers = [
-            (header::SET_COOKIE, cookie),
-            (header::LOCATION, Asked::of(query).address()),
-        ];
-        (StatusCode::SEE_OTHER, headers).into_response()
-    }
-
     fn standing(&self) -> Standing {
         let path: PathBuf = std::path::absolute(self.home.folder()).unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -375,9 +303,8 @@ impl Server {
 async fn results(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     // Who has the cookie already may come by the link again.
-    if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "token") {
-        let location = [(header::LOCATION, Asked::of(query).address())];
-        return (StatusCode::SEE_OTHER, location).into_response();
+    if let Some(address) = without_token(query) {
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response();
     }
     let asked = Asked::of(query);
     work(server, move |server| Ok(server.results(&asked))).await
