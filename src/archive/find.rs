@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cdxj::Line;
 use super::gap;
-use super::index::{INDEX, IndexError, each_line};
+use super::index::{INDEX, IndexError, each_line, name_beside};
 use super::lookup::shelf::{AnyShelf, Folder, Shelf, ShelfError};
 use super::lookup::stored::{self, Source as Stored, StoredError};
 use super::lookup::wacz::{self, WaczError};
@@ -117,8 +117,7 @@ impl Source {
     /// A file: through its index, if one lies beside it that is not older.
     pub fn of_file(path: &Path) -> Self {
         let folder = folder_of(path);
-        let mut index = path.file_name().unwrap_or_default().to_owned();
-        index.push(INDEX);
+        let index = name_beside(&path.file_name().unwrap_or_default().to_string_lossy());
         let changed = |path: &Path| path.metadata().and_then(|about| about.modified());
         let is_current = match (changed(&folder.join(&index)), changed(path)) {
             (Ok(index), Ok(file)) => index >= file,

@@ -1,6 +1,6 @@
 //! What could not be read of a file, and why.
 
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 
@@ -29,6 +29,14 @@ pub struct Gap {
     pub place: Place,
     /// Why.
     pub why: Why,
+}
+
+impl Gap {
+    /// It in a sentence, for the file of this name.
+    pub fn told(&self, file: impl fmt::Display) -> String {
+        let (offset, why) = (self.place.offset, self.why.text());
+        format!("{file}, byte {offset}: {why}; `spoor archive check` tells more")
+    }
 }
 
 /// Why a part of a file could not be read.

@@ -14,8 +14,8 @@ use super::record::{Kind, Spot};
 pub enum Walked {
     /// An exchange.
     Exchange(Box<Exchange>),
-    /// A part of a file that cannot be read.
-    Gap(Gap),
+    /// A part of the file of this number that cannot be read.
+    Gap(u32, Gap),
 }
 
 /// An answer, and what the crawler noted of it.
@@ -94,7 +94,7 @@ impl Walk<'_> {
             match reader.next_item()? {
                 None => return Ok(self.close()),
                 Some(Item::Gap(gap)) => {
-                    if !self.close() || !(self.each)(Walked::Gap(gap)) {
+                    if !self.close() || !(self.each)(Walked::Gap(self.number, gap)) {
                         return Ok(false);
                     }
                 }

@@ -7,7 +7,7 @@ use super::OutputError;
 use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken, copy_without};
 use super::segments::{Label, Naming, OPEN};
-use crate::archive::index::INDEX;
+use crate::archive::index::name_beside;
 use crate::archive::writer::{Compression, beginning};
 use crate::clock::timestamp;
 
@@ -42,7 +42,7 @@ impl Output for Archive {
     }
 
     fn index_of(&self, name: &str) -> Option<String> {
-        (!name.ends_with(OPEN)).then(|| format!("{name}{INDEX}"))
+        (!name.ends_with(OPEN)).then(|| name_beside(name))
     }
 
     fn rewrite(

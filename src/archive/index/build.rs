@@ -128,16 +128,28 @@ fn index_by(files: &[PathBuf], output: &Path, reads: Reads) -> Result<Indexed, I
     Ok(indexed)
 }
 
-/// What the name of the index of one file has behind the name of that file.
+/// What the name of an index ends in.
 pub const INDEX: &str = ".cdxj";
 
-/// The index of one file beside it, under its name with [`INDEX`] behind it.
+/// The name of the index beside the file of this name: without the endings of an archive, so
+/// that a pattern for archives does not match it.
+pub fn name_beside(file: &str) -> String {
+    let endings = [".gz", ".zst", ".warc", ".arc"];
+    let name = endings.iter().fold(file, |name, ending| {
+        name.strip_suffix(ending).unwrap_or(name)
+    });
+    format!("{name}{INDEX}")
+}
+
+/// The index of one file beside it, see [`name_beside`].
 ///
 /// # Errors
 ///
 /// [`IndexError`] names the file.
 pub fn beside(file: &Path, reads: Reads) -> Result<Indexed, IndexError> {
-    index_by(&[file.to_owned()], &with_ending(file, INDEX), reads)
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let index = file.with_file_name(name_beside(&name));
+    index_by(&[file.to_owned()], &index, reads)
 }
 
 fn put(out: BufWriter<File>, unfinished: &Path, output: &Path) -> Result<(), IoError> {

@@ -12,7 +12,7 @@ use super::super::segments::{Naming, OPEN};
 use super::super::{OutputError, TextPlace, make_folder};
 use super::{Earlier, MergeError, Merged, Part, created};
 use crate::archive::check;
-use crate::archive::index::{self, INDEX, Reads, is_unfinished};
+use crate::archive::index::{self, Reads, is_unfinished, name_beside};
 use crate::fs::IoError;
 use crate::fs::beneath;
 
@@ -149,7 +149,7 @@ fn link_same(file: &Archived, earlier: Option<Earlier<'_>>, into: &Path, to: &st
     let Some(earlier) = earlier.filter(|earlier| earlier.archives.contains(file)) else {
         return false;
     };
-    let index = format!("{to}{INDEX}");
+    let index = name_beside(to);
     let link = |name: &str| beneath::hard_link_into(earlier.folder, name, into, name).is_ok();
     let is_whole = |name: &str| beneath::length(into, name) == Some(file.bytes);
     if link(to) && is_whole(to) && link(&index) && !is_unfinished(&into.join(&index)) {

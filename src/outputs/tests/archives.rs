@@ -69,7 +69,9 @@ fn all_names(folder: &Path) -> Vec<String> {
 fn indexed(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for name in names(folder) {
-        let index = folder.join("archive").join(format!("{name}.cdxj"));
+        let index = folder
+            .join("archive")
+            .join(crate::archive::index::name_beside(&name));
         assert_eq!(index.exists(), !name.ends_with(".open"), "{name}");
         let lines = std::fs::read_to_string(index).unwrap_or_default();
         let lines = lines.lines().map(|line| Line::parse(line).unwrap());

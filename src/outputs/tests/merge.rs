@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use super::super::merge::{Earlier, MergeError, Merged, Part, merge};
 use super::*;
 use crate::archive::check;
+use crate::archive::index::name_beside;
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::timestamp;
 use crate::page::Wire;
@@ -626,7 +627,8 @@ fn what_has_not_changed_is_taken_from_what_was_merged_before() {
             .join("archive")
             .join(&first.1.archives[n].name)
     };
-    std::fs::remove_file(PathBuf::from(format!("{}.cdxj", of(0).display()))).unwrap();
+    let name = name_beside(of(0).file_name().unwrap().to_str().unwrap());
+    std::fs::remove_file(of(0).with_file_name(name)).unwrap();
     std::fs::write(of(1), "x").unwrap();
     let third = again(Some((&second.0, &second.1)));
     let fresh = again(None);

@@ -30,9 +30,11 @@ pub(super) fn each(
         of_type: Some((pdf::MEDIA_TYPE, MAX_PDF_BODY)),
     };
     walk(captures, after, cap, &mut |walked| match walked {
-        // What a file lacks is told by `spoor archive check`.
-        Walked::Gap(gap) => {
-            tracing::warn!("{gap:?}");
+        Walked::Gap(number, gap) => {
+            let file = usize::try_from(number).unwrap_or(usize::MAX);
+            let file = captures.files().get(file);
+            let file = file.map(|file| file.name().display().to_string());
+            tracing::warn!("{}", gap.told(file.unwrap_or_default()));
             true
         }
         Walked::Exchange(exchange) => {
@@ -126,7 +128,7 @@ pub(super) fn conversions(
         let mut entry = match reader.next_item()? {
             None => return Ok(()),
             Some(Item::Gap(gap)) => {
-                tracing::warn!("{gap:?}");
+                tracing::warn!("{}", gap.told(path.display()));
                 continue;
             }
             Some(Item::Record(entry)) => entry,

@@ -149,8 +149,8 @@ impl Rerun<'_, '_> {
                 };
                 match next {
                     Ok(next) => match next? {
-                        Walked::Gap(_) if self.tally.passes == 0 => self.tally.leave_out(GAP),
-                        Walked::Gap(_) => {}
+                        Walked::Gap(..) if self.tally.passes == 0 => self.tally.leave_out(GAP),
+                        Walked::Gap(..) => {}
                         Walked::Exchange(exchange) => {
                             let next = self.begin(*exchange, &jobs)?;
                             bytes += next.bytes();
