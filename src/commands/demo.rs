@@ -150,9 +150,9 @@ fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
     let text = if strategy::prefers(kind) {
         text
     } else {
-        text.replace("name = \"demo\"", "name = \"demo-unfocused\"")
+        text.replace("name = \"lighthouses\"", "name = \"lighthouses-unfocused\"")
     };
-    let model = "\n[model]\nname = \"demo\"\n";
+    let model = "\n[model]\nname = \"lighthouses\"\n";
     Ok(Config::parse(
         &format!("{text}{model}"),
         "config/demo.toml",

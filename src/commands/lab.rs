@@ -102,7 +102,7 @@ pub enum Lab {
     },
     /// Count the on-topic pages among the first fetches of jobs.
     Judge {
-        /// Job folders, as jobs/demo.
+        /// Job folders, as jobs/lighthouses.
         #[arg(required = true)]
         jobs: Vec<PathBuf>,
         /// The labels, a table of url and topics.

@@ -15,7 +15,7 @@ pub struct Report {
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
     /// Where to write report.html, report.md and the plots; by default the folder `report`
-    /// in the folder of the first job.
+    /// of the job, or of several jobs `with-OTHERS` in that folder of the first.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// The model for the shown perplexities, preferably one that steered none of the
@@ -27,13 +27,28 @@ pub struct Report {
     json: bool,
 }
 
+/// Where the report of these jobs is written.
+fn place(jobs: &[Config]) -> PathBuf {
+    let Some((first, others)) = jobs.split_first() else {
+        return PathBuf::new();
+    };
+    let folder = first.job_folder().join("report");
+    if others.is_empty() {
+        return folder;
+    }
+    let names: Vec<&str> = others.iter().map(|job| job.job.name.as_str()).collect();
+    let mut name = format!("with-{}", names.join("-"));
+    // A folder's name has a limit.
+    name.truncate(200);
+    folder.join(name)
+}
+
 impl Report {
     pub fn run(self) -> Result<()> {
         let jobs: Result<Vec<Config>, _> = self.jobs.iter().map(|j| Config::load(j)).collect();
         let jobs = jobs?;
         let report = report::report(&jobs, self.model.as_deref())?;
-        let first = jobs.first().map(|job| job.job_folder().join("report"));
-        let paths = report.write(&self.out.or(first).unwrap_or_default())?;
+        let paths = report.write(&self.out.unwrap_or_else(|| place(&jobs)))?;
         if self.json {
             println!(
                 "{}",

@@ -98,6 +98,12 @@ pub struct Figures {
     pub ended: Option<u64>,
     /// The longest time without a finished task, in milliseconds.
     pub longest_pause: u64,
+    /// The time until the last page was finished, in milliseconds, without the pauses of more
+    /// than a minute in which no task was finished.
+    pub page_time: u64,
+    /// The same up to the last row.
+    #[serde(skip)]
+    worked: u64,
     /// Rows of the log.
     pub rows: u64,
     /// Sentences in `sentences/*.txt.gz`.
@@ -124,8 +130,6 @@ pub struct Figures {
     pub top_hosts: Vec<HostFigures>,
     /// Encodings of the pages kept, the most frequent first.
     pub encodings: Counted,
-    /// The pages that were read in one pass, and the others by the reason why not.
-    pub parses: Counted,
     /// Media types of all responses with a body, the most frequent first.
     pub media: Counted,
     /// Languages that the pages kept declare, the most frequent first.

@@ -7,23 +7,16 @@
 
 use serde::Serialize;
 
-/// The classes of pauses, as multiples of the required pause.
-const RATIOS: [f64; 5] = [1.0, 1.5, 2.0, 5.0, 10.0];
-
 /// The pauses in the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Politeness {
     /// Pauses that were measured.
     pub measured: u64,
-    /// Pauses where none was required.
-    pub free: u64,
     /// Pauses shorter than required.
     pub violations: u64,
     /// The shortest pause, as a share of the required one, and its host; `None` if none
     /// was required.
     pub least: Option<(f64, String)>,
-    /// How many were below 1, 1.5, 2, 5 and 10 times the required pause, and above.
-    pub ratios: [u64; 6],
     /// Rows of older logs without the start of the request.
     pub unknown: u64,
 }
@@ -61,15 +54,10 @@ impl Politeness {
         };
         self.measured += 1;
         if due == 0 {
-            self.free += 1;
             return;
         }
         let ratio = pause as f64 / due as f64;
         self.violations += u64::from(pause < due);
-        let class = RATIOS.iter().take_while(|limit| ratio >= **limit).count();
-        if let Some(count) = self.ratios.get_mut(class) {
-            *count += 1;
-        }
         if self.least.as_ref().is_none_or(|(least, _)| ratio < *least) {
             self.least = Some((ratio, host.to_owned()));
         }

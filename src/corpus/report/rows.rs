@@ -20,8 +20,8 @@ use crate::rules::{Applied, LoggedPage};
 /// The longest line that is read, in bytes; a row has a few thousand.
 const MAX_LINE: usize = 16 << 20;
 
-/// The name of a parse that needed no tree.
-const IN_ONE_PASS: &str = "in one pass";
+/// The longest time without a finished task, in milliseconds, that is not taken for a stop.
+const STOP: u64 = 60_000;
 
 /// Rows of the tables of names.
 const TOP: usize = 20;
@@ -75,7 +75,7 @@ pub struct HostFigures {
     pub pages: u64,
     /// Those that are on topic.
     pub on_topic: u64,
-    /// Images that were kept.
+    /// Images of its pages that were kept, from any host.
     pub images: u64,
     /// Bytes of all decoded bodies.
     pub bytes: u64,
@@ -91,6 +91,8 @@ struct LogLine<'a> {
     kind: TaskKind,
     #[serde(borrow)]
     url: Cow<'a, str>,
+    #[serde(borrow)]
+    via: Option<Cow<'a, str>>,
     status: Option<u16>,
     bytes: u64,
     ms: u64,
@@ -98,8 +100,6 @@ struct LogLine<'a> {
     delay: Option<u64>,
     mime: Option<String>,
     charset: Option<String>,
-    /// Absent for a page that was read in one pass.
-    fallback: Option<String>,
     language: Option<String>,
     bucket: Bucket,
     document: Option<DocumentScore>,
@@ -160,7 +160,6 @@ struct Rows {
     buckets: BTreeMap<Bucket, (u64, Mean)>,
     hosts: HashMap<String, Host>,
     encodings: Tally,
-    parses: Tally,
     media: Tally,
     languages: Tally,
     politeness: Politeness,
@@ -219,7 +218,12 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
                             },
                         );
                     }
-                    rows.take(&line, now, host.as_str(), may_overlap);
+                    // A site's images often lie on another host.
+                    let page = line.via.as_deref().filter(|_| line.kind == TaskKind::Image);
+                    let page = page.and_then(|page| PageUrl::parse(page).ok());
+                    let site = page.map(|page| page.host_key());
+                    let site = site.as_ref().unwrap_or(&host).as_str();
+                    rows.take(&line, now, (host.as_str(), site), may_overlap);
                     if line.kind == TaskKind::Image && line.is_kept() {
                         let since = now.saturating_sub(begun);
                         rows.image(since, judged.get(line.url.as_ref()));
@@ -259,8 +263,12 @@ impl Figures {
     fn take(&mut self, line: &LogLine<'_>, now: u64) {
         let asked = line.asked.unwrap_or(now.saturating_sub(line.ms));
         self.begun = Some(self.begun.map_or(asked, |begun| begun.min(asked)));
-        if let Some(ended) = self.ended {
-            self.longest_pause = self.longest_pause.max(now.saturating_sub(ended));
+        let pause = now.saturating_sub(self.ended.unwrap_or(asked));
+        if self.ended.is_some() {
+            self.longest_pause = self.longest_pause.max(pause);
+        }
+        if pause <= STOP {
+            self.worked += pause;
         }
         self.ended = self.ended.max(Some(now));
         self.rows += 1;
@@ -268,6 +276,7 @@ impl Figures {
             TaskKind::Page if line.is_kept() => {
                 self.pages += 1;
                 self.page_bytes += line.bytes;
+                self.page_time = self.worked;
             }
             TaskKind::Image if line.is_kept() => self.images += 1,
             _ => {}
@@ -276,7 +285,13 @@ impl Figures {
 }
 
 impl Rows {
-    fn take(&mut self, line: &LogLine<'_>, now: u64, name: &str, may_overlap: bool) {
+    fn take(
+        &mut self,
+        line: &LogLine<'_>,
+        now: u64,
+        (name, site): (&str, &str),
+        may_overlap: bool,
+    ) {
         let kind = kind_name(line.kind);
         let of = self.kinds.entry(kind).or_insert(KindFigures {
             kind,
@@ -299,8 +314,10 @@ impl Rows {
         if let Some(mime) = &line.mime {
             self.media.add(&mime.to_ascii_lowercase());
         }
-        if !self.hosts.contains_key(name) {
-            self.hosts.insert(name.to_owned(), Host::default());
+        for name in [name, site] {
+            if !self.hosts.contains_key(name) {
+                self.hosts.insert(name.to_owned(), Host::default());
+            }
         }
         let Some(host) = self.hosts.get_mut(name) else {
             return;
@@ -326,7 +343,11 @@ impl Rows {
             return;
         }
         match line.kind {
-            TaskKind::Image => host.images += 1,
+            TaskKind::Image => {
+                if let Some(site) = self.hosts.get_mut(site) {
+                    site.images += 1;
+                }
+            }
             TaskKind::Page => {
                 host.pages += 1;
                 host.on_topic += u64::from(line.on_topic == Some(true));
@@ -337,10 +358,6 @@ impl Rows {
                 let said =
                     |name: &Option<String>| name.as_deref().unwrap_or("not recorded").to_owned();
                 self.encodings.add(&said(&line.charset));
-                self.parses.add(match &line.fallback {
-                    Some(why) => why,
-                    None => IN_ONE_PASS,
-                });
                 let language = line.language.as_deref().unwrap_or("none declared");
                 self.languages.add(language);
             }
@@ -411,7 +428,6 @@ impl Rows {
             })
             .collect();
         figures.encodings = self.encodings.finish(TOP);
-        figures.parses = self.parses.finish(TOP);
         figures.media = self.media.finish(TOP);
         figures.languages = self.languages.finish(TOP);
         figures.politeness = self.politeness;

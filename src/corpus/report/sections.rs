@@ -54,7 +54,6 @@ pub(super) fn of(report: &Report) -> Vec<Section> {
         hosts(jobs),
         ruled(jobs),
         names(jobs, "Encodings", "encoding", |j| &j.encodings),
-        names(jobs, "Parsing", "read, or why from a tree", |j| &j.parses),
         names(jobs, "MIME types", "type", |j| &j.media),
         names(jobs, "Languages", "declared", |j| &j.languages),
         troubles(jobs),
@@ -79,7 +78,7 @@ fn head(jobs: &[Figures], name: &str) -> Vec<String> {
 
 /// Table 5.1 of Werner 2015.
 fn overview(jobs: &[Figures]) -> Section {
-    let rate = |of: f64, job: &Figures| match job.seconds() {
+    let rate = |of: f64, job: &Figures| match job.page_time as f64 / 1e3 {
         s if s > 0.0 => decimal(of / s),
         _ => "-".to_owned(),
     };
@@ -93,9 +92,9 @@ fn overview(jobs: &[Figures]) -> Section {
         row(jobs, "Sentences", |j| count(j.sentences)),
         row(jobs, "Tokens", |j| count(j.tokens)),
         row(jobs, "Hosts", |j| count(j.hosts)),
-        row(jobs, "URIs", |j| count(j.pages)),
+        row(jobs, "Pages", |j| count(j.pages)),
         row(jobs, "Volume (MB)", |j| decimal(j.page_bytes as f64 / 1e6)),
-        row(jobs, "URIs/s", |j| rate(j.pages as f64, j)),
+        row(jobs, "Pages/s", |j| rate(j.pages as f64, j)),
         row(jobs, "KB/s", |j| rate(j.page_bytes as f64 / 1e3, j)),
         row(jobs, "Images", |j| count(j.images)),
         row(jobs, "Perplexity", |j| {
@@ -109,9 +108,10 @@ fn overview(jobs: &[Figures]) -> Section {
         }),
     ];
     let mut text = vec![
-        "URIs are pages that were fetched and kept, hosts those that gave one, and the volume \
+        "Pages are those that were fetched and kept, hosts those that gave one, and the volume \
          is that of their decoded bodies (1 KB is 1,000 bytes). Time runs from the first \
-         request to the last that was finished, stops included."
+         request to the end of the last. Pages/s and KB/s leave out what came after the last \
+         page, and pauses of more than a minute."
             .to_owned(),
     ];
     for job in jobs.iter().filter(|j| j.rows == 0) {
@@ -284,13 +284,15 @@ fn buckets(jobs: &[Figures]) -> Section {
             None => "0".to_owned(),
             Some(found) => {
                 let mean = found.perplexity.map(decimal);
-                let mean = mean.map(|m| format!(" (pp {m})")).unwrap_or_default();
+                let mean = mean
+                    .map(|m| format!(" (perplexity {m})"))
+                    .unwrap_or_default();
                 format!("{}{mean}", count(found.pages))
             }
         }));
     }
-    let words = "Pages kept by the class in which they were leased; pp is the geometric mean of \
-                 their perplexities as the crawl rated them.";
+    let words = "Pages that were kept, by the bucket of the queue that they were taken from; the \
+                 perplexity is the geometric mean of theirs as the crawl rated them.";
     table("Buckets", words, head(jobs, "bucket"), rows)
 }
 
@@ -299,38 +301,23 @@ fn politeness(jobs: &[Figures]) -> Section {
     if jobs.iter().all(|j| of(j).measured == 0) {
         return Section::default();
     }
-    let mut rows = vec![
+    let rows = vec![
         row(jobs, "Pauses measured", |j| count(of(j).measured)),
         row(jobs, "Shorter than due", |j| count(of(j).violations)),
-        row(jobs, "Least, as a share of what was due", |j| {
-            match of(j).least {
+        row(
+            jobs,
+            "Shortest, as a share of what was due",
+            |j| match of(j).least {
                 Some((least, _)) => format!("{least:.2}"),
                 None => "-".to_owned(),
-            }
-        }),
-        row(jobs, "Host of the least", |j| {
+            },
+        ),
+        row(jobs, "Host of the shortest", |j| {
             of(j).least.map_or_else(|| "-".to_owned(), |(_, host)| host)
         }),
-        row(jobs, "Nothing was due", |j| count(of(j).free)),
     ];
-    let classes = [
-        "below 1",
-        "1 to 1.5",
-        "1.5 to 2",
-        "2 to 5",
-        "5 to 10",
-        "10 or more",
-    ];
-    for (n, class) in classes.iter().enumerate() {
-        rows.push(row(jobs, format!("{class} times what was due"), |j| {
-            count(of(j).ratios.get(n).copied().unwrap_or_default())
-        }));
-    }
-    rows.push(row(jobs, "Requests without times", |j| {
-        count(of(j).unknown)
-    }));
-    let words = "Pauses between two requests to a host, from when the first was settled to when the \
-                 next began, against the delay that was due (the greatest of min_delay, the host's \
+    let words = "Pauses between two requests to a host, from the end of the first to the \
+                 beginning of the next, against the delay that was due (the greatest of min_delay, the host's \
                  Crawl-delay and delay_factor times its last answer). Retry-After and back-offs \
                  come on top.";
     table("Politeness", words, head(jobs, ""), rows)

@@ -275,7 +275,7 @@ impl Figures {
             x => format!("{x:.1}"),
         };
         let drawn = headline.drawn;
-        let links = if drawn == 1 { "link" } else { "links" };
+        let pages = if drawn == 1 { "page" } else { "pages" };
         Some(match (headline.gain, headline.gain_interval) {
             (Some(gain), Some((low, high))) => format!(
                 "Choosing found {} times as many pages on topic as chance did; 95 % sure: {}.",
@@ -286,16 +286,12 @@ impl Figures {
                 }
             ),
             (None, Some((low, _))) => format!(
-                "Of {drawn} {links} drawn by chance none was on topic: choosing found at least {} \
+                "Of {drawn} {pages} drawn by chance none was on topic: choosing found at least {} \
                  times as many, 95 % sure.",
                 times(low)
             ),
-            _ if drawn == 0 => {
-                "No link was drawn by chance, so what choosing is worth cannot be told.".to_owned()
-            }
-            _ => format!(
-                "Too early to tell what choosing is worth: {drawn} {links} drawn by chance so far."
-            ),
+            // The headline says that it is too early to compare.
+            _ => return None,
         })
     }
 

@@ -27,7 +27,7 @@ pub fn demo_job(folder: &Path, name: &str, fetches: u32, web: SocketAddr) -> Str
             &folder.join("texts").display().to_string(),
         )
         .replace(
-            "name = \"demo\"",
+            "name = \"lighthouses\"",
             &format!("name = \"{name}\"\nfolder = {folder:?}"),
         )
         .replace("requests_per_second = 40.0", "")
