@@ -430,6 +430,17 @@ impl fmt::Debug for HostKey {
     }
 }
 
+/// Top-level domains that are never looked up: RFC 6761 (`test`, `invalid`, `localhost`),
+/// RFC 7686 (`onion`) and RFC 9476 (`alt`).
+const NEVER_LOOKED_UP: [&str; 5] = ["test", "invalid", "localhost", "onion", "alt"];
+
+/// Whether a host, with or without a port, is below a domain that is never looked up.
+pub fn is_reserved(name: &str) -> bool {
+    let name = name.split(':').next().unwrap_or(name).trim_end_matches('.');
+    let top = name.rsplit('.').next().unwrap_or(name);
+    NEVER_LOOKED_UP.iter().any(|t| top.eq_ignore_ascii_case(t))
+}
+
 /// Resolves a text against an address. More than two slashes before a host count as two (URL
 /// standard, "special authority ignore slashes state"), which the parser does for whole
 /// addresses alone.

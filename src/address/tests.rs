@@ -222,3 +222,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn reserved_names() {
+    for name in [
+        "a.test",
+        "A.TEST.",
+        "localhost",
+        "x.invalid",
+        "y.onion",
+        "x.invalid:80",
+    ] {
+        assert!(is_reserved(name), "{name}");
+    }
+    for name in ["test.org", "localhost.example.org", "example", "contest"] {
+        assert!(!is_reserved(name), "{name}");
+    }
+}

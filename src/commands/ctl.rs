@@ -245,6 +245,9 @@ fn print_status(status: &Status) {
     let state = serde_json::to_value(status.state).unwrap_or_default();
     let state = state.as_str().unwrap_or_default();
     println!("state     {state} since {}", status.since);
+    if let Some(until) = &status.idle_until {
+        println!("          until {until} only what failed is left to be tried again");
+    }
     if let Some(link) = &status.link {
         println!("dashboard {link}");
     }

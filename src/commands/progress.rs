@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spoor::address::{HostKey, PageUrl};
+use spoor::clock::now;
 use spoor::config::{Config, Logs};
 use spoor::crawl::frontier::{Amount, Cells, Counts};
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
@@ -29,6 +30,10 @@ const WINDOW: Duration = Duration::from_secs(180);
 /// The shortest time over which a rate is meaningful.
 const LEAST: Duration = Duration::from_secs(3);
 
+/// The shortest time without anything to do that is shown, and that has a line of its own.
+const IDLE: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(10);
+
 /// The least and the most columns of the bar.
 const BAR: (usize, usize) = (6, 30);
 
@@ -40,6 +45,7 @@ pub struct Progress {
     /// The last reported state of pausing and stopping.
     paused: bool,
     stopping: bool,
+    idle: bool,
     /// The last line, for the end.
     last: Option<View>,
     /// What a crawl logs into its folder.
@@ -92,6 +98,7 @@ impl Progress {
             samples: VecDeque::new(),
             paused: false,
             stopping: false,
+            idle: false,
             last: None,
             logs: None,
             seeds: HashSet::new(),
@@ -153,15 +160,25 @@ impl Progress {
         let Ok(url) = PageUrl::parse(row.url) else {
             return;
         };
+        let has_failed = ["retrying", "dropped"].contains(&row.outcome);
         if self.seeds.remove(&url.host_key())
+            && has_failed
             && let Some(why) = row.error
         {
-            let then = match row.outcome {
-                "retrying" => "; it is tried again",
-                _ => "",
-            };
-            screen::say(&format!("{url}: {why}{then}"));
+            screen::say(&format!("{url}: {why}"));
         }
+    }
+
+    /// Says until when there is nothing to do, once each time.
+    fn say_idle(&mut self, idle: Option<Duration>) {
+        let is_idle = idle.is_some();
+        if let Some(time) = idle.filter(|time| *time >= LONG && !self.idle) {
+            let time = spoken(time);
+            screen::say(&format!(
+                "nothing is left but what failed: next attempt in {time}"
+            ));
+        }
+        self.idle = is_idle;
     }
 
     fn sample(&mut self, now: Instant, sample: Sample) -> Rates {
@@ -206,6 +223,7 @@ impl Observer for Progress {
             }
         }
         self.say_changes(standing, frontier.leased());
+        self.say_idle(idle(frontier, standing));
         let every = match screen::mode() {
             Mode::Quiet => return,
             Mode::Terminal => REFRESH,
@@ -272,6 +290,8 @@ struct View {
     images: u64,
     /// Images still to be fetched after the last page.
     images_left: Option<u64>,
+    /// The time until a failed host is tried again, with nothing to do before.
+    idle: Option<Duration>,
     a_minute: Option<f64>,
     left: Option<Duration>,
     /// How close the crawl is to the limit that will end it first, 0 to 1.
@@ -313,6 +333,7 @@ impl View {
             } => Some("waiting for the network"),
             _ => None,
         };
+        let idle = idle(frontier, standing);
         let nearest = match images_left {
             Some(images) => images_end(images, counts, frontier.active(), limits, rates),
             None => nearest(counts, frontier.active(), limits, rates),
@@ -326,8 +347,11 @@ impl View {
             on_topic: frontier.focus().headline("").share,
             images: counts.images,
             images_left,
+            idle,
             a_minute: rate.map(|rate| rate * 60.0),
-            left: nearest.filter(|_| state.is_none()).map(|(left, _)| left),
+            left: nearest
+                .filter(|_| state.is_none() && idle.is_none())
+                .map(|(left, _)| left),
             share: match (nearest, limit) {
                 (Some((_, share)), _) => Some(share),
                 (None, Some(limit)) => Some(share_of(done, limit)),
@@ -344,6 +368,10 @@ impl View {
         }
         if let Some(state) = self.state {
             parts.push((1, state.to_owned()));
+        }
+        if let Some(idle) = self.idle {
+            let time = spoken(idle);
+            parts.push((1, format!("trying what failed again in {time}")));
         }
         let done = counted(self.done);
         let what = self.counted;
@@ -368,7 +396,10 @@ impl View {
                 None => format!("{} images", counted(self.images)),
             },
         ));
-        if let Some(rate) = self.a_minute.filter(|_| self.images_left.is_none()) {
+        if let Some(rate) = self
+            .a_minute
+            .filter(|_| self.images_left.is_none() && self.idle.is_none())
+        {
             let rate = match rate {
                 rate if rate < 10.0 => format!("{rate:.1}"),
                 rate => counted(rate.round() as u64),
@@ -376,7 +407,8 @@ impl View {
             parts.push((6, format!("{rate} a minute")));
         }
         if let Some(left) = self.left {
-            parts.push((4, format!("about {} left", spoken(left))));
+            let about = if left.as_secs() > 0 { "about " } else { "" };
+            parts.push((4, format!("{about}{} left", spoken(left))));
         }
         parts
     }
@@ -429,6 +461,7 @@ impl View {
                 images_left = self.images_left,
                 a_minute = self.a_minute,
                 seconds_left = left,
+                seconds_idle = self.idle.map(|idle| idle.as_secs()),
                 "progress"
             );
             return;
@@ -442,6 +475,15 @@ impl View {
         }
         eprintln!("{line}");
     }
+}
+
+/// The time until what failed is tried again, where there is nothing to do before.
+fn idle(frontier: &Cells, standing: &Standing) -> Option<Duration> {
+    let is_working =
+        standing.stopping.is_none() && standing.paused.is_none() && standing.outage.is_none();
+    let until = frontier.idle_until().filter(|_| is_working)?;
+    let time = Duration::from_millis(until.saturating_sub(now()));
+    Some(time).filter(|time| *time >= IDLE)
 }
 
 /// The time until the limit that is reached first, and how far it is reached.
@@ -536,6 +578,7 @@ mod tests {
             on_topic: Some(0.542),
             images: 18_730,
             images_left: None,
+            idle: None,
             a_minute: Some(38.4),
             left: Some(Duration::from_secs(13_410)),
             share: Some(0.1412),
@@ -564,6 +607,21 @@ mod tests {
                 assert!(tells_time || state.is_some(), "{}", view.line(79));
             }
         }
+    }
+
+    #[test]
+    fn while_there_is_only_what_failed_the_line_says_until_when() {
+        let idle = View {
+            idle: Some(Duration::from_secs(24)),
+            left: None,
+            ..view()
+        };
+        let line = idle.line(79);
+        assert!(
+            line.contains("trying what failed again in 24 s, 1,412/10,000 pages"),
+            "{line}"
+        );
+        assert!(!idle.line(200).contains("a minute"));
     }
 
     #[test]

@@ -286,8 +286,8 @@ impl Told<'_> {
         if summary.hosts.1 > 0 {
             writeln!(
                 out,
-                "  parked    {} hosts that do not respond",
-                summary.hosts.1
+                "  parked    {} that did not respond",
+                things(summary.hosts.1 as u64, "host")
             )?;
         }
         Ok(())
@@ -434,7 +434,7 @@ fn images_left(left: &ImagesLeft, are_fetched: bool, raised: Option<&str>) -> Op
     );
     if left.images > left.parked {
         let time = spoken(Duration::from_millis(left.millis));
-        write!(text, ", about {time} at the present pauses").ok();
+        write!(text, ", at least {time} at the present pauses").ok();
     }
     if left.parked > 0 {
         write!(

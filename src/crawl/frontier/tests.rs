@@ -514,6 +514,10 @@ fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
         }
     );
     assert_eq!(f.next_event(), Some(7_000));
+    assert!(
+        !f.is_retry(7_000),
+        "that is the pause of a host that answers"
+    );
     let task = f.lease(7_000).unwrap().unwrap();
     assert_eq!(task.url.path(), "/open");
     let private = f
@@ -523,6 +527,7 @@ fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
     assert_eq!(private.unwrap().state, State::Dropped { reason });
     done(&mut f, &task, vec![], 7_000);
     assert_eq!(f.next_event(), Some(30_000));
+    assert!(f.is_retry(30_000));
     let mut now = 30_000;
     for _ in 0..3 {
         let task = f.lease(now).unwrap().unwrap();
@@ -537,6 +542,27 @@ fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
         "and tried again"
     );
     check(&f);
+}
+
+#[test]
+fn what_can_never_be_asked_is_not_waited_for() {
+    for (seed, reason, waits) in [
+        ("http://a.org/", Reason::PrivateAddress, false),
+        ("http://a.invalid/", Reason::Dns, false),
+        ("http://a.org/", Reason::Dns, true),
+        ("http://a.org/", Reason::Connection, true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open(folder.path(), 0);
+        f.add_seeds(&[url(seed)], 0).unwrap();
+        let task = f.lease(0).unwrap().unwrap();
+        let answer = RobotsAnswer::Unreachable {
+            reason,
+            retry_after: None,
+        };
+        robots(&mut f, &task, answer, 0);
+        assert_eq!(!f.is_exhausted(), waits, "{seed} {reason:?}");
+    }
 }
 
 #[test]

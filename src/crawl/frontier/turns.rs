@@ -121,6 +121,11 @@ impl Frontier {
         events.into_iter().flatten().min()
     }
 
+    /// Whether the next event, if it is at `at`, is another attempt after a failure.
+    pub(super) fn is_retry(&self, at: u64) -> bool {
+        self.retries.next() == Some(at) || self.schedule.is_failed_due(at)
+    }
+
     /// What could be leased now, to be compared with other cells.
     ///
     /// # Errors

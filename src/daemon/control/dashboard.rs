@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::history::{Packet, RecentImage, RecentPage, Yield};
+use super::history::{self, Packet, RecentImage, RecentPage, Yield};
 use super::problem::Problem;
 use super::rules::{RuleEvent, RuledHost};
 use super::status::unsent;
@@ -325,7 +325,8 @@ impl ControlHandle {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let (perplexity, best, kept, pages) = {
             let history = self.history();
-            let kept: Vec<RecentImage> = history.images(&earlier).cloned().collect();
+            let kept = history.images(&earlier).take(history::IMAGES).cloned();
+            let kept: Vec<RecentImage> = kept.collect();
             let pages: Vec<RecentPage> = history.pages(&earlier).cloned().collect();
             (
                 history.packets(&earlier),

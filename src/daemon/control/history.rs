@@ -26,8 +26,11 @@ const MAX_PACKETS: usize = 200;
 /// The most hosts; beyond that, the worse half is dropped.
 const MAX_HOSTS: usize = 4_000;
 
-/// The number of latest images.
+/// The number of latest images that are shown.
 pub(super) const IMAGES: usize = 24;
+
+/// And of those that are served: a page on a slow line asks late for what it was shown.
+const SERVED: usize = 4 * IMAGES;
 
 /// The number of latest pages.
 const PAGES: usize = 30;
@@ -256,7 +259,7 @@ impl History {
                 self.page(told.url.host(), perplexity, told.on_topic == Some(true));
             }
             (TaskKind::Image, _, Some(file)) => {
-                self.images.truncate(IMAGES - 1);
+                self.images.truncate(SERVED - 1);
                 self.images.push_front(RecentImage {
                     id: format!("{:016x}", xxh3_64(file.as_bytes())),
                     file: file.to_owned(),
@@ -336,9 +339,9 @@ impl History {
         self.seen.iter().chain(&earlier.seen).take(PAGES)
     }
 
-    /// The latest images, newest first.
+    /// The latest images, newest first, more than are shown.
     pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a RecentImage> {
-        self.images.iter().chain(&earlier.images).take(IMAGES)
+        self.images.iter().chain(&earlier.images).take(SERVED)
     }
 }
 

@@ -83,6 +83,10 @@ pub struct Status {
     /// The images that are queued, while nothing else is to be fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images_left: Option<u64>,
+    /// When the next host or address that failed is tried again, where there is nothing to do
+    /// before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_until: Option<String>,
     /// Page requests that were answered or failed.
     pub fetches: u64,
     /// Sitemaps read.
@@ -420,6 +424,7 @@ impl ControlHandle {
             pages: counts.documents,
             images: counts.images,
             images_left: frontier.images_alone(),
+            idle_until: frontier.idle_until().map(timestamp),
             fetches: counts.fetches,
             sitemaps: counts.sitemaps,
             bytes: counts.bytes,

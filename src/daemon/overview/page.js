@@ -73,9 +73,9 @@ function card(job) {
     element("dd", value, div);
   };
   fact(job.behind ? "pages so far; the log is still read" : "pages", number.format(job.pages));
-  fact("on topic", job.on_topic == null ? "–" : `${Math.round(100 * job.on_topic)}\u00a0%`);
+  fact("judged on topic", job.on_topic == null ? "–" : `${Math.round(100 * job.on_topic)}\u00a0%`);
   fact("images", number.format(job.images));
-  fact("documents", job.documents.files ? bytes(job.documents.bytes) : "–");
+  fact("documents on disk", job.documents.files ? bytes(job.documents.bytes) : "–");
   if (job.newest.length) {
     const list = element("ul", null, item, { class: "images", "aria-label": "newest images" });
     for (const id of job.newest) {

@@ -17,6 +17,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Host;
 
+use crate::address;
 use crate::config::ConnectTo;
 
 use super::address_guard::permitted;
@@ -27,17 +28,6 @@ use super::options::SetupError;
 /// thread for ten seconds and more, and the runtime has 512 of them, which other work
 /// needs as well.
 const LOOKUPS_AT_ONCE: usize = 128;
-
-/// Top-level domains that are never looked up: RFC 6761 (`test`, `invalid`, `localhost`),
-/// RFC 7686 (`onion`) and RFC 9476 (`alt`).
-const NEVER_LOOKED_UP: [&str; 5] = ["test", "invalid", "localhost", "onion", "alt"];
-
-/// Whether a name is below a domain that is never looked up.
-pub(super) fn never_looked_up(name: &str) -> bool {
-    let name = name.trim_end_matches('.');
-    let top = name.rsplit('.').next().unwrap_or(name);
-    NEVER_LOOKED_UP.iter().any(|t| top.eq_ignore_ascii_case(t))
-}
 
 /// Where the connections of one client go: the host, and the port for URLs without one,
 /// with 0 for the scheme's default.
@@ -82,7 +72,7 @@ impl Target {
         match Host::parse(to_host) {
             Ok(Host::Ipv4(address)) => Ok(Self::Address(address.into(), port)),
             Ok(Host::Ipv6(address)) => Ok(Self::Address(address.into(), port)),
-            Ok(Host::Domain(name)) if never_looked_up(&name) => {
+            Ok(Host::Domain(name)) if address::is_reserved(&name) => {
                 wrong("names under this domain are never looked up; write an IP address")
             }
             Ok(Host::Domain(name)) => Ok(Self::Name(name, port)),
@@ -243,7 +233,7 @@ impl Resolve for GuardedResolver {
 
 impl GuardedResolver {
     pub(super) async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailed> {
-        if never_looked_up(name) {
+        if address::is_reserved(name) {
             return Err(LookupFailed::NeverLookedUp);
         }
         // A trailing dot disables the search domains of this machine's network (RFC 1034
@@ -272,16 +262,6 @@ mod tests {
             allow_private,
             exempt: Vec::new(),
             names: NameService::system(),
-        }
-    }
-
-    #[test]
-    fn reserved_names() {
-        for name in ["a.test", "A.TEST.", "localhost", "x.invalid", "y.onion"] {
-            assert!(never_looked_up(name), "{name}");
-        }
-        for name in ["test.org", "localhost.example.org", "example", "contest"] {
-            assert!(!never_looked_up(name), "{name}");
         }
     }
 

@@ -125,6 +125,17 @@ impl Cells {
         self.only().map_or(pages + images, Frontier::leased)
     }
 
+    /// When the next host or address that failed is tried again, in milliseconds since 1970,
+    /// where there is nothing to do before; `None` otherwise.
+    pub fn idle_until(&self) -> Option<u64> {
+        if self.leased() > 0 {
+            return None;
+        }
+        let next = self.next_event()?;
+        let is_retry = self.frontiers().any(|frontier| frontier.is_retry(next));
+        is_retry.then_some(next)
+    }
+
     /// As [`Frontier::leased_pages`].
     pub fn leased_pages(&self) -> usize {
         self.only().map_or(self.sums.open.0, Frontier::leased_pages)

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::address::{HostKey, PageUrl};
+use crate::address::{self, HostKey, PageUrl};
 use crate::clock::millis;
 use crate::crawl::frontier::added::Origin;
 use crate::crawl::frontier::cell::CellId;
@@ -274,7 +274,7 @@ impl RobotsTask<'_> {
         let was_known = matches!(state, RobotsState::Known { .. });
         *state = RobotsState::Unreachable;
         self.policy.failed(owner, retry_after, self.now);
-        if !was_known && is_lasting(reason, owner.failures) {
+        if !was_known && is_lasting(self.owner, reason, owner.failures) {
             self.policy.park(owner, self.now);
         }
         let due = owner.due;
@@ -283,12 +283,12 @@ impl RobotsTask<'_> {
 }
 
 /// Whether a host that has never answered and failed so often in a row, now for this reason, will
-/// fail again: an address that may not be reached stays so, and a name that was twice not found
-/// hardly comes to be.
-fn is_lasting(reason: Reason, failures: u32) -> bool {
+/// fail again: an address that may not be reached stays so, as does a name that is never looked
+/// up, and one that was twice not found hardly comes to be.
+fn is_lasting(host: &HostKey, reason: Reason, failures: u32) -> bool {
     match reason {
         Reason::PrivateAddress => true,
-        Reason::Dns => failures >= 2,
+        Reason::Dns => failures >= 2 || address::is_reserved(host.as_str()),
         _ => false,
     }
 }

@@ -674,6 +674,17 @@ impl Schedule {
         self.due.first().map(|(at, _)| *at)
     }
 
+    /// Whether a host or group that failed last is what is due at `at`.
+    pub fn is_failed_due(&self, at: u64) -> bool {
+        let due = self.due.iter().take_while(|(due, _)| *due <= at);
+        let failures = |waiter: &Waiter| match waiter {
+            Waiter::Host(slot) => self.host(*slot).map(|host| host.record.failures),
+            Waiter::Group(key) => self.groups.get(key).map(|group| group.record.failures),
+        };
+        due.filter_map(|(_, waiter)| failures(waiter))
+            .any(|failures| failures > 0)
+    }
+
     /// When the next host that is parked is tried again.
     pub fn next_parked(&self) -> Option<u64> {
         self.parked.first().map(|(at, _)| *at)

@@ -144,7 +144,8 @@ function focusPlot(focus) {
     if (focused.pages && whole) points.push([end, focused.share]);
     const pages = seen.pages + drawn.pages;
     seen = { pages, share: pages ? (seen.pages * seen.share + drawn.pages * (drawn.share ?? 0)) / pages : 0 };
-    if (pages) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
+    // Nothing is compared before there is enough to compare.
+    if (pages && focus.drawn_share != null) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
   });
   if (!points.length) return empty($("focus-plot"));
   const first = points[0][0];
@@ -225,10 +226,12 @@ function show(status) {
   const seconds = Math.max(0, (Date.now() - Date.parse(status.since)) / 1000);
   const left = status.images_left;
   const pace = left && status.rates.images > 0 ? `, about ${duration(left * 60 / status.rates.images)}` : "";
-  const images = left && status.state === "running" ? `; only images are left: ${number.format(left)}${pace}` : "";
+  const images = left ? `; only images are left: ${number.format(left)}${pace}` : "";
+  const idle = status.idle_until ? `; until ${clock(status.idle_until)} only what failed is left to be tried again` : images;
+  const doing = status.state === "running" ? idle : "";
   $("since").textContent = ended
     ? `at ${clock(status.since)}, after ${duration(status.active_seconds)} of crawling`
-    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}${images}`;
+    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}${doing}`;
   const live = ["running", "paused", "outage", "draining"].includes(status.state);
   $("acts").hidden = !live;
   $("pause").hidden = status.state === "paused";
@@ -275,8 +278,9 @@ function totals(status) {
   $("n-pages").textContent = number.format(status.pages);
   $("n-images").textContent = number.format(status.images);
   const average = status.active_seconds > 0 ? (60 * status.pages) / status.active_seconds : 0;
-  $("n-rate").textContent = ended ? rate(average) : rate(status.rates.pages);
-  $("n-rate-note").textContent = ended ? "pages a minute, on average" : "pages a minute";
+  const [speed, unit] = status.images_left ? [status.rates.images, "images"] : [status.rates.pages, "pages"];
+  $("n-rate").textContent = ended ? rate(average) : rate(speed);
+  $("n-rate-note").textContent = ended ? "pages a minute, on average" : `${unit} a minute`;
   const list = $("limits");
   list.replaceChildren();
   const amount = (key, n) => (key === "bytes" ? bytes(n) : key === "time" ? duration(n) : number.format(n));
@@ -318,10 +322,11 @@ function showBoard(board) {
   const { focus } = board;
   if (focus.sentence) $("sentence").textContent = focus.sentence;
   const chosen = focus.share ?? null;
-  const range = focus.share_low == null ? null : `${Math.round(100 * focus.share_low)} to ${percent(focus.share_high)}`;
+  const range = focus.share_low == null ? null : `${Math.round(100 * focus.share_low)} to ${Math.round(100 * focus.share_high)}\u00a0%`;
   $("n-topic").textContent = chosen == null ? range ?? "–" : percent(chosen);
   $("n-topic-note").textContent = chosen == null || range == null ? "of them on topic" : `of them on topic (${range})`;
   $("focus-note").textContent = focusNote(focus);
+  $("by-chance").hidden = focus.drawn_share == null;
   focusPlot(focus);
   curvePlot(board.perplexity);
   table($("best"), board.best.slice(0, 10), (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
@@ -341,16 +346,15 @@ function rules(hosts, events) {
   for (const event of events) element("li", event.text, list);
 }
 
-// Nothing is compared before there is enough to compare.
 function focusNote(focus) {
-  const drawn = focus.total.control.fetches;
+  const drawn = `${number.format(focus.total.control.pages)} ${focus.total.control.pages === 1 ? "page" : "pages"}`;
   if (focus.gain != null && focus.gain_low != null) {
     const range = focus.gain_high == null ? `at least ${times(focus.gain_low)}` : `${times(focus.gain_low)} to ${times(focus.gain_high)}`;
     return `It finds ${times(focus.gain)} as many pages on topic as chance would (95 % sure: ${range}).`;
   }
   if (focus.drawn_share === 0 && focus.gain_low != null)
-    return `Of ${number.format(drawn)} links drawn by chance none was on topic: choosing finds at least ${times(focus.gain_low)} as many, 95 % sure.`;
-  return `A few links are drawn by chance, to see what choosing is worth: ${number.format(drawn)} so far. It is too early to compare.`;
+    return `Of ${drawn} drawn by chance none was on topic: choosing finds at least ${times(focus.gain_low)} as many, 95 % sure.`;
+  return `A few pages are drawn by chance, to see what choosing is worth: ${drawn} so far. It is too early to compare.`;
 }
 
 function pages(all) {
@@ -360,13 +364,13 @@ function pages(all) {
     const item = element("li", null, list);
     const [kind, verdict] = page.on_topic == null ? ["fail", "no page"]
       : page.on_topic ? ["yes", "on topic"] : ["no", "off topic"];
-    const sure = page.probability == null ? "" : ` ${Math.round(100 * page.probability)}\u00a0%`;
-    element("span", verdict + sure, item, { class: `verdict ${kind}` });
+    const sure = page.probability == null ? "" : ` · ${Math.round(100 * page.probability)}\u00a0% likely on topic`;
+    element("span", verdict, item, { class: `verdict ${kind}` });
     const what = element("span", null, item, { class: "what" });
     element("bdi", page.title ?? page.url, what, { class: "name", title: page.url });
     const from = element("span", null, what, { class: "from" });
     element("bdi", page.url.replace(/^https?:\/\/([^/]*).*$/, "$1"), from);
-    from.append(` · ${page.reason}`);
+    from.append(`${sure} · ${page.reason}`);
     const when = page.time ? clock(page.time) : "";
     element("time", when, item);
   }
