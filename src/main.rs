@@ -8,7 +8,6 @@ mod commands;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use commands::log::LogFormat;
 use spoor::crawl::frontier::store;
 use spoor::daemon::allocator;
@@ -22,7 +21,7 @@ use spoor::sanitize;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let arguments = commands::Arguments::parse();
+    let arguments = commands::arguments();
     let log_format = arguments.command.log_format();
     let level = match arguments.verbose {
         0 => arguments.command.level(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use spoor::config::Config;
+use spoor::config::{Config, Given};
 use spoor::crawl::pipeline::Control;
 use spoor::daemon;
 
@@ -23,10 +23,9 @@ use super::{exit, print_json};
 )]
 pub struct Crawl {
     /// The job's TOML file.
-    #[arg(
-        required_unless_present = "seeds",
-        conflicts_with_all = ["seeds", "contact", "name", "texts", "pages", "time", "set"]
-    )]
+    ///
+    /// With it, --pages, --time and --set replace keys of the file for this run, until a reload.
+    #[arg(conflicts_with_all = ["seeds", "contact", "name", "texts"])]
     job: Option<PathBuf>,
     #[command(flatten)]
     new: NewJob,
@@ -51,17 +50,34 @@ impl Crawl {
 
     /// Crawls; returns the exit code.
     pub fn run(self) -> Result<u8> {
-        let job = match self.job {
-            Some(job) => job,
-            None => self.new.place()?.file,
+        let (job, given) = match self.job {
+            Some(job) => (job, self.new.given()?),
+            None if self.new.is_empty() => {
+                eprintln!("spoor: {NEITHER}");
+                return Ok(exit::USAGE);
+            }
+            None => (self.new.place()?.file, Vec::new()),
         };
-        crawl(&job, self.force, self.json, self.log_format)
+        crawl(&job, &given, self.force, self.json, self.log_format)
     }
 }
 
-/// Crawls the job in this file; returns the exit code.
-fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u8> {
-    let mut config = Config::load(job)?;
+/// What to write behind `spoor crawl`.
+const NEITHER: &str = "\
+give a job file, or pages about the topic to start from:
+  spoor crawl JOB.toml
+  spoor crawl --seed https://example.org/page --contact you@your.domain
+`spoor init` asks for what a new job needs, and `spoor demo` crawls without a network";
+
+/// Crawls the job in this file with the `given` keys; returns the exit code.
+fn crawl(
+    job: &Path,
+    given: &[Given],
+    force: bool,
+    json: bool,
+    log_format: LogFormat,
+) -> Result<u8> {
+    let mut config = Config::load(job)?.with(given)?;
     if force {
         config.train.min_sentences = 1;
     }

@@ -20,7 +20,7 @@ use spoor::daemon::{DaemonError, Summary};
 /// It failed while working.
 pub const FAILED: u8 = 1;
 /// The command line is wrong; a query is part of it.
-const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 /// It needs a running crawl, and there is none.
 const NOT_RUNNING: u8 = 3;
 /// A crawl has not fetched a single page, in this run or before.

@@ -167,6 +167,9 @@ impl Export {
         if exported.vanished > 0 {
             println!("gone or changed since the ranking: {}", exported.vanished);
         }
+        let folder = exported.folder.display();
+        println!("description, and other ways to read it: {folder}/README.md\n");
+        println!("datasets  load_dataset(\"{folder}\", split=\"train\")");
         Ok(())
     }
 

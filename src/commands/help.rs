@@ -10,6 +10,62 @@ use super::Arguments;
 /// The width if standard output is not a terminal, and the maximum width.
 const COLUMNS: (u16, u16) = (80, 100);
 
+/// The commands by what they are for.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Crawl", &["demo", "init", "crawl", "ctl", "ui"]),
+    (
+        "See what it brought",
+        &["report", "explain", "host", "search"],
+    ),
+    (
+        "Use it",
+        &["rank", "export", "corpus", "index", "annotate", "agreement"],
+    ),
+    ("Archives and removal", &["archive", "replay", "takedown"]),
+    (
+        "Language and fields",
+        &["rules", "entities", "tagger", "pdf", "score", "train"],
+    ),
+    (
+        "Keep it running",
+        &["config", "reload", "frontier", "checkpoint", "cluster"],
+    ),
+    (
+        "Others",
+        &[
+            "experiment",
+            "lab",
+            "schema",
+            "licenses",
+            "completions",
+            "man",
+            "help",
+        ],
+    ),
+];
+
+/// The command line, with its commands in groups.
+pub fn grouped() -> clap::Command {
+    let mut command = Arguments::command().override_usage("spoor [OPTIONS] <COMMAND>");
+    let mut commands = "Commands:\n".to_owned();
+    for (heading, names) in GROUPS {
+        commands.push_str(&format!("  {heading}:\n"));
+        for name in names {
+            let Some(of) = command.find_subcommand(name) else {
+                // It was built without it.
+                continue;
+            };
+            let about = of.get_about().map(ToString::to_string).unwrap_or_default();
+            commands.push_str(&format!("    {name:<11}  {about}\n"));
+            // clap would list them once more, without groups.
+            command = command.mut_subcommand(name, |of| of.hide(true));
+        }
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}\n{{all-args}}{{after-help}}"
+    ))
+}
+
 /// Prints the help of a command as `--help` does, or a topic, or both if both exist.
 pub fn run(what: &[String]) -> Result<()> {
     if let [name] = what
@@ -20,7 +76,7 @@ pub fn run(what: &[String]) -> Result<()> {
         print!("{}", topic.plain(usize::from(columns).max(20)));
         return Ok(());
     }
-    let mut command = Arguments::command();
+    let mut command = grouped();
     command.build();
     for (at, name) in what.iter().enumerate() {
         let Some(next) = command.find_subcommand(name) else {
@@ -33,7 +89,7 @@ pub fn run(what: &[String]) -> Result<()> {
         command = next.clone();
     }
     let asked = ["spoor"].into_iter().chain(what.iter().map(String::as_str));
-    if let Err(help) = Arguments::command().try_get_matches_from(asked.chain(["--help"])) {
+    if let Err(help) = grouped().try_get_matches_from(asked.chain(["--help"])) {
         help.print()?;
     }
     if what.is_empty() {
@@ -67,6 +123,33 @@ fn unknown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_and_its_line_fits() {
+        let all = Arguments::command();
+        let mut visible: Vec<&str> = (all.get_subcommands())
+            .filter(|command| !command.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        let mut named = GROUPS.map(|(_, names)| names).concat();
+        if all.find_subcommand("experiment").is_none() {
+            named.retain(|name| *name != "experiment");
+        }
+        visible.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(visible, named);
+        let help = grouped().render_help().to_string();
+        let (commands, _) = help.split_once("\nOptions:").unwrap();
+        for name in visible {
+            assert!(
+                commands.contains(&format!("\n    {name} ")),
+                "{name}\n{help}"
+            );
+        }
+        for line in commands.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
 
     #[test]
     fn no_topic_has_the_name_of_a_command() {

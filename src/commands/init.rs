@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use spoor::config::new_job::{PAGES, Placed, Start};
+use spoor::config::Given;
+use spoor::config::new_job::{PAGES, Placed, Start, StartError};
 use spoor::sanitize;
 
 /// The options of a new job.
@@ -37,6 +38,31 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        let lists = [&self.seeds, &self.texts, &self.set];
+        let texts = [&self.contact, &self.name, &self.time];
+        lists.iter().all(|list| list.is_empty())
+            && texts.iter().all(|text| text.is_none())
+            && self.pages.is_none()
+    }
+
+    /// Those that are keys of any job.
+    ///
+    /// # Errors
+    ///
+    /// How a key must be written.
+    pub fn given(&self) -> Result<Vec<Given>> {
+        let pages = self.pages.map(|pages| format!("limits.documents={pages}"));
+        let time = self.time.as_ref().map(|time| format!("limits.time={time}"));
+        let all = pages.into_iter().chain(time).chain(self.set.clone());
+        all.map(|text| {
+            Given::parse(&text)
+                .map_err(|why| StartError::Asked(vec![format!("--set {text}: {why}")]).into())
+        })
+        .collect()
+    }
+
     fn start(self) -> Start {
         Start {
             seeds: self.seeds,

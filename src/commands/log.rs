@@ -13,6 +13,8 @@ use spoor::fs::beneath::{self, Kind};
 use spoor::sanitize;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
@@ -53,6 +55,7 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
     let text = (!is_json).then(|| {
         fmt::layer()
             .with_writer(|| sanitize::Lines(screen::Above))
+            .with_timer(Clock)
             .with_ansi(false)
             .with_target(false)
             .compact()
@@ -147,6 +150,15 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
         handle.reload(only_ours).ok();
     }
     Ok(())
+}
+
+/// The time of a line for people, as that of steps and progress.
+struct Clock;
+
+impl FormatTime for Clock {
+    fn format_time(&self, out: &mut Writer<'_>) -> std::fmt::Result {
+        out.write_str(&screen::time())
+    }
 }
 
 struct ToFile;

@@ -46,7 +46,7 @@ mod ui;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use spoor::sanitize;
 
@@ -77,15 +77,13 @@ pub struct Arguments {
 pub enum Command {
     /// Train on a topic and crawl a small built-in web, offline.
     Demo(demo::Demo),
-    /// Train the model that a job names, or a new one from the best pages it has crawled.
+    /// Train a job's model, from its texts or its best pages.
     Train(train::Train),
-    /// Crawl, from a job file or from seeds: train if necessary, start or resume, stop at
-    /// the job's limits.
+    /// Crawl a job, from its file or from seeds; start or continue it.
     Crawl(crawl::Crawl),
     /// Write a job file from seeds, without starting it.
     Init(init::Init),
-    /// Show what a job, running or stopped, knows about an address: state, when it is due,
-    /// reason, score, robots, host.
+    /// Show what a job knows about an address, and when it is due.
     Explain {
         /// The job's TOML file.
         job: PathBuf,
@@ -95,8 +93,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a job, running or stopped, knows about a host: clock, failures, robots
-    /// rules.
+    /// Show what a job knows about a host: clock, failures, robots.txt.
     Host {
         /// The job's TOML file.
         job: PathBuf,
@@ -106,7 +103,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Apply the changes of a job file that can take effect while the job runs.
+    /// Apply changes of a job file while the job runs.
     Reload {
         /// The job's TOML file.
         job: PathBuf,
@@ -114,49 +111,48 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a job on the pages of an archive instead of the web, offline.
+    /// Run a job on the pages of an archive, offline.
     Replay(replay::Replay),
     /// Compare settings by crawling a stored web with each, offline.
     #[cfg(feature = "lab")]
     Experiment(experiment::Experiment),
     /// Query and control a running crawl.
     Ctl(ctl::Ctl),
-    /// Rank a job's images by their words, each picture once, into ranking.tsv.
+    /// Rank a job's images by their words, each picture once.
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
     Annotate(annotate::Annotate),
-    /// Write a job's best images and their words, or with --text its documents, as a data
-    /// set for other programs.
+    /// Write a job's images, or with --text its documents, as data.
     Export(export::Export),
-    /// Make a full-text index of the documents of a job or corpus, or add those that are
-    /// new.
+    /// Make a full-text index of a job or corpus, or add what is new.
     Index(index::Index),
-    /// Search the indexed documents, here or on a page of this machine.
+    /// Search indexed documents, here or on a page of this machine.
     Search(search::Search),
     /// Print the JSON Schema of files that spoor writes.
     #[command(subcommand)]
     Schema(schema::Schema),
     /// Report how far the annotators of a job's images agree.
     Agreement(agreement::Agreement),
-    /// Write the figures of a job, or of several side by side, as HTML and Markdown.
+    /// Write the figures of jobs as HTML and Markdown.
     Report(report::Report),
     /// Show all jobs of a folder on one local page, with their reports.
     Ui(ui::Ui),
-    /// Remove samples from a job that is not running, and never fetch them again; in a cluster
-    /// also while it runs.
+    /// Remove samples from a job, and never fetch them again.
     Takedown(takedown::Takedown),
-    /// Check WARC and ARC files, or count what is stored in them.
+    /// Check, list, read, cut, index and pack WARC and ARC files.
     Archive(archive::Archive),
-    /// Build a corpus of documents from jobs, archives, folders or JSON lines.
+    /// Build a corpus from jobs, archives, folders or JSON lines.
     Corpus(corpus::Corpus),
-    /// Find the entities of a list (persons, places, works) in documents.
+    /// Find the entities of a list (persons, places) in documents.
     Entities(entities::Entities),
-    /// Learn the parts of speech of a language from a treebank, and tag texts.
+    /// Learn the parts of speech of a language, and tag texts.
     Tagger(tagger::TaggerWork),
-    /// Take fields such as title and date from pages by rules: write, check and watch them.
+    /// Take fields such as title and date from pages by rules.
     Rules(rules::Rules),
-    /// Print the text of PDF files: without headers and footers, divided words joined, and
-    /// on request with the place of every character.
+    /// Print the text of PDF files.
+    ///
+    /// Headers and footers are left out and divided words joined; on request every character has
+    /// its place.
     Pdf(pdf::Pdf),
     /// Read one PDF file from standard input within limits, for another spoor.
     #[command(name = "pdf-worker", hide = true)]
@@ -175,15 +171,14 @@ pub enum Command {
     /// Convert, compact, check, export or import a job's frontier.
     #[command(alias = "store")]
     Frontier(frontier::Upkeep),
-    /// Show, check, make or restore the checkpoint that a job keeps on another machine.
+    /// Show, check, make or restore a checkpoint on another machine.
     Checkpoint(checkpoint::Checkpoint),
-    /// Show, check, gather, drain or end what several machines crawl together.
+    /// Show, check, gather, drain or end a crawl of several machines.
     Cluster(cluster::Cluster),
     /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
-    /// Print the licences of spoor and of everything linked into it, and how to link
-    /// another KenLM.
+    /// Print the licences, and how to link another KenLM.
     Licenses,
     /// Print the completions for a shell.
     Completions {
@@ -245,6 +240,12 @@ impl Command {
             ),
         }
     }
+}
+
+/// Reads the command line; a wrong one ends the process with a message.
+pub fn arguments() -> Arguments {
+    let matches = help::grouped().get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// An error with its causes, each once: many of our errors include their cause, which the

@@ -23,6 +23,7 @@ mod checks;
 mod errors;
 mod floor;
 mod formula;
+mod given;
 mod kinds;
 mod listen;
 mod neutral;
@@ -49,6 +50,7 @@ use toml::de::DeTable;
 
 pub use crate::file_errors::{FileError, FileErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
+pub use given::Given;
 pub use kinds::{
     ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
     ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Signal, Source,

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::address::PageUrl;
-use crate::config::{Config, Name};
+use crate::config::{Config, Given, Name};
 
 /// The page limit of a crawl for which neither pages nor time were given.
 pub const PAGES: u64 = 1_000;
@@ -50,7 +50,8 @@ pub enum StartError {
     /// A different file of that name exists.
     #[error(
         "{file} already exists and differs:\n{differences}\nTo continue with it as it is, run \
-         `spoor crawl {file}`. To change it, edit it and run the same. For another job, give \
+         `spoor crawl {file}`, which also takes --pages, --time and --set for one run. To change \
+         it, edit it and run the same. For another job, give \
          another --name"
     )]
     Differs {
@@ -309,27 +310,21 @@ impl Start {
 
 /// Adds `section.key=value` to its section.
 fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
-    let form = "write it as section.key=value, as in politeness.min_delay=2s";
-    let (full, value) = set.split_once('=').ok_or(form)?;
-    let (section, key) = full.trim().split_once('.').ok_or(form)?;
-    let value = value.trim();
-    let is_toml =
-        |text: &str| !text.contains('\n') && format!("x = {text}").parse::<toml::Table>().is_ok();
-    let value = if is_toml(value) {
-        value.to_owned()
-    } else {
-        quoted(value)
-    };
+    let Given {
+        section,
+        key,
+        value,
+    } = Given::parse(set)?;
     let line = Line {
-        key: key.to_owned(),
+        key,
         value,
         comment: "Given on the command line.".to_owned(),
     };
-    let place = sections.iter().position(|(name, _)| name == section);
+    let place = sections.iter().position(|(name, _)| *name == section);
     let lines = match place.and_then(|place| sections.get_mut(place)) {
         Some((_, lines)) => lines,
         None => {
-            sections.push((section.to_owned(), vec![line]));
+            sections.push((section, vec![line]));
             return Ok(());
         }
     };

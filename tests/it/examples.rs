@@ -196,7 +196,7 @@ impl Helps {
             ("spoor", _) => {
                 let above = self.get(parent)?;
                 let (_, commands) = above.split_once("\nCommands:\n")?;
-                let (commands, _) = commands.split_once("\n\n")?;
+                let (commands, _) = commands.split_once("\n\nOptions")?;
                 let mut arguments = path[1..].to_vec();
                 arguments.push("--help");
                 listed(commands).then(|| Ran::of(&mut spoor(&arguments)).good())

@@ -88,7 +88,7 @@ fn form(asked: &Asked, standing: &Standing) -> Markup {
                     label { "from " input name="from" value=[filters.from.as_deref()] placeholder="year-month" size="9"; }
                     label { "to " input name="to" value=[filters.to.as_deref()] placeholder="or a year" size="9"; }
                     label { "with the entity " input name="with" value=[asked.with.as_deref()] placeholder="any" size="14"; }
-                    label { input type="checkbox" name="within" value="paragraph" checked[asked.is_paragraph]; "anywhere in the paragraph" }
+                    label title="Otherwise the words and the entity must be in one sentence" { input type="checkbox" name="within" value="paragraph" checked[asked.is_paragraph]; "in its paragraph is enough" }
                     label title="Lower is nearer to the texts about the topic" { "perplexity up to " input name="perplexity" value=[perplexity] placeholder="any" size="6" inputmode="decimal"; }
                 }
                 @for (name, value) in asked.pairs() {
@@ -98,12 +98,17 @@ fn form(asked: &Asked, standing: &Standing) -> Markup {
                 }
             }
             p.standing {
-                (count(standing.documents)) " documents"
+                (documents(standing.documents))
                 @if standing.behind > 0 { ", " (count(standing.behind.div_ceil(1 << 10))) " KiB not indexed yet" }
                 @if let Some(problem) = &standing.problem { ". " strong { "Not indexing: " (shown(problem)) } }
             }
         }
     }
+}
+
+fn documents(n: u64) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} document{plural}", count(n))
 }
 
 /// The values of a facet, each with the address that chooses it or drops it.
@@ -160,10 +165,9 @@ fn list(asked: &Asked, found: &Found, hits: &[Shown]) -> Markup {
     let is_all = asked.query.is_empty() && asked.filters.is_empty() && asked.with.is_none();
     html! {
         p.total {
-            @if is_all { "All " (count(found.total)) " documents, the newest first" }
+            @if is_all && found.total > 1 { "All " (documents(found.total)) ", the newest first" }
             @else if found.total == 0 { "No document matches." }
-            @else if found.total == 1 { "One document" }
-            @else { (count(found.total)) " documents" }
+            @else { (documents(found.total)) }
             @if found.total > hits.len() as u64 && !hits.is_empty() {
                 ", " (count(first as u64)) " to " (count((first + hits.len() - 1) as u64))
             }

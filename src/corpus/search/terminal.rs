@@ -108,7 +108,8 @@ pub(super) fn facts(hit: &Hit) -> Vec<String> {
     if let Some(perplexity) = about.perplexity {
         facts.push(format!("perplexity {}", count(perplexity.round() as u64)));
     }
-    facts.extend(about.bucket.as_deref().map(shown));
+    let class = about.bucket.as_deref();
+    facts.extend(class.map(|class| format!("class {}", shown(class))));
     facts
 }
 
