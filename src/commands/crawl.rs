@@ -22,9 +22,8 @@ use super::{exit, print_json};
         spoor crawl [OPTIONS] --seed <URL>... --contact <ADDRESS>"
 )]
 pub struct Crawl {
-    /// The job's TOML file.
-    ///
-    /// With it, --pages, --time and --set replace keys of the file for this run, until a reload.
+    /// The job's TOML file; --pages, --time and --set then replace its keys for this run, until a
+    /// reload.
     #[arg(conflicts_with_all = ["seeds", "contact", "name", "texts"])]
     job: Option<PathBuf>,
     #[command(flatten)]

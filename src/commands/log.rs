@@ -11,11 +11,13 @@ use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
 use spoor::fs::beneath::{self, Kind};
 use spoor::sanitize;
+use tracing::{Event, Subscriber};
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
@@ -55,10 +57,7 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
     let text = (!is_json).then(|| {
         fmt::layer()
             .with_writer(|| sanitize::Lines(screen::Above))
-            .with_timer(Clock)
-            .with_ansi(false)
-            .with_target(false)
-            .compact()
+            .event_format(ForPeople)
             .with_filter(with(filter(), LevelFilter::OFF))
     });
     let json = is_json.then(|| {
@@ -152,12 +151,25 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// The time of a line for people, as that of steps and progress.
-struct Clock;
+/// A line for people: the time as in steps and progress, the level, and what happened. The
+/// message names what it is about, so what it happened within is left out.
+struct ForPeople;
 
-impl FormatTime for Clock {
-    fn format_time(&self, out: &mut Writer<'_>) -> std::fmt::Result {
-        out.write_str(&screen::time())
+impl<S, N> FormatEvent<S, N> for ForPeople
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let level = event.metadata().level();
+        write!(out, "{} {level:>5} ", screen::time())?;
+        context.format_fields(out.by_ref(), event)?;
+        writeln!(out)
     }
 }
 

@@ -185,7 +185,7 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write those of all commands and topics.
+    /// Print the manual page, or write those of all commands.
     Man {
         /// The folder to write them to.
         #[arg(long, value_name = "FOLDER")]

@@ -434,7 +434,8 @@ fn images_left(left: &ImagesLeft, are_fetched: bool, raised: Option<&str>) -> Op
     );
     if left.images > left.parked {
         let time = spoken(Duration::from_millis(left.millis));
-        write!(text, ", at least {time} at the present pauses").ok();
+        let at_least = if left.millis < 1_000 { "" } else { "at least " };
+        write!(text, ", {at_least}{time} at the present pauses").ok();
     }
     if left.parked > 0 {
         write!(

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use spoor::archive::Reader;
 use spoor::archive::cdxj::Line;
+use spoor::archive::index::name_beside;
 use spoor::archive::reader::Item;
 use spoor::archive::record::Kind;
 use spoor::config::StoreKind;
@@ -96,7 +97,8 @@ pub fn agrees_with_log(job: &Job) {
     // The index beside each file has the same captures.
     let mut indexed = BTreeMap::new();
     for file in files(job) {
-        let index = PathBuf::from(format!("{}.cdxj", file.display()));
+        let name = name_beside(file.file_name().unwrap().to_str().unwrap());
+        let index = file.with_file_name(name);
         for line in std::fs::read_to_string(index).unwrap().lines() {
             let line = Line::parse(line).unwrap();
             let place = line.place.unwrap();

@@ -219,11 +219,14 @@ fn an_export_is_whole_and_its_folder_safe() {
     let (job, _wire) = crawled();
     let folder = |name: &str| job.folder().join("exports").join(name);
     let out = exported(&job, "parquet", &["--top", "2"]).good();
-    let said = format!("written to {}\n", folder("parquet").display());
+    let place = folder("parquet").display().to_string();
+    let said = format!("written to {place}\n");
     assert!(
-        out.starts_with("2 images, ") && out.ends_with(&said),
+        out.starts_with("2 images, ") && out.contains(&said),
         "{out}"
     );
+    let loads = format!("load_dataset(\"{place}\", split=\"train\")\n");
+    assert!(out.ends_with(&loads), "{out}");
     let file = std::fs::File::open(folder("parquet").join("data/00000.parquet")).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 2);

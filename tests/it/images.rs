@@ -168,7 +168,7 @@ fn who_stops_early_has_pages_and_images() {
         assert!((low..=high).contains(&found), "{found} of {share}\n{out}");
         assert!(out.contains("40 done"), "{out}");
         assert!(
-            out.contains(" images are still queued on 3 hosts, about "),
+            out.contains(" images are still queued on 3 hosts, "),
             "{out}"
         );
         assert!(

@@ -352,12 +352,12 @@ fn a_host_that_wants_a_long_pause_is_not_waited_for() {
     };
     let job = Job::new(&wire, &text);
     let out = job.run();
-    assert!(out.contains("parked    1 hosts"), "{out}");
+    assert!(out.contains("parked    1 host that"), "{out}");
     let requests = wire.requests().len();
     assert_eq!(requests, 5, "{:?}", asked(&wire));
     // It is not forgotten either.
     let out = job.run();
-    assert!(out.contains("parked    1 hosts"), "{out}");
+    assert!(out.contains("parked    1 host that"), "{out}");
     assert_eq!(wire.requests().len(), requests);
 }
 

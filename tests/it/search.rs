@@ -274,7 +274,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
         "href=\"http://b.test/\"",
         "/image?file=images%2F",
         ">b.test</bdi>",
-        "One document",
+        "<p class=\"total\">1 document</p>",
     ] {
         assert!(page.body.contains(part), "no {part} in {}", page.body);
     }

@@ -134,8 +134,12 @@ impl Fetching {
             return;
         };
         let error = error.unwrap_or(reason.name());
-        let seconds = due.saturating_sub(now()).div_ceil(1000);
-        tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+        let wait = Duration::from_millis(due.saturating_sub(now()));
+        // What is not waited for is told at the end.
+        if wait <= USUAL_WAIT {
+            let seconds = wait.as_millis().div_ceil(1000);
+            tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+        }
         let advice = if is_private {
             " (network.allow_private = true permits it)"
         } else {

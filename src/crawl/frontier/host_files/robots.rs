@@ -277,7 +277,7 @@ impl RobotsTask<'_> {
         if !was_known && is_lasting(self.owner, reason, owner.failures) {
             self.policy.park(owner, self.now);
         }
-        let due = owner.due;
+        let due = owner.due.max(owner.parked_until.unwrap_or_default());
         Settled::Retrying { reason, due }
     }
 }
