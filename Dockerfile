@@ -7,9 +7,7 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-# For a cluster: docker build --build-arg FEATURES=nats -t spoor .
-ARG FEATURES=""
-RUN cargo build --release --locked --bin spoor --features "$FEATURES" \
+RUN cargo build --release --locked --bin spoor \
     && install target/release/spoor /usr/local/bin/spoor
 
 FROM debian:bookworm-slim

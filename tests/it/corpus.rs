@@ -274,7 +274,6 @@ pub fn object(address: &str, path: &str) -> Option<Vec<u8>> {
 
 /// Writes a Parquet file with one row: a text, and an author of a megabyte `times` times, which
 /// the file has once.
-#[cfg(feature = "parquet")]
 fn parquet_with_authors(path: &Path, times: usize) {
     use parquet::data_type::{ByteArray, ByteArrayType};
     use parquet::file::properties::WriterProperties;
@@ -309,7 +308,6 @@ fn parquet_with_authors(path: &Path, times: usize) {
 
 /// A Parquet file that unfolds to gigabytes is an error of its own process, and the next build
 /// goes on without it.
-#[cfg(feature = "parquet")]
 #[test]
 fn a_parquet_file_takes_no_more_memory_than_is_stated() {
     let folder = tempfile::tempdir().unwrap();

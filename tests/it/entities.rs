@@ -189,7 +189,6 @@ fn what_cannot_be_used_is_told() {
     assert!(told.contains("is damaged"), "{told}");
 }
 
-#[cfg(feature = "parquet")]
 #[test]
 fn a_table_has_a_row_for_each_place() {
     use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -12,7 +12,7 @@
 //! | [`browser`] | the pages of the program in a real browser |
 //! | [`checkpoints`] | what an export of the frontier is worth when the store is gone |
 //! | [`clock`] | a system clock that is set costs nothing |
-//! | `cluster` | several machines bring what one does (with the feature `nats`) |
+//! | `cluster` | several machines bring what one does |
 //! | [`commands`] | what each command says and how it ends |
 //! | [`consent`] | what terms of use forbid |
 //! | [`control`] | what a job is asked and told while it runs |
@@ -80,7 +80,6 @@ mod browser;
 mod cells;
 mod checkpoints;
 mod clock;
-#[cfg(feature = "nats")]
 mod cluster;
 mod commands;
 mod consent;

@@ -46,7 +46,7 @@ pub enum NodeError {
     Name(#[from] WrongNode),
     /// This build knows no broker.
     #[error(
-        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with `cargo install --features nats`, or leave [cluster] out"
+        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with its default features, or leave [cluster] out"
     )]
     NoBroker,
     /// There is no place for checkpoints.

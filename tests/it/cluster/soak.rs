@@ -6,7 +6,7 @@
 //! build:
 //!
 //! ```text
-//! SPOOR_SOAK_FETCHES=1000000 cargo test --release --features nats --test it cluster::soak -- \
+//! SPOOR_SOAK_FETCHES=1000000 cargo test --release --test it cluster::soak -- \
 //!     --ignored --nocapture
 //! ```
 //!

@@ -1,14 +1,12 @@
 //! What every test here needs: the program as a process, a job folder, a trained
 //! model, and a web whose wire is watched.
 
-#[cfg(feature = "nats")]
 pub mod broker;
 pub mod clock;
 pub mod demo_job;
 pub mod disk;
 pub mod job;
 pub mod names;
-#[cfg(feature = "nats")]
 pub mod net;
 pub mod pdfs;
 pub mod process;

@@ -26,7 +26,6 @@ const MOST_NAMED: usize = 20;
 pub struct Endless {
     /// Where it is served.
     pub addr: SocketAddr,
-    #[cfg(feature = "nats")]
     asked: Arc<AtomicU64>,
     hosts: Arc<Mutex<Hosts>>,
     served: Option<lab::Running>,
@@ -88,7 +87,6 @@ impl Endless {
         let served = runtime.block_on(lab::spawn(lab, any)).unwrap();
         Self {
             addr: served.addr,
-            #[cfg(feature = "nats")]
             asked,
             hosts,
             served: Some(served),
@@ -97,7 +95,6 @@ impl Endless {
     }
 
     /// How many requests for pages there were.
-    #[cfg(feature = "nats")]
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }

@@ -213,7 +213,6 @@ impl Wire {
     }
 
     /// Waits until nothing was asked for so long. False where that does not come about.
-    #[cfg(feature = "nats")]
     pub fn silence(&self, least: Duration) -> bool {
         let mut notes = self.notes();
         let begun = Instant::now();
