@@ -43,31 +43,16 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files | nothing |
 //! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
-//! | `coding` | bodies without their content codings | nothing |
-//! | `clock` | the time of this process, and the format of timestamps | nothing |
-//! | `progress` | progress of long steps | nothing |
-//! | `sanitize` | untrusted text made safe to print | nothing |
 //! | `local_access` | the secret in the link to a page of a command | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
-//! | `fold` | running text in lines of a width | nothing |
 //! | `guide` | the guide for users: Markdown to plain text and manual pages | fold |
-//! | `file_errors` | problems in files that people write, by file, line and key | nothing |
-//! | `address` | canonical URLs, host keys, SURT form | nothing |
-//! | `language` | language identification | nothing |
-//! | `limit` | limits of a process that reads a file of others | nothing |
-//! | `words` | running text to sentences of normalised tokens | nothing |
-//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
-//! | `pdf` | the text of PDF files: read in a process of its own, cleaned, with positions | language, limit |
-//! | `rules` | rules that take fields from the pages of a site: chosen, applied, checked, watched | address, file_errors, fs |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, fs, language, page |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
 //! | `web` | one request, one document, and the rules that apply: scope, robots, sitemap, fetch, extract | values |
-//! | `archive` | WARC and ARC read, WARC written | values |
 //! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values, archive |
 //! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, archive, outputs |
 //! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, archive, outputs, crawl |
@@ -92,35 +77,25 @@
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod address;
-pub mod archive;
-pub mod clock;
-pub mod coding;
 pub mod config;
 pub mod corpus;
 pub mod crawl;
 pub mod daemon;
-pub mod file_errors;
-pub mod fold;
-pub mod fs;
 pub mod guide;
 pub mod lab;
-pub mod language;
-mod limit;
 pub mod local_access;
 pub mod local_origin;
 mod local_server;
 pub mod metrics;
 pub mod objects;
 pub mod outputs;
-pub mod page;
-pub mod pdf;
 pub mod picture;
-pub mod progress;
-pub mod rules;
-pub mod sanitize;
+pub use spoor_values::{
+    address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
+};
+pub use {spoor_archive as archive, spoor_pdf as pdf, spoor_rules as rules};
+
 #[cfg(test)]
 mod tests;
 pub mod topic;
 pub mod web;
-pub mod words;

@@ -1,47 +1,23 @@
 //! What the unit tests of all modules share.
 
-use std::time::Duration;
+use proptest::test_runner::Config;
+pub(crate) use spoor_testing::worked;
 
-use proptest::test_runner::{Config, FileFailurePersistence};
-
-/// Where the seeds of failures lie, below the checkout: the path of a module in `src` is
-/// theirs in there.
-const SEEDS: &str = "tests/proptest-regressions";
-
-/// How a property is checked: in 256 cases, or as many as `PROPTEST_CASES` says.
+/// How a property is checked.
 pub(crate) fn usual() -> Config {
-    Config {
-        failure_persistence: Some(Box::new(FileFailurePersistence::SourceParallel(SEEDS))),
-        ..Config::default()
-    }
+    spoor_testing::usual!()
 }
 
 /// The same in so many cases.
 pub(crate) fn cases(cases: u32) -> Config {
-    Config { cases, ..usual() }
-}
-
-/// How long the calling thread has worked. What else runs on the machine takes its share
-/// of the clock on the wall, and none of this.
-#[cfg(target_os = "linux")]
-pub(crate) fn worked() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    Duration::new(seconds.unwrap(), nanos.unwrap())
-}
-
-/// Elsewhere the clock on the wall must do.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn worked() -> Duration {
-    static BEGUN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    BEGUN.get_or_init(std::time::Instant::now).elapsed()
+    spoor_testing::cases!(cases)
 }
 
 /// What is stored for a module that has moved would be passed over in silence.
 #[test]
 fn stored_seeds_are_read() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![root.join(SEEDS)];
+    let mut folders = vec![root.join(spoor_testing::SEEDS)];
     let mut read = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -50,13 +26,21 @@ fn stored_seeds_are_read() {
                 folders.push(path);
                 continue;
             }
-            let module = path.strip_prefix(root.join(SEEDS)).unwrap();
+            let module = path.strip_prefix(root.join(spoor_testing::SEEDS)).unwrap();
             let source = std::path::Path::new("src")
                 .join(module)
                 .with_extension("rs");
             assert!(root.join(&source).is_file(), "{} is gone", source.display());
             let source: &'static str = source.to_str().unwrap().to_owned().leak();
-            let persistence = usual().failure_persistence.unwrap();
+            // The seeds of a member are found from its own folder.
+            let member = root.join("src").join(module.components().next().unwrap());
+            let of = if member.join("lib.rs").is_file() {
+                member
+            } else {
+                root.to_owned()
+            };
+            let settings = spoor_testing::usual_in(of.to_str().unwrap());
+            let persistence = settings.failure_persistence.unwrap();
             let seeds = persistence.load_persisted_failures2(Some(source)).len();
             assert!(seeds > 0, "no seed of {source} is read");
             read.push(source);

@@ -293,7 +293,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn no_body_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {

@@ -310,7 +310,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn every_text_has_a_key_without_spaces(text in "(http://|[a-z]:)?(\\PC|[\u{0}-\u{20}%]){0,30}") {

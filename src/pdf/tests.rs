@@ -295,7 +295,7 @@ fn texts() -> impl Strategy<Value = Original> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn every_character_leads_back(original in texts()) {

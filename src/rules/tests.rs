@@ -547,9 +547,9 @@ fn a_hostile_page_does_not_hold_a_selector_up() {
             ":has(* * x)",
         ] {
             let css = read::css_of(selector).unwrap();
-            let begun = crate::tests::worked();
+            let begun = spoor_testing::worked();
             html.select(&css.selector).count();
-            let took = crate::tests::worked() - begun;
+            let took = spoor_testing::worked() - begun;
             println!("{took:?} {selector}");
             all += took;
         }

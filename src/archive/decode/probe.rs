@@ -18,7 +18,7 @@ const PROBED: usize = 2 << 10;
 
 impl<R: Read> Decoder<R> {
     /// Lengthens the stretch by the next member, unless a record begins there.
-    pub(in crate::archive) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
+    pub(crate) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
         if self.coding == Coding::Plain || self.open || self.broken.is_some() {
             return Ok(false);
         }
@@ -71,7 +71,7 @@ impl<R: Read> Decoder<R> {
 
     /// Whether the present place of the file is its end, or a member in which a record
     /// begins.
-    pub(in crate::archive) fn is_at_start(&mut self, formats: Formats) -> io::Result<bool> {
+    pub(crate) fn is_at_start(&mut self, formats: Formats) -> io::Result<bool> {
         if self.raw.unread().is_empty() && !self.read()? {
             return Ok(true);
         }
@@ -80,13 +80,13 @@ impl<R: Read> Decoder<R> {
     }
 
     /// The first byte behind that of the member in which damage was found.
-    pub(in crate::archive) fn behind_member(&self) -> u64 {
+    pub(crate) fn behind_member(&self) -> u64 {
         self.member + 1
     }
 
     /// Looks in the file for the next place where a record begins, from `from` on, and goes
     /// there, or to the end.
-    pub(in crate::archive) fn seek(&mut self, from: u64, formats: Formats) -> io::Result<()> {
+    pub(crate) fn seek(&mut self, from: u64, formats: Formats) -> io::Result<()> {
         /// What a place is recognised by, or less.
         const OVERLAP: usize = 40;
         // What a file begins with says how it is compressed, even if nothing of that can be

@@ -1,5 +1,5 @@
 //! An index as compressed blocks of lines, and the small index of these, as other programs
-//! read them: see [`lookup`](crate::archive::lookup).
+//! read them: see [`lookup`](crate::lookup).
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -101,7 +101,7 @@ impl<W: Write, I: Write> Write for Blocks<W, I> {
 
 /// Writes the sorted lines of an index as blocks. `name`: that of the file of blocks.
 /// Returns both files.
-pub(in crate::archive) fn in_blocks<W: Write, I: Write>(
+pub(crate) fn in_blocks<W: Write, I: Write>(
     lines: &mut impl io::Read,
     blocks: W,
     small: I,
@@ -113,7 +113,7 @@ pub(in crate::archive) fn in_blocks<W: Write, I: Write>(
 }
 
 /// Bytes as digits of base 16.
-pub(in crate::archive) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         // Writing to a string does not fail.

@@ -16,10 +16,10 @@ use super::blocks::{Blocks, small_index_of};
 use super::lines::{FileLines, each_line};
 use super::sorted::{Runs, merge};
 use super::stated::each_stated;
-use crate::archive::cdxj::Line;
-use crate::archive::check::on_all_cores;
-use crate::archive::reader::ReadError;
+use crate::cdxj::Line;
+use crate::check::on_all_cores;
 use crate::fs::IoError;
+use crate::reader::ReadError;
 
 /// Why there is no index.
 #[derive(Debug, thiserror::Error)]

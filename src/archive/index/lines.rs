@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::archive::cdxj::{Line, REVISIT};
-use crate::archive::digest;
-use crate::archive::gap::Place;
-use crate::archive::http::Response;
-use crate::archive::reader::{Entry, Item, ReadError, Reader};
-use crate::archive::record::{Kind, Record};
+use crate::cdxj::{Line, REVISIT};
+use crate::digest;
+use crate::gap::Place;
+use crate::http::Response;
+use crate::reader::{Entry, Item, ReadError, Reader};
+use crate::record::{Kind, Record};
 
 /// How often the number of bytes is told.
 const EVERY: u64 = 1 << 20;

@@ -16,7 +16,7 @@ const OVERHEAD: usize = 32;
 const MERGED: usize = if cfg!(test) { 3 } else { 128 };
 
 /// Writes lines as sorted runs: files with this beginning and a number.
-pub(in crate::archive) struct Runs {
+pub(crate) struct Runs {
     beginning: PathBuf,
     lines: Vec<String>,
     bytes: usize,
@@ -73,7 +73,7 @@ impl Runs {
 /// Merges sorted files into `out`, which gets every line with its end. The files are
 /// removed only where they were merged into larger ones in `folder` on the way. Returns the
 /// number of lines.
-pub(in crate::archive) fn merge(
+pub(crate) fn merge(
     mut runs: Vec<PathBuf>,
     folder: &Path,
     out: &mut dyn Write,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn any_lines_are_sorted_whatever_their_runs(

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::lines::{answered, begun, has_head};
-use crate::archive::cdxj::Line;
-use crate::archive::digest::http_head_end;
-use crate::archive::gap::Place;
-use crate::archive::gzip::{Inflater, stated_length};
-use crate::archive::head::{self, Formats, Parsed};
-use crate::archive::http::Response;
+use crate::cdxj::Line;
+use crate::digest::http_head_end;
 use crate::fs::IoError;
+use crate::gap::Place;
+use crate::gzip::{Inflater, stated_length};
+use crate::head::{self, Formats, Parsed};
+use crate::http::Response;
 
 /// The bytes of a member that are read for its heads, and the bytes of heads that they
 /// become at most.
@@ -149,10 +149,10 @@ impl Heads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::archive::index::each_line;
-    use crate::archive::reader::ReadError;
-    use crate::archive::writer::{Compression, Packed, beginning};
+    use crate::index::each_line;
     use crate::page::Wire;
+    use crate::reader::ReadError;
+    use crate::writer::{Compression, Packed, beginning};
 
     fn packed(n: usize, head: &str, body: &[u8]) -> Packed {
         let wire = Wire {

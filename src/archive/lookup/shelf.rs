@@ -328,7 +328,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// Whatever is refused, what is permitted lies in the folder, however often a server
         /// unescapes it.

@@ -4,8 +4,8 @@ use std::io::{Chain, Read};
 use std::sync::atomic::Ordering;
 
 use super::shelf::{Parts, ShelfError, Stretch};
-use crate::archive::gap::Place;
-use crate::archive::reader::{Entry, Item, ReadError, Reader};
+use crate::gap::Place;
+use crate::reader::{Entry, Item, ReadError, Reader};
 
 /// The most bytes that are asked of a server until a record begins. More only where records
 /// before it share its compressed member.

@@ -10,7 +10,7 @@ use flate2::read::DeflateDecoder;
 
 use super::shelf::{AnyShelf, OnDisk, Parts, Shelf, ShelfError, Stretch};
 use super::zip::{Member, Packing, ZipError, members};
-use crate::archive::files;
+use crate::files;
 
 /// The most bytes of all files of a WACZ that are decompressed into memory. Only indexes are
 /// compressed in most, and large ones are indexes of blocks.

@@ -83,16 +83,16 @@ fn searches_go_back_only_so_far() {
         0000000000000000000000000000000000000000\r\nContent-Length: 1000000\r\n\r\n";
     let file = head.repeat(20_000);
     for file in [file.clone().into_bytes(), super::gzip(file.as_bytes())] {
-        let begun = crate::tests::worked();
+        let begun = spoor_testing::worked();
         let checked = check(&file[..], Path::new("a.warc"), |_| {});
-        let took = crate::tests::worked() - begun;
+        let took = spoor_testing::worked() - begun;
         assert!(took.as_secs() < 10, "{took:?}");
         assert!(!checked.is_sound() && checked.records == 0);
     }
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn what_is_written_is_read(blocks in blocks(), form in form(), drop in 1..5_000_usize) {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// Wherever glyphs are, each of them is in one line once.
         #[test]

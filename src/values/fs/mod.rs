@@ -5,11 +5,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) mod atomic;
+pub mod atomic;
 pub mod beneath;
-pub(crate) mod packed;
+pub mod packed;
 mod regular;
-pub(crate) mod tracked;
+pub mod tracked;
 
 pub use regular::{open, open_folder, read, read_to_string};
 
@@ -27,7 +27,7 @@ pub struct IoError {
 
 /// The files in a folder and in those beneath it that are `wanted`, in the order of their
 /// paths. Links to folders are not followed.
-pub(crate) fn files_beneath(
+pub fn files_beneath(
     folder: &Path,
     wanted: impl Fn(&Path) -> bool,
 ) -> Result<Vec<PathBuf>, IoError> {
@@ -51,13 +51,13 @@ pub(crate) fn files_beneath(
 
 /// Returns when everything written so far to the file system of a folder is on the disk.
 #[cfg(target_os = "linux")]
-pub(crate) fn sync_file_system(folder: &Path) -> io::Result<()> {
+pub fn sync_file_system(folder: &Path) -> io::Result<()> {
     rustix::fs::syncfs(open_folder(folder)?).map_err(io::Error::from)
 }
 
 /// Other systems have no call for a whole file system.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn sync_file_system(_folder: &Path) -> io::Result<()> {
+pub fn sync_file_system(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 

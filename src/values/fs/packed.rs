@@ -24,7 +24,7 @@ thread_local! {
 /// # Errors
 ///
 /// zstd is out of memory.
-pub(crate) fn frame(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
+pub fn frame(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     PACK.with_borrow_mut(|kept| {
         let zstd = match kept {
             Some(zstd) => zstd,
@@ -47,7 +47,7 @@ pub(crate) fn frame(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
 ///
 /// The bytes are no frame, are damaged, or end too early ([`ErrorKind::UnexpectedEof`]), or
 /// there are more than `max` in the frame ([`ErrorKind::InvalidData`]).
-pub(crate) fn of_frame(from: impl BufRead, max: u64) -> io::Result<Vec<u8>> {
+pub fn of_frame(from: impl BufRead, max: u64) -> io::Result<Vec<u8>> {
     UNPACK.with_borrow_mut(|kept| {
         let context = kept.get_or_insert_with(DCtx::create);
         let mut decoder = Decoder::with_context(from, context).single_frame();
@@ -63,7 +63,7 @@ pub(crate) fn of_frame(from: impl BufRead, max: u64) -> io::Result<Vec<u8>> {
 
 /// Appends these bytes as a stream of deflate. Of 1,000 pages with 18.1 KB of sentences each,
 /// level 1 makes 6.8 KB in 89 microseconds, 2 makes 6.6 in 147, and 6 6.4 in 233.
-pub(crate) fn deflate(bytes: &[u8], to: &mut Vec<u8>) {
+pub fn deflate(bytes: &[u8], to: &mut Vec<u8>) {
     DEFLATE.with_borrow_mut(|kept| {
         let (own, room) = kept.get_or_insert_with(|| {
             let level = CompressionLvl::new(1).unwrap_or_default();

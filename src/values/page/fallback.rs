@@ -1,7 +1,7 @@
 //! Why a page cannot be read in one pass without a tree.
 
 /// What only a tree can decide, or a limit that only the tree measures exactly (see
-/// [`crate::web::extract`]).
+/// `web::extract`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
     /// A NUL character, which each part of the markup treats differently.

@@ -14,6 +14,9 @@
 //! examples; `propose` makes selectors from example values; `watch` tells when a site has
 //! changed.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod check;
 pub mod date;
 mod part;
@@ -135,3 +138,5 @@ impl RuleSet {
 mod oracle;
 #[cfg(test)]
 mod tests;
+
+use spoor_values::{address, file_errors, fs};

@@ -399,7 +399,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn anything_is_in_a_language_or_in_none(blocks in proptest::collection::vec("\\PC{0,200}", 0..6)) {

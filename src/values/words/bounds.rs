@@ -168,7 +168,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::cases(2_000))]
+        #![proptest_config(spoor_testing::cases!(2_000))]
         #[test]
         fn sentences_end_where_unicode_says(
             text in "[ a-zA-Z0-9.?!,;:()'\"\\-\\[\\]{}\\n\\r\\t_/é“”–…\u{AD}\u{A0}ß]{0,60}|[ -~\\n]{0,60}|\\PC{0,40}|[aA. ?!]{0,30}"

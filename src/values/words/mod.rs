@@ -30,6 +30,6 @@ pub use bounds::bounded_sentences;
 pub use count::count;
 pub use distinct::Distinct;
 pub use map::WordMap;
-pub(crate) use map::packed;
+pub use map::packed;
 pub use sentence::{MIN_TOKENS, Sentence, normalise, sentences};
 pub use tokens::{Block, Tokens};

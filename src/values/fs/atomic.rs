@@ -15,7 +15,7 @@ use crate::fs::beneath::{self, Kind, create, entries, open, remove_file};
 /// The state of a replaced file after a loss of power. After the end of the process
 /// alone, there is always the old file or the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
+pub enum Durability {
     /// The new file, once the call has returned.
     Synced,
     /// The old file or the new one, each complete: the folder is not synced. For a caller
@@ -28,7 +28,7 @@ pub(crate) enum Durability {
 
 /// An unfinished file under a temporary name. Dropping it before [`put`](Self::put)
 /// removes the file.
-pub(crate) struct Unfinished<'a> {
+pub struct Unfinished<'a> {
     folder: &'a Path,
     part: PathBuf,
     name: &'a Path,
@@ -42,7 +42,7 @@ impl<'a> Unfinished<'a> {
     ///
     /// # Errors
     /// As [`create`].
-    pub(crate) fn begin(
+    pub fn begin(
         folder: &'a Path,
         part: impl Into<PathBuf>,
         name: &'a (impl AsRef<Path> + ?Sized),
@@ -62,14 +62,14 @@ impl<'a> Unfinished<'a> {
     ///
     /// # Errors
     /// As [`create`].
-    pub(crate) fn begin_at(part: &Path, path: &'a Path) -> io::Result<Self> {
+    pub fn begin_at(part: &Path, path: &'a Path) -> io::Result<Self> {
         let part = part.file_name().ok_or_else(no_name)?;
         let name = path.file_name().ok_or_else(no_name)?;
         Self::begin(path.parent().unwrap_or(Path::new("")), part, name)
     }
 
     /// The file to write to; buffered data must be flushed before [`put`](Self::put).
-    pub(crate) fn file(&mut self) -> &mut File {
+    pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
@@ -77,7 +77,7 @@ impl<'a> Unfinished<'a> {
     ///
     /// # Errors
     /// The system's error; also where a link leads out of the folder.
-    pub(crate) fn put(mut self, durability: Durability) -> io::Result<()> {
+    pub fn put(mut self, durability: Durability) -> io::Result<()> {
         if durability != Durability::Later {
             self.file.sync_all()?;
         }
@@ -104,7 +104,7 @@ impl Drop for Unfinished<'_> {
 ///
 /// # Errors
 /// The system's error; also where a link leads out. The partial file is then removed.
-pub(crate) fn write_through(
+pub fn write_through(
     folder: &Path,
     part: &str,
     name: &str,
@@ -117,7 +117,7 @@ pub(crate) fn write_through(
 }
 
 /// The same as [`write_in`] with a whole path.
-pub(crate) fn write(
+pub fn write(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -131,7 +131,7 @@ pub(crate) fn write(
 /// # Errors
 /// The error of `body` or of the system; also where a link leads out. The partial file is
 /// then removed.
-pub(crate) fn write_in(
+pub fn write_in(
     folder: &Path,
     name: impl AsRef<Path>,
     body: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
@@ -158,7 +158,7 @@ pub(crate) fn write_in(
 ///
 /// # Errors
 /// As [`write_in`].
-pub(crate) fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+pub fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     write_in(folder, name, |out| out.write_all(bytes))
 }
 
@@ -171,7 +171,7 @@ fn no_name() -> io::Error {
 ///
 /// # Errors
 /// [`IoError`] names the path.
-pub(crate) fn rename_durably(from: &Path, to: &Path) -> Result<(), IoError> {
+pub fn rename_durably(from: &Path, to: &Path) -> Result<(), IoError> {
     fs::rename(from, to).map_err(IoError::at(from, "renaming"))?;
     sync_above(to)
 }
@@ -182,7 +182,7 @@ pub(crate) fn rename_durably(from: &Path, to: &Path) -> Result<(), IoError> {
 ///
 /// # Errors
 /// [`IoError`] names the path.
-pub(crate) fn replace_folder(new: &Path, place: &Path, aside: &Path) -> Result<(), IoError> {
+pub fn replace_folder(new: &Path, place: &Path, aside: &Path) -> Result<(), IoError> {
     let was_there = match fs::rename(place, aside) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -206,7 +206,7 @@ fn sync_above(path: &Path) -> Result<(), IoError> {
 
 /// Removes the partial files that killed processes left in a folder below `folder`.
 /// Failures are logged.
-pub(crate) fn sweep(folder: &Path, name: impl AsRef<Path>) {
+pub fn sweep(folder: &Path, name: impl AsRef<Path>) {
     sweep_of(folder, name.as_ref(), None);
 }
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn json_means_the_same(text in "(\\PC|[\u{0}-\u{20}\u{7f}-\u{9f}\u{2028}-\u{202e}\u{2066}]){0,20}") {

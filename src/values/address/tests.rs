@@ -190,7 +190,7 @@ fn join_resolves_like_a_browser() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn canonical_is_idempotent(text in "https?://[a-zA-Z0-9.%-]{1,20}(:[0-9]{1,4})?(/([ -~ü]{0,20}|[%0-4a]{0,20}))?") {

@@ -42,6 +42,9 @@
 //!
 //! Nothing here knows a crawl or fetches anything.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod body;
 pub mod captures;
 pub mod cdxj;
@@ -76,5 +79,7 @@ pub mod walk;
 mod window;
 pub mod writer;
 mod zstd;
+
+use spoor_values::{address, clock, coding, fs, page, progress};
 
 pub use reader::Reader;

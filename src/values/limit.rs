@@ -11,7 +11,7 @@ use std::time::Duration;
 ///
 /// The system refuses a limit.
 #[cfg(target_os = "linux")]
-pub(crate) fn this_process(memory: u64, time: Option<Duration>) -> io::Result<()> {
+pub fn this_process(memory: u64, time: Option<Duration>) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, Signal};
     use rustix::process::{set_parent_process_death_signal, setrlimit};
     let exactly = |most: u64| Rlimit {
@@ -35,11 +35,11 @@ pub(crate) fn this_process(memory: u64, time: Option<Duration>) -> io::Result<()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn this_process(_: u64, _: Option<Duration>) -> io::Result<()> {
+pub fn this_process(_: u64, _: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
 /// Whether a process says that it had too little memory.
-pub(crate) fn is_of_memory(words: &str) -> bool {
+pub fn is_of_memory(words: &str) -> bool {
     words.contains("memory allocation of") || words.contains("Cannot allocate memory")
 }

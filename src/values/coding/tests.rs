@@ -202,7 +202,7 @@ fn a_bomb_gives_no_more_than_is_asked_for() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn every_coding_is_undone_however_it_comes(

@@ -71,7 +71,7 @@ impl<L: Eq + Hash + Borrow<str>, V> FromIterator<(L, V)> for WordMap<L, V> {
 
 /// A short word as a number: its first byte is the lowest, and a 1 is above its last. Other
 /// words have other numbers, and none is 0. `None` if it has more than 15 bytes.
-pub(crate) const fn packed(word: &str) -> Option<u128> {
+pub const fn packed(word: &str) -> Option<u128> {
     let bytes = word.as_bytes();
     let length = bytes.len();
     // Both ends are read at once; where they overlap, they have the same bits.
@@ -129,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_word_can_be_told_from_its_number(word in "[a-c]{0,20}|\\PC{0,6}") {

@@ -31,6 +31,9 @@
 //! | `printed` | what `spoor pdf --json` prints, and its JSON Schema | original, clean, offsets |
 //! | `child` | the process that reads one file, and its limits | original, glyphs, about, layout |
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod about;
 mod child;
 mod clean;
@@ -45,6 +48,8 @@ mod printed;
 mod made;
 #[cfg(test)]
 mod tests;
+
+use spoor_values::{language, limit};
 
 pub use child::{Failure, Limits, Reader, WORKER, work};
 pub use clean::{Cleaned, Counts, Joint, Piece, WordList};

@@ -444,7 +444,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// Resolves a text against an address. More than two slashes before a host count as two (URL
 /// standard, "special authority ignore slashes state"), which the parser does for whole
 /// addresses alone.
-pub(crate) fn resolve(base: &Url, text: &str) -> Result<Url, url::ParseError> {
+pub fn resolve(base: &Url, text: &str) -> Result<Url, url::ParseError> {
     let mut slashes = 0;
     for (at, c) in text.char_indices() {
         match c {

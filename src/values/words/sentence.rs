@@ -429,7 +429,8 @@ mod tests {
     #[test]
     fn the_sentence_of_the_thesis() {
         let thesis: serde_json::Value =
-            serde_json::from_str(include_str!("../../tests/fixtures/thesis/thesis.json")).unwrap();
+            serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
+                .unwrap();
         for case in thesis["sentence_normalisation"].as_array().unwrap() {
             let document = scraper::Html::parse_fragment(case["html"].as_str().unwrap());
             let text: String = document.root_element().text().collect();
@@ -499,7 +500,7 @@ mod tests {
     /// Unguarded, each of these takes an hour or more.
     #[test]
     fn no_text_takes_quadratic_time() {
-        let before = crate::tests::worked();
+        let before = spoor_testing::worked();
         for unit in [
             ")",
             "\"",
@@ -513,12 +514,12 @@ mod tests {
         ] {
             sentences([format!(". {}", unit.repeat(500_000)).as_str()]);
         }
-        let took = crate::tests::worked() - before;
+        let took = spoor_testing::worked() - before;
         assert!(took < Duration::from_secs(60), "{took:?}");
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn tokens_are_clean_and_normalising_again_changes_nothing(text in "\\PC{0,60}|[a-zA-Z0-9'’_. \u{AD}\u{301}Σσカ猫हि\u{200D}ℹ]{0,40}") {

@@ -8,26 +8,26 @@ const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// A file that tracks how far it was read.
 #[derive(Debug)]
-pub(crate) struct Tracked {
+pub struct Tracked {
     inner: BufReader<File>,
     at: u64,
 }
 
 impl Tracked {
     /// Reads on from where the file is, which is `at` bytes from its beginning.
-    pub(crate) fn new(file: File, at: u64) -> Self {
+    pub fn new(file: File, at: u64) -> Self {
         let inner = BufReader::with_capacity(1 << 16, file);
         Self { inner, at }
     }
 
     /// How far the file was read, in bytes from its beginning.
-    pub(crate) fn at(&self) -> u64 {
+    pub fn at(&self) -> u64 {
         self.at
     }
 
     /// Moves to the next start of a frame after `began`, or to the end; returns whether
     /// there is one.
-    pub(crate) fn find_frame_after(&mut self, began: u64) -> io::Result<bool> {
+    pub fn find_frame_after(&mut self, began: u64) -> io::Result<bool> {
         self.at = self.inner.seek(SeekFrom::Start(began.saturating_add(1)))?;
         let mut met = 0;
         loop {

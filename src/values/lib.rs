@@ -1,0 +1,39 @@
+//! The values that travel through all of spoor, and the tools that all of it uses: addresses,
+//! tasks and pages, words and languages, files opened beneath a job's folder, times, bodies
+//! without their codings, text made safe to print.
+//!
+//! Nothing here knows a crawl, the network, a config or a store. What a module may know of the
+//! others, in reading order:
+//!
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files | nothing |
+//! | `coding` | bodies without their content codings | nothing |
+//! | `clock` | the time of this process, and the format of timestamps | nothing |
+//! | `progress` | progress of long steps | nothing |
+//! | `sanitize` | untrusted text made safe to print | nothing |
+//! | `fold` | running text in lines of a width | nothing |
+//! | `file_errors` | problems in files that people write, by file, line and key | nothing |
+//! | `address` | canonical URLs, host keys, SURT form | nothing |
+//! | `language` | language identification | nothing |
+//! | `limit` | limits of a process that reads a file of others | nothing |
+//! | `words` | running text to sentences of normalised tokens | nothing |
+//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
+//!
+//! Begin with `page`: its types name what a crawl does.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod address;
+pub mod clock;
+pub mod coding;
+pub mod file_errors;
+pub mod fold;
+pub mod fs;
+pub mod language;
+pub mod limit;
+pub mod page;
+pub mod progress;
+pub mod sanitize;
+pub mod words;
