@@ -43,20 +43,20 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | fs |
+//! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | nothing |
 //! | `local_access` | the secret in the link to a page of a command | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
-//! | `guide` | the guide for users: Markdown to plain text and manual pages | fold |
-//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | address, file_errors, fold, fs, language, page |
+//! | `guide` | the guide for users: Markdown to plain text and manual pages | nothing |
+//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | nothing |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
 //! | `web` | one request, one document, and the rules that apply: scope, robots, sitemap, fetch, extract | values |
-//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values, archive |
-//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, archive, outputs |
-//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, archive, outputs, crawl |
-//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, topic, web, archive, outputs, crawl |
+//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values |
+//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, outputs |
+//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
+//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, topic, web, outputs, crawl |
 //! | `lab` | local test webs, and experiments on them | everything but the commands |
 //!
 //! The commands belong to the binary: one thin file each under `src/commands`.

@@ -7,14 +7,14 @@
 //! | `agreement` | the agreement of the annotators | annotate |
 //! | `export` | the best images, or the documents, as a data set | rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
-//! | `stored` | the stored pages of archives in figures | archive, report, web::extract |
-//! | `ruled` | rules over stored pages: files, and the responses of archives | archive, rules, web::extract |
+//! | `stored` | the stored pages of archives in figures | report, web::extract |
+//! | `ruled` | rules over stored pages: files, and the responses of archives | web::extract |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | nothing |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `grammar` | tokens with stems, lemmas and parts of speech | nothing |
 //! | `entities` | a list of names, found in texts | nothing |
-//! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, archive, outputs, topic, pdf, rules, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | archive, build, entities, report, topic, web::extract, web::inert |
+//! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, outputs, topic, web::extract |
+//! | `search` | a full-text index of documents, and a page to search it | build, entities, report, topic, web::extract, web::inert |
 //! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
 //! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint, web::scope |
 //!

@@ -10,6 +10,7 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -349,6 +350,16 @@ fn receipt(folder: &Path) -> Result<Option<String>, OpenError> {
     Ok(newest.map(|name| format!("{RECEIPTS}/{name}")))
 }
 
+/// Whether another process keeps all others off a job.
+pub fn is_locked(folder: &Path) -> bool {
+    let file = beneath::open(folder, LOCK);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// How often a lock that is held is tried again, and the pause before each.
+const LOOKS: u32 = 10;
+const A_LOOK: Duration = Duration::from_millis(20);
+
 /// Keeps every other process off a job for as long as the returned file is open. The file
 /// holds the process id.
 ///
@@ -360,7 +371,16 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     // Not truncated here: the content may be the other process's.
     let mut file = beneath::open_or_create(folder, LOCK).map_err(IoError::at(&path, "creating"))?;
-    match file.try_lock() {
+    let mut tried = file.try_lock();
+    for _ in 0..LOOKS {
+        if !matches!(tried, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        // Somebody may only look whether a crawl runs, and holds it for a moment.
+        std::thread::sleep(A_LOOK);
+        tried = file.try_lock();
+    }
+    match tried {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();

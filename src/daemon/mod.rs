@@ -9,14 +9,14 @@
 //! | `ready` | what a job must have before it may train or crawl | control, crawl::checkpoint, topic::model, web::fetch, web::scope |
 //! | `error` | why a job cannot run | control, crawl, topic::score, web::fetch |
 //! | `observer` | progress reports of a run | control, error, crawl |
-//! | `wiring` | from the config of a job to its parts | control, error, explain, observer, ready, crawl, pdf, topic, web |
+//! | `wiring` | from the config of a job to its parts | control, error, explain, observer, ready, crawl, topic, web |
 //! | `nothing` | why no seed yielded a page | explain, crawl::frontier |
 //! | `service` | notifications for a service manager | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
 //! | `machine` | the machine's place in a cluster, if the job has one | control, error, observer, crawl |
 //! | `run` | opens a job, crawls, and returns a summary | control, error, machine, nothing, observer, ready, service, signals, wiring, crawl, topic, web |
-//! | `replay` | runs a job on an archive instead of the web | control, error, wiring, archive, crawl, topic, web::fetch |
-//! | `look` | how a crawl would treat one page | error, wiring, crawl, pdf, topic, web |
+//! | `replay` | runs a job on an archive instead of the web | control, error, wiring, crawl, topic, web::fetch |
+//! | `look` | how a crawl would treat one page | error, wiring, crawl, topic, web |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a frontier | crawl |
 //!
 //! Nothing here knows how the results are used later, or how anything is printed.

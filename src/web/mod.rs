@@ -7,7 +7,7 @@
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | nothing |
 //! | `fetch` | one request to an answer or a typed error: caps, address guard, rates | nothing |
 //! | `parts` | parts of files on web servers, politely | fetch, robots |
-//! | `extract` | one document to text blocks, links, and images with their context | pdf, robots |
+//! | `extract` | one document to text blocks, links, and images with their context | robots |
 //! | `inert` | one document to markup that opens no connection when a browser shows it | nothing |
 //!
 //! Nothing here knows a topic, a queue or an output: each module turns one input into one

@@ -18,7 +18,7 @@ use super::{
     Change, Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status,
 };
 use crate::address::{HostKey, PageUrl};
-use crate::crawl::checkpoint::{self, OpenError};
+use crate::crawl::checkpoint;
 use crate::crawl::cluster::SessionId;
 use crate::daemon::explain::{Explanation, HostReport};
 
@@ -279,9 +279,7 @@ impl Client {
     /// Whether a process holds the lock of the job.
     fn is_locked(&self) -> bool {
         match &self.place {
-            Where::Folder(folder) => {
-                matches!(checkpoint::lock(folder), Err(OpenError::Busy { .. }))
-            }
+            Where::Folder(folder) => checkpoint::is_locked(folder),
             Where::Url(..) | Where::Machine(_) => false,
         }
     }
