@@ -152,8 +152,6 @@ impl Map {
             // The room itself, a room beside it, or what the wing hands on of all its rooms.
             return match (room, to_rest.first()) {
                 (Some((room, _)), Some(other)) if other == room => true,
-                // A type that the wing declares itself; rooms have small letters.
-                (_, Some(other)) if other.starts_with(char::is_uppercase) => true,
                 (Some((_, may)), Some(other)) => may.allows(&[other]),
                 (None, _) | (_, None) => true,
             };

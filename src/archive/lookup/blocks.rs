@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, Read};
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
-use super::LookupError;
+use super::error::LookupError;
 use super::lines::{Lines, MAX_LINE, text_of};
 use super::shelf::Shelf;
 

@@ -5,7 +5,8 @@
 //! |---|---|---|
 //! | `shelf` | files that are read in parts, wherever they lie | nothing |
 //! | `lines` | the lines of a sorted file of which only a part is read | shelf |
-//! | `blocks` | an index of compressed blocks | lines, shelf |
+//! | `error` | why an index cannot be searched | shelf |
+//! | `blocks` | an index of compressed blocks | error, lines, shelf |
 //! | `zip` | the list of the files in a ZIP | shelf |
 //! | `wacz` | the files in a WACZ | shelf, zip |
 //! | `stored` | the record at a place | shelf |
@@ -13,68 +14,19 @@
 //! An index is searched by bisection, so a search in one of any size reads a few pieces.
 
 mod blocks;
+mod error;
 mod lines;
 pub mod shelf;
 pub mod stored;
 pub mod wacz;
 pub mod zip;
 
-use std::io;
+pub use self::error::LookupError;
 
 use self::lines::Lines;
-use self::shelf::{Shelf, ShelfError};
-use super::cdxj::{Line, LineError};
+use self::shelf::Shelf;
+use super::cdxj::Line;
 use super::select::Selection;
-
-/// Why an index cannot be searched.
-#[derive(Debug, thiserror::Error)]
-pub enum LookupError {
-    /// A file cannot be read.
-    #[error(transparent)]
-    Shelf(#[from] ShelfError),
-    /// A line of the index is malformed.
-    #[error("{index}: {error}")]
-    Line {
-        /// The index.
-        index: String,
-        /// What is wrong.
-        error: LineError,
-    },
-    /// A line of the index of blocks is malformed.
-    #[error(
-        "{index}: `{line}` does not say where a block lies; make the index again with \
-         `spoor archive index`"
-    )]
-    Block {
-        /// The index.
-        index: String,
-        /// The line, shortened.
-        line: String,
-    },
-    /// A block cannot be decompressed.
-    #[error(
-        "{file}: the block at byte {offset} is damaged: {error}; fetch or make the index again"
-    )]
-    Damaged {
-        /// The file.
-        file: String,
-        /// Where the block begins.
-        offset: u64,
-        /// What the decompressor reports.
-        error: io::Error,
-    },
-    /// A block has more lines than any index.
-    #[error(
-        "{file}: the block at byte {offset} is too large: more than 16 MiB, 64 MiB of lines or \
-         1 MiB in a line; make the index again with `spoor archive index`"
-    )]
-    Large {
-        /// The file.
-        file: String,
-        /// Where the block begins.
-        offset: u64,
-    },
-}
 
 /// The ending of an index of blocks.
 pub const BLOCKS: &str = ".idx";
