@@ -43,7 +43,7 @@ fn all(patterns: &[&str]) -> Vec<Regex> {
 /// white space.
 ///
 /// ```
-/// use spoor::archive::surt::key;
+/// use spoor_archive::surt::key;
 ///
 /// assert_eq!(key("https://WWW.Example.org:443/A/?b=2&a=1#x"), "org,example)/a?a=1&b=2");
 /// ```

@@ -126,7 +126,7 @@ impl PageUrl {
     /// Parses an absolute URL.
     ///
     /// ```
-    /// use spoor::address::PageUrl;
+    /// use spoor_values::address::PageUrl;
     ///
     /// let url = PageUrl::parse("HTTP://WWW.Example.org:80/a/../b%7e?#top")?;
     /// assert_eq!(url.as_str(), "http://www.example.org/b~");
@@ -135,7 +135,7 @@ impl PageUrl {
     /// let link = url.join("../c?page=2")?;
     /// assert_eq!(link.as_str(), "http://www.example.org/c?page=2");
     /// assert!(url.join("mailto:me@example.org").is_err());
-    /// # Ok::<(), spoor::address::AddressError>(())
+    /// # Ok::<(), spoor_values::address::AddressError>(())
     /// ```
     ///
     /// # Errors

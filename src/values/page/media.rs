@@ -19,7 +19,7 @@ pub fn media_type(header: &str) -> &str {
 /// (MIME Sniffing standard, section 7). A PDF that is sent as any bytes is a PDF.
 ///
 /// ```
-/// use spoor::page::content_type;
+/// use spoor_values::page::content_type;
 ///
 /// let lines = ["text/html; charset=utf-8", "*/*, text/html"];
 /// assert_eq!(content_type(&lines, b"").as_deref(), Some("text/html;charset=utf-8"));
