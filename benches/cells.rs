@@ -22,12 +22,13 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::frontier::store::StoreError;
 use spoor::crawl::frontier::{
     CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
 use spoor::page::{Bucket, Outcome, Task, TaskKind};
+use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 
 const LINKS: usize = 20;

@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::cluster::links::{Links, LinksError, Setting};
 use spoor::crawl::cluster::{Nats, Place};
 use spoor::crawl::frontier::store::StoreError;
@@ -52,6 +52,7 @@ use spoor::crawl::frontier::{
 };
 use spoor::lab::{self, endless};
 use spoor::page::{Bucket, Clues, Outcome, TaskKind};
+use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 
 use self::broker::Brokers;

@@ -44,12 +44,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use spoor::config::{Config, StoreKind, StrategyKind};
+use spoor::config::Config;
 use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Control, Standing};
 use spoor::daemon::{self, DaemonError, Observer, allocator};
 use spoor::lab::demo;
 use spoor::outputs::Row;
+use spoor::settings::{StoreKind, StrategyKind};
 
 /// As the program does, with its settings.
 #[cfg(not(target_env = "msvc"))]

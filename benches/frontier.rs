@@ -28,10 +28,11 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::frontier::store::{self, StoreError};
 use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
 use spoor::page::{LinkParts, Nearness, Outcome, Task, TaskKind};
+use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 
 #[path = "frontier/counted.rs"]

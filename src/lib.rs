@@ -93,7 +93,9 @@ pub mod picture;
 pub use spoor_values::{
     address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
 };
-pub use {spoor_archive as archive, spoor_pdf as pdf, spoor_rules as rules};
+pub use {
+    spoor_archive as archive, spoor_pdf as pdf, spoor_rules as rules, spoor_settings as settings,
+};
 
 #[cfg(test)]
 mod tests;

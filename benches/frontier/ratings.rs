@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use spoor::address::PageUrl;
-use spoor::config::StrategyKind;
 use spoor::crawl::frontier::{NewTask, Rating};
 use spoor::page::{Bucket, Clues, LinkParts, Words};
+use spoor::settings::StrategyKind;
 use spoor::topic::strategy::{self, Learned, Learning, Parameters, Score, Strategy};
 
 /// Features of a link that others share.

@@ -89,9 +89,9 @@ impl Ctl {
 
     fn client(&self) -> Result<Client> {
         if let Some(url) = &self.url {
-            let section = spoor::config::Control {
+            let section = spoor::settings::Control {
                 token_file: self.token_file.clone(),
-                ..spoor::config::Control::default()
+                ..spoor::settings::Control::default()
             };
             return Ok(Client::at(url.clone(), Token::of(&section)?));
         }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use spoor::config::{Config, StrategyKind};
+use spoor::config::Config;
 use spoor::corpus::report;
 use spoor::crawl::pipeline::{Control, End};
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
+use spoor::settings::StrategyKind;
 use spoor::topic::strategy;
 
 use super::exit;

@@ -6,9 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::frontier::dump::Found;
 use spoor::daemon::maintenance::{self, MaintenanceError, Sizes};
+use spoor::settings::StoreKind;
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::print_json;

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
 use spoor::fs::beneath::{self, Kind};
 use spoor::sanitize;
+use spoor::settings::{LogLevel, Logs};
 use tracing::{Event, Subscriber};
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};

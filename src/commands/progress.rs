@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use spoor::address::{HostKey, PageUrl};
 use spoor::clock::now;
-use spoor::config::{Config, Logs};
+use spoor::config::Config;
 use spoor::crawl::frontier::{Amount, Cells, Counts};
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
 use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
+use spoor::settings::Logs;
 
 use super::log;
 use super::screen::{self, Mode, counted};

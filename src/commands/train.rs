@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use spoor::config::{Config, Name};
+use spoor::config::Config;
 use spoor::crawl::train::{Cut, Growth};
 use spoor::daemon;
+use spoor::settings::Name;
 use spoor::topic::model::Grown;
 use spoor::topic::model::Model;
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use spoor::config::Config;
-use spoor::config::{Control, Listen};
 use spoor::corpus::report;
 use spoor::daemon::control::Entrance;
 use spoor::daemon::{self, overview};
+use spoor::settings::{Control, Listen};
 
 /// The port that is tried first.
 const PORT: u16 = 8460;

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::errors::{Findings, shown};
-use super::section::plain;
-use super::values::Value;
+use spoor_settings::messages::shown;
+use spoor_settings::{Value, plain};
+
+use super::errors::Findings;
 use super::{Annotate, Config, StoreKind, WatchedSeed};
 
 /// Reports every pair of contradicting keys, at the one given last.

@@ -6,14 +6,10 @@
 //! and the allowed values. An unknown key is an error, with a suggestion if a known key is
 //! similar.
 //!
-//! Reading order: `sections` declares every key with its type, default, range and meaning,
-//! using the macro of `section`, which turns each declaration into a struct and one walk
-//! over its keys. `values` defines kinds of values and holds the plain ones, `units` has
-//! durations and sizes, and `kinds`, `listen`, `rules`, `neutral`, `texts` and `formula`
-//! have those specific to a crawler. `reading` is the walk that reads a file, `checks` has
-//! the constraints between keys, `errors` reports problems, `origin` records where a
-//! configuration was written, and `reference` has the walks that write. `seeds` reads seed
-//! files and defines seeds with a schedule.
+//! The keys are declared in the crate `spoor-settings`, as plain structs. Here `reading` is
+//! the walk that reads a file, `checks` has the constraints between keys, `errors` reports
+//! problems, `origin` records where a configuration was written, and `reference` has the
+//! walks that write.
 //!
 //! This module must not know how a value is used, whether a named file or folder exists,
 //! or anything about the network (`ready` checks that). It reads no environment variable
@@ -22,24 +18,12 @@
 mod checks;
 mod errors;
 mod floor;
-mod formula;
 mod given;
-mod kinds;
-mod listen;
-mod neutral;
 pub mod new_job;
 mod origin;
 mod reading;
 mod reference;
-mod rules;
-mod section;
-mod sections;
-mod seeds;
 mod shared;
-mod texts;
-mod units;
-mod values;
-mod watched;
 
 #[cfg(test)]
 mod tests;
@@ -49,28 +33,10 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 pub use crate::file_errors::{FileError, FileErrors, FilePosition};
-pub use formula::{Formula, ImageText, Measure, Variable};
 pub use given::Given;
-pub use kinds::{
-    ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
-    ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Signal, Source,
-    StoreAddress, StoreKind, StrategyKind,
-};
-pub use listen::Listen;
-pub use neutral::Neutral;
 pub use origin::Origin;
 pub use reference::{keys, nearest_key, reference};
-pub use rules::{ConnectTo, HostPattern, ScopeRule};
-pub use sections::{
-    Annotate, Archive, Buckets, Checkpoint, Cluster, Consent, Control, ControlSample,
-    FrontierSection, Images, Job, Limits, Logs, ModelSection, Network, PdfSection, Politeness,
-    Rank, Recrawl, Rules, Scope, Seeds, StrategySection, Text, Train,
-};
-pub use units::Size;
-pub use values::Auto;
-pub use watched::WatchedSeed;
-
-use section::Walker;
+pub use spoor_settings::*;
 
 /// Declares [`Config`]: its sections in the order of the reference.
 macro_rules! config {
@@ -183,7 +149,7 @@ impl Config {
             FileErrors::of_file(&name, None, format!("cannot be read: {error}"))
         })?;
         let text = std::str::from_utf8(&bytes).map_err(|error| {
-            let place = errors::place_in_bytes(&bytes, error.valid_up_to());
+            let place = messages::place_in_bytes(&bytes, error.valid_up_to());
             let message = "not UTF-8, as TOML must be; save the file as UTF-8".to_owned();
             FileErrors::of_file(&name, Some(place), message)
         })?;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::section::{Key, Section, Walker};
-use super::values::Value;
+use spoor_settings::{Key, Section, Value, Walker};
+
 use super::{FileError, FilePosition};
 
 /// The file of a configuration and the positions of its keys.

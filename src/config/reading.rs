@@ -6,9 +6,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::errors::{Findings, MOST_LINES, nearest, shown};
-use super::section::{Key, Section, Walker, plain};
-use super::values::{Value, found};
+use spoor_settings::messages::{nearest, shown};
+use spoor_settings::{FileEntry, FileValue, Key, Raw, Section, Value, Walker, found, plain};
+
+use super::errors::{Findings, MOST_LINES};
 
 /// The blocks of rules in a job file. What is in them is checked where rules are read.
 pub(super) const RULES: &str = "rule";
@@ -127,7 +128,10 @@ impl Walker for Reading<'_, '_> {
         {
             let message = match value.get_ref() {
                 DeValue::Array(_) => format!("is a list; write [{}], once", S::NAME),
-                other => format!("{} is not a section; write [{}]", found(other), S::NAME),
+                other => {
+                    let found = found(&raw(other));
+                    format!("{found} is not a section; write [{}]", S::NAME)
+                }
             };
             self.findings.wrong(name.span(), S::NAME, message);
         }
@@ -153,7 +157,7 @@ impl Walker for Reading<'_, '_> {
         self.findings.given(&full, given.span());
 
         let mut wrong = Vec::new();
-        let read = T::read(given, &mut wrong);
+        let read = T::read(&file_value(given), &mut wrong);
         if let (Some(unit), Some(bounds)) = (read.as_ref().and_then(T::unit), &key.bounds)
             && !bounds.hold(unit)
         {
@@ -165,6 +169,41 @@ impl Walker for Reading<'_, '_> {
             self.findings.wrong(span, full.as_str(), message);
         }
         read.filter(|_| fine).unwrap_or_else(|| value.clone())
+    }
+}
+
+/// A value of the file as settings read it.
+fn file_value<'a>(given: &'a Spanned<DeValue<'_>>) -> FileValue<'a> {
+    FileValue {
+        raw: raw(given.get_ref()),
+        span: given.span(),
+    }
+}
+
+fn raw<'a>(value: &'a DeValue<'_>) -> Raw<'a> {
+    match value {
+        DeValue::String(text) => Raw::Text(text.as_ref().into()),
+        DeValue::Integer(number) => Raw::Whole {
+            value: i128::from_str_radix(number.as_str(), number.radix()).ok(),
+            written: number.to_string(),
+        },
+        DeValue::Float(number) => Raw::Number {
+            value: number.as_str().parse().ok(),
+            written: number.as_str().to_owned(),
+        },
+        DeValue::Boolean(truth) => Raw::Truth(*truth),
+        DeValue::Datetime(date) => Raw::Date(date.to_string()),
+        DeValue::Array(items) => Raw::List(items.iter().map(file_value).collect()),
+        DeValue::Table(table) => Raw::Table(
+            table
+                .iter()
+                .map(|(key, value)| FileEntry {
+                    key: key.get_ref().as_ref().into(),
+                    span: key.span(),
+                    value: file_value(value),
+                })
+                .collect(),
+        ),
     }
 }
 

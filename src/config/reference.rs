@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::errors::nearest;
-use super::section::{Key, Section, Walker};
-use super::values::Value;
-use super::{Changed, Config, Scope};
+use spoor_settings::messages::nearest;
+use spoor_settings::{Canonical, Key, Section, Value, Walker};
+
+use super::{Changed, Config};
 use crate::fold::fold;
 
 /// The complete configuration file: every section and key with meaning, kind of value,
@@ -39,7 +39,7 @@ pub fn nearest_key(key: &str) -> Option<String> {
 
 /// `config` with every key that has a value, in canonical form.
 pub(super) fn effective(config: &Config) -> String {
-    let mut walker = Effective(String::new());
+    let mut walker = Canonical::default();
     config.walk(&mut walker);
     walker.0
 }
@@ -56,15 +56,6 @@ pub(super) fn changes(a: &Config, b: &Config) -> Vec<Changed> {
         Changed { key, from, to }
     });
     pairs.filter(|changed| changed.from != changed.to).collect()
-}
-
-impl Scope {
-    /// The section as in [`Config::to_toml`]: equal rules give equal text.
-    pub fn to_toml(&self) -> String {
-        let mut walker = Effective(String::new());
-        walker.section(self);
-        walker.0
-    }
 }
 
 const HEAD: &str = "\
@@ -140,29 +131,6 @@ impl Walker for Shown {
     fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
         let full = format!("{}.{}", self.section, key.name);
         self.values.insert(full, value.show());
-        value.clone()
-    }
-}
-
-struct Effective(String);
-
-impl Walker for Effective {
-    fn section<S: Section>(&mut self, section: &S) -> S {
-        if !self.0.is_empty() {
-            self.0.push('\n');
-        }
-        self.0.push_str(&format!("[{}]\n", S::NAME));
-        section.walk(self)
-    }
-
-    fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
-        let shown = value.show();
-        if key.hidden.is_some_and(|usual| usual.show() == shown) {
-            return value.clone();
-        }
-        if let Some(shown) = shown {
-            self.0.push_str(&format!("{} = {shown}\n", key.name));
-        }
         value.clone()
     }
 }

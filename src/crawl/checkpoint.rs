@@ -15,13 +15,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::archive::writer::{Compression, Dictionary, DictionaryError};
-use crate::config::{Archive, ArchiveCompression, Cluster, Config};
+use crate::config::Config;
 use crate::crawl::frontier::store::changes::{Changes, Logged};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::crawl::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
+use crate::settings::{Archive, ArchiveCompression, Cluster};
 use crate::web::scope::{Scope, Takedowns};
 
 pub use backups::{Backups, renew as renew_backups, within as backups_of};

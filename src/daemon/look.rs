@@ -339,7 +339,7 @@ fn fetch(
         let store = Box::new(SledStore::open(&folder)?);
         let policy = Policy::new(&config.politeness, &config.network);
         // The operator named it, so no scope rule applies.
-        let scope = Scope::new(crate::config::Scope::default());
+        let scope = Scope::new(crate::settings::Scope::default());
         let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;

@@ -8,13 +8,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::crawl::frontier::check_format;
 use crate::crawl::frontier::consistency::{self, Consistency};
 use crate::crawl::frontier::dump::{self, DumpError, Found};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::fs::{IoError, atomic};
+use crate::settings::StoreKind;
 
 /// Why maintenance failed; the frontier is unchanged.
 #[derive(Debug, thiserror::Error)]

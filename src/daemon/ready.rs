@@ -10,10 +10,11 @@ use std::fs;
 use std::path::Path;
 
 use crate::address::PageUrl;
-use crate::config::{Config, FileError, FileErrors, NO_CONTACT, Source};
+use crate::config::{Config, FileError, FileErrors, NO_CONTACT};
 use crate::crawl::checkpoint;
 use crate::daemon::control::{AccessError, Token};
 use crate::rules::RuleSet;
+use crate::settings::Source;
 use crate::topic::model::Model;
 use crate::web::fetch;
 use crate::web::scope::Scope;

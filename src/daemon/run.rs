@@ -16,7 +16,7 @@ use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Amount, Cells, Counts, Focus, ImageLedger, ImagesLeft};
@@ -28,6 +28,7 @@ use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::{Outputs, Row};
+use crate::settings;
 use crate::topic::strategy::Learned;
 use crate::web::fetch::{self, Fetcher};
 
@@ -72,7 +73,7 @@ pub struct Summary {
     /// What this machine did itself in this run of what the job may limit, where others crawl too.
     pub own: Amount,
     /// The limits at the end; they may have been changed meanwhile.
-    pub limits: config::Limits,
+    pub limits: settings::Limits,
 }
 
 /// Answers questions about the crawl that has, or will have, `control` and `config`.

@@ -9,8 +9,7 @@ use tokio::runtime::{Handle, Runtime};
 use super::error::DaemonError;
 use super::observer::Observer;
 use crate::address::PageUrl;
-use crate::config::StrategySection;
-use crate::config::{Boundaries as BoundariesChoice, Config, ContactMissing};
+use crate::config::{Config, ContactMissing};
 use crate::crawl::frontier;
 use crate::crawl::pipeline::{ImageRules, Languages, Reader, pdf_reader};
 use crate::crawl::train::{self, Growth, TrainError};
@@ -19,6 +18,8 @@ use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
 use crate::metrics::Metrics;
 use crate::rules::RuleSet;
+use crate::settings::Boundaries as BoundariesChoice;
+use crate::settings::StrategySection;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
 use crate::topic::score::{
     Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Weights,

@@ -13,8 +13,9 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
-use crate::config::{self, ScopeRule};
 use crate::page::{Reason, TaskKind};
+use crate::settings;
+use crate::settings::ScopeRule;
 
 pub use prefix::{Prefixes, prefixes};
 pub use takedowns::{HostRange, Order, Sha256Hex, Takedowns, Target, TargetError};
@@ -22,7 +23,7 @@ pub use takedowns::{HostRange, Order, Sha256Hex, Takedowns, Target, TargetError}
 /// The `[scope]` section and the takedowns, for deciding about addresses.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    rules: config::Scope,
+    rules: settings::Scope,
     takedowns: Takedowns,
     /// Indices into the takedowns, by the SURT form of the canonical address of a page.
     pages: HashMap<String, usize>,
@@ -112,7 +113,7 @@ impl fmt::Display for Objection<'_> {
 
 impl Scope {
     /// Uses the rules of a checked config, without takedowns.
-    pub fn new(section: config::Scope) -> Self {
+    pub fn new(section: settings::Scope) -> Self {
         Self {
             rules: section,
             takedowns: Takedowns::default(),
@@ -349,8 +350,8 @@ impl Scope {
 
     fn judge_address<'a>(&'a self, url: &'a PageUrl, surt: &str) -> Result<(), Objection<'a>> {
         let scheme = match url.scheme() {
-            "https" => config::Scheme::Https,
-            _ => config::Scheme::Http,
+            "https" => settings::Scheme::Https,
+            _ => settings::Scheme::Http,
         };
         if !self.rules.schemes.contains(&scheme) {
             return Err(Objection::Scheme(url.scheme()));

@@ -12,7 +12,7 @@ use spoor::archive::cdxj::Line;
 use spoor::archive::index::name_beside;
 use spoor::archive::reader::Item;
 use spoor::archive::record::Kind;
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::small::{lab, rest, text};
 use crate::support::{Job, Ran, Wire, spoor};

@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch, Store};
+use spoor::settings::StoreKind;
 
 use crate::support::process::peak_kib;
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::{Job, Live, Ran, Wire, small, spoor};
 

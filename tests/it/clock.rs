@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::clock::Clock;
 use crate::support::wire::too_close;

@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::checkpoint;
 use spoor::crawl::frontier::Cells;
 use spoor::lab::{Behaviour, Lab};
+use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 
 use super::kill::{Plan, check_wire, plan};

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::Value;
-use spoor::config::{Config, StrategyKind};
+use spoor::config::Config;
 use spoor::crawl::pipeline::Control;
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, demo};
+use spoor::settings::StrategyKind;
 
 use crate::support::demo_job::{Silent, demo_job};
 

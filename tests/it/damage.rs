@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::{Job, Ran, Wire, small, spoor};
 

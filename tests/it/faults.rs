@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch};
+use spoor::settings::StoreKind;
 
 use super::archiving::{ARCHIVE, agrees_with_log};
 use crate::support::disk::{Mount, run};

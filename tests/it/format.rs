@@ -21,13 +21,13 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use spoor::address::HostKey;
-use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch, Store};
 use spoor::crawl::frontier::{
     Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit,
     consistency, dump,
 };
 use spoor::page::{Bucket, LinkParts, Reason, TaskKind, Validators};
+use spoor::settings::StoreKind;
 
 use making::{HOUR, LAST_SCOPE, NEXT_DAY, THEN, context, make, open, url};
 

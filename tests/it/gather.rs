@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
-use spoor::config::StoreKind;
 use spoor::corpus::gather::gather;
 use spoor::outputs::merge::Part;
 use spoor::outputs::{TextPlace, document_at, sentences_at};
+use spoor::settings::StoreKind;
 
 use crate::archiving::{ARCHIVE, agrees_with_log, records};
 use crate::support::small::{self, harvest, lab, rest};

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use spoor::config::{Config, Name};
+use spoor::config::Config;
 use spoor::crawl::pipeline::Control;
 use spoor::crawl::train::{Cut, Growth, TrainError};
 use spoor::daemon::{self, DaemonError};
 use spoor::lab::{self, demo};
+use spoor::settings::Name;
 use spoor::topic::model::Model;
 
 use crate::support::demo_job::{Silent, demo_job};

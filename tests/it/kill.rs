@@ -14,10 +14,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::address::PageUrl;
-use spoor::config::{Config, StoreKind};
+use spoor::config::Config;
 use spoor::crawl::frontier::{CellCount, Cells, Policy, State};
 use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
+use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 
 use super::archiving::{ARCHIVE, agrees_with_log};

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::names::NameServer;
 use crate::support::texts::{plain, tree};

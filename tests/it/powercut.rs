@@ -25,7 +25,7 @@ use nix::sys::signal::Signal;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use spoor::config::StoreKind;
+use spoor::settings::StoreKind;
 
 use crate::support::disk::{Mount, run};
 use crate::support::{Job, Live, Ran, Wire, small, spoor};

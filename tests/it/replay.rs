@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use spoor::archive::reader::{Item, Reader};
 use spoor::archive::record::Kind;
-use spoor::config::StoreKind;
 use spoor::outputs::{self, Table};
+use spoor::settings::StoreKind;
 
 use crate::support::small::{lab, rest, text};
 use crate::support::{Job, Live, Ran, Wire, spoor};

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::votes::{self, Question, Vote};
-use crate::config::Annotate;
+use crate::settings::Annotate;
 
 /// How long a displayed question counts as being answered.
 pub(super) const HOLD: Duration = Duration::from_secs(10 * 60);

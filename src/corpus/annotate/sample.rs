@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::assignment::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
-use crate::config::{Annotate, Config};
+use crate::config::Config;
 use crate::corpus::rank::{self, RankError, Ranked};
 use crate::fs::beneath::JobPath;
 use crate::fs::{IoError, atomic};
 use crate::outputs::{self, Sidecar};
+use crate::settings::Annotate;
 
 /// The file of the sample, in [`FOLDER`].
 const FILE: &str = "images.tsv";

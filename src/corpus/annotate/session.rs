@@ -14,10 +14,11 @@ use super::assignment::{Assignment, Item, Next, Verdict};
 use super::context::{self, Words};
 use super::sample::{self, Entry, SampleError};
 use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
-use crate::config::{Annotate, Config};
+use crate::config::Config;
 use crate::fs::beneath;
 use crate::outputs::{self, SampleLock, Sidecar};
 use crate::picture::thumbnail;
+use crate::settings::Annotate;
 
 /// The longest side of a picture that is judged, in pixels.
 const SIDE: u32 = 1280;

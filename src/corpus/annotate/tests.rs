@@ -8,10 +8,11 @@ use proptest::prelude::*;
 use super::assignment::{Assignment, Gold, HOLD, Item, Next, Verdict};
 use super::context;
 use super::votes::{Question, TEXT_CLASSES, Vote};
-use crate::config::{Annotate, Config};
+use crate::config::Config;
 use crate::lab::picture::draw;
 use crate::page::ImageContext;
 use crate::picture::thumbnail;
+use crate::settings::Annotate;
 
 use Question::{Image, Text};
 

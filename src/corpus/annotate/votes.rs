@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Annotate;
 use crate::fs::{IoError, beneath};
 use crate::sanitize;
+use crate::settings::Annotate;
 
 /// The folder of everything about judging, in the job's folder.
 pub const FOLDER: &str = "annotations";

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::takedown::{self, Request, TakedownError};
 use crate::clock::timestamp;
-use crate::config::{Config, Name};
+use crate::config::Config;
 use crate::crawl::checkpoint::{
     self, GATHERED, OpenError, RECEIPTS, RECORD, TAKEDOWNS, UNFINISHED,
 };
@@ -36,6 +36,7 @@ use crate::fs::atomic;
 use crate::fs::beneath::{self, Kind};
 use crate::outputs::merge::{Archived, Earlier, MergeError, Merged, Part, merge};
 use crate::outputs::{self, OutputError, SampleLock};
+use crate::settings::Name;
 use crate::web::scope::Takedowns;
 
 /// What is added to the name of a job's folder for the folder in which it is gathered.

@@ -23,10 +23,11 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, Rank};
+use crate::config::Config;
 use crate::fs::atomic;
 use crate::outputs::cell;
 use crate::progress::Step;
+use crate::settings::Rank;
 use crate::topic::lm::perplexity;
 use crate::topic::model::FolderError;
 use crate::topic::model::Model;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{RankError, Ranked, Steps};
-use crate::config::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
 use crate::fs::beneath;
 use crate::outputs::{self, Sidecar};
 use crate::page::{ImageContext, TextScore};
 use crate::picture::ImageInfo;
 use crate::progress::Step;
+use crate::settings::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
 
 /// Reads every sidecar below `folder` and keeps the wanted images, in no order. The
 /// sidecars are read one by one, because they may not all fit in memory.

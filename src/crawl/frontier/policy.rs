@@ -2,8 +2,8 @@
 
 use super::control_sample::{Sample, SampleSettings};
 use crate::clock::millis;
-use crate::config;
 use crate::page::Obeyed;
+use crate::settings;
 
 /// The interval between visits, adapted to the rate of change of a page. All times are in
 /// milliseconds; `min <= after <= max`.
@@ -78,7 +78,7 @@ pub struct Policy {
 impl Policy {
     /// Takes the values of a checked config; sitemaps and `tdmrep.json` are not read,
     /// and there is no control sample.
-    pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
+    pub fn new(politeness: &settings::Politeness, network: &settings::Network) -> Self {
         Self {
             min_delay: millis(politeness.min_delay),
             max_delay: millis(politeness.max_delay),
@@ -103,7 +103,7 @@ impl Policy {
     }
 
     /// The same, with this share of the requests for images.
-    pub fn with_images(self, section: &config::Images) -> Self {
+    pub fn with_images(self, section: &settings::Images) -> Self {
         let image_share = section.share;
         Self {
             image_share,
@@ -113,7 +113,11 @@ impl Policy {
 
     /// The same, with a control sample. A crawl without preferences has none: the sample
     /// would not differ from the other fetches.
-    pub fn with_control(self, section: &config::ControlSample, kind: config::StrategyKind) -> Self {
+    pub fn with_control(
+        self,
+        section: &settings::ControlSample,
+        kind: settings::StrategyKind,
+    ) -> Self {
         let share = if crate::topic::strategy::prefers(kind) {
             section.share
         } else {
@@ -131,7 +135,7 @@ impl Policy {
     }
 
     /// The same, with pages visited again according to `[recrawl]`.
-    pub fn with_recrawl(self, section: &config::Recrawl) -> Self {
+    pub fn with_recrawl(self, section: &settings::Recrawl) -> Self {
         let recrawl = section.after.map(|after| Recrawl {
             after: millis(after),
             min: millis(section.min),

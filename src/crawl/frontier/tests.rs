@@ -19,10 +19,11 @@ use super::store::tests::Backend;
 use super::store::{Store, StoreError};
 use super::*;
 use crate::address::{HostKey, PageUrl};
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::page::{
     Bucket, ImageContext, ImageScores, ImageTexts, LinkParts, Outcome, Reason, Task, TaskKind,
 };
+use crate::settings::StoreKind;
 use crate::web::robots::Robots;
 use crate::web::scope::Scope;
 

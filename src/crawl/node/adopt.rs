@@ -37,7 +37,7 @@ use super::join::{agree, draw, insist, name_of};
 use super::orders::{AppendError, append};
 use super::store::must_be_unused;
 use crate::clock::{now, timestamp};
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::crawl::cluster::lessons::{self, LessonsError};
 use crate::crawl::cluster::orders::{self, Act, Order};
@@ -50,6 +50,7 @@ use crate::crawl::frontier::{self, Amount, CellCount, CellId, Divided, DivisionE
 use crate::crawl::saved::{self, Committed, Life, Made, SaveError, SavedSession};
 use crate::fs::{IoError, atomic, beneath};
 use crate::outputs::{OutputError, Rewriting};
+use crate::settings::StoreKind;
 use crate::web::scope::Target;
 
 /// What is added to the name of the job's folder for the one beside it.

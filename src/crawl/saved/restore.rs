@@ -19,7 +19,7 @@ use super::pairs::{self, JOB, MODEL, file_of_key};
 use super::send::image_name;
 use super::{SaveError, numbered};
 use crate::clock::now;
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::changes::WriteRef;
 use crate::crawl::frontier::store::{self, Batch, Store};
@@ -29,6 +29,7 @@ use crate::fs::beneath::{self, JobPath};
 use crate::fs::{IoError, sync_file_system};
 use crate::objects::{self, LONGEST, Objects};
 use crate::outputs::{self, growth};
+use crate::settings::StoreKind;
 
 /// The most pairs, and bytes, of a batch.
 const PAIRS: usize = 2_000;

@@ -6,10 +6,11 @@ use tokio::runtime::Handle;
 
 use super::{TrainError, pages};
 use crate::address::PageUrl;
-use crate::config::{Config, Documents, Source};
+use crate::config::Config;
 use crate::crawl::pipeline::pdf_reader;
 use crate::fs::IoError;
 use crate::pdf;
+use crate::settings::{Documents, Source};
 use crate::topic::lm::{MIN_TOKENS, Sentence, sentences};
 use crate::topic::neutral;
 use crate::web::extract;

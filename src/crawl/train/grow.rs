@@ -19,8 +19,9 @@ use std::path::Path;
 
 use super::TrainError;
 use super::corpus::Document;
-use crate::config::{Config, Name};
+use crate::config::Config;
 use crate::outputs::{PageText, Table, page_texts, sentences_at};
+use crate::settings::Name;
 use crate::topic::lm::{MIN_TOKENS, Sentence, normalise, perplexity};
 use crate::topic::model::{Grown, Model};
 use crate::topic::score::Boundaries;

@@ -31,13 +31,14 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
-use crate::config::{self, Config, ContactMissing};
+use crate::config::{Config, ContactMissing};
 use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::language;
 use crate::outputs::{self, OutputError};
 use crate::pdf;
 use crate::progress::Step;
+use crate::settings;
 use crate::topic::lm::{self, Sentence, arpa};
 use crate::topic::model::{self, FolderError, Grown, Model, ModelFacts};
 use crate::topic::neutral::Words;
@@ -232,8 +233,8 @@ impl Given {
             neutral.len()
         ));
         let neutral = match section.neutral {
-            config::Neutral::Texts(_) => Ok(Neutral::of_texts(neutral)),
-            config::Neutral::Builtin => Neutral::builtin(&positive, section.seed),
+            settings::Neutral::Texts(_) => Ok(Neutral::of_texts(neutral)),
+            settings::Neutral::Builtin => Neutral::builtin(&positive, section.seed),
         };
         let why = match &neutral {
             Ok(neutral) => {

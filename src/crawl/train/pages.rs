@@ -75,10 +75,10 @@ pub(super) fn fetch(
         let policy = Policy::new(&config.politeness, &config.network);
         // The operator chose these pages, so no scope rule applies, and they are stored
         // under exactly the given addresses.
-        let scope = Scope::new(crate::config::Scope {
+        let scope = Scope::new(crate::settings::Scope {
             drop_parameters: Vec::new(),
             reject_files: Vec::new(),
-            ..crate::config::Scope::default()
+            ..crate::settings::Scope::default()
         });
         let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
         frontier.add_seeds(urls, now())?;

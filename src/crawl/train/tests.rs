@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::config::{ConnectTo, HostPattern};
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
+use crate::settings::{ConnectTo, HostPattern};
 use crate::topic::lm::sentences;
 use crate::web::fetch::Options;
 

@@ -25,9 +25,10 @@ use utoipa::ToSchema;
 use super::dashboard;
 use super::problem::Problem;
 use super::routes;
-use crate::config::{self, Listen};
 use crate::local_origin::{self, Sender};
 use crate::local_server::Seat;
+use crate::settings;
+use crate::settings::Listen;
 
 /// The variable with the token if no file is configured.
 const VARIABLE: &str = "SPOOR_CONTROL_TOKEN";
@@ -97,13 +98,13 @@ impl Token {
     /// # Errors
     ///
     /// [`AccessError`], also if a token is required and there is none.
-    pub fn of(section: &config::Control) -> Result<Option<Self>, AccessError> {
+    pub fn of(section: &settings::Control) -> Result<Option<Self>, AccessError> {
         let variable = std::env::var(VARIABLE).ok();
         Self::from(section, variable.filter(|text| !text.is_empty()))
     }
 
     fn from(
-        section: &config::Control,
+        section: &settings::Control,
         variable: Option<String>,
     ) -> Result<Option<Self>, AccessError> {
         let token = match (&section.token_file, variable) {
@@ -340,8 +341,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn section(listen: &str, token_file: Option<&Path>) -> config::Control {
-        config::Control {
+    fn section(listen: &str, token_file: Option<&Path>) -> settings::Control {
+        settings::Control {
             listen: Listen::At(listen.parse().unwrap()),
             token_file: token_file.map(Path::to_owned),
         }

@@ -23,12 +23,12 @@ use super::remote::Peers;
 use super::status::{Stage, Status};
 use super::{Client, ControlError, ControlHandle, Kept};
 use crate::clock::{now, timestamp};
-use crate::config::Limits;
 use crate::crawl::cluster::{
     Engine, JobPhase, SessionId, SessionRecord, Standing, State as Life, Survey,
 };
 use crate::crawl::frontier::Amount;
 use crate::metrics::ClusterLevels;
+use crate::settings::Limits;
 
 /// How long an answer is given again.
 const KEPT: Duration = Duration::from_secs(2);

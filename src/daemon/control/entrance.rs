@@ -4,7 +4,8 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use super::auth::{AccessError, Token};
-use crate::config::{self, Listen};
+use crate::settings;
+use crate::settings::Listen;
 
 /// The port that is tried first if the operator chose none.
 const PORT: u16 = 8470;
@@ -30,7 +31,7 @@ impl Entrance {
     /// # Errors
     ///
     /// [`AccessError`] if the operator chose an unusable address or token.
-    pub fn open(section: &config::Control) -> Result<Option<Self>, AccessError> {
+    pub fn open(section: &settings::Control) -> Result<Option<Self>, AccessError> {
         Self::open_from(section, PORT)
     }
 
@@ -39,7 +40,7 @@ impl Entrance {
     /// # Errors
     ///
     /// As [`Entrance::open`].
-    pub fn open_from(section: &config::Control, port: u16) -> Result<Option<Self>, AccessError> {
+    pub fn open_from(section: &settings::Control, port: u16) -> Result<Option<Self>, AccessError> {
         let token = Token::of(section)?;
         match section.listen {
             Listen::Off => Ok(None),
@@ -108,8 +109,8 @@ fn free(first: u16) -> std::io::Result<TcpListener> {
 mod tests {
     use super::*;
 
-    fn section(listen: Listen) -> config::Control {
-        config::Control {
+    fn section(listen: Listen) -> settings::Control {
+        settings::Control {
             listen,
             token_file: None,
         }

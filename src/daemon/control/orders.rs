@@ -18,12 +18,13 @@ use super::reload::{keys, merged, with};
 use super::{Change, ControlError, ControlHandle, Entry, NewSeeds, SeedResult, Seeded, Who, seed};
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
-use crate::config::{Changed, Config, Politeness};
+use crate::config::{Changed, Config};
 use crate::crawl::cluster::orders::{Act, Order};
 use crate::crawl::cluster::settings::Settings;
 use crate::crawl::frontier::Cells;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::node::{Errands, Obey, Scribe, settings_of};
+use crate::settings::Politeness;
 
 /// How long a request waits until this machine has applied it.
 const APPLIED: Duration = Duration::from_secs(40);

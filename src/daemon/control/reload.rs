@@ -21,6 +21,7 @@ use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::cluster::orders::Act;
 use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
+use crate::settings;
 use crate::web::scope::Scope;
 
 /// What may change, for error messages.
@@ -310,20 +311,20 @@ pub(super) fn merged(old: &Config, new: &Config) -> Config {
         strategy: new.strategy.clone(),
         buckets: new.buckets.clone(),
         rules: new.rules.clone(),
-        politeness: config::Politeness {
+        politeness: settings::Politeness {
             address_delay: old.politeness.address_delay,
             domain_delay: old.politeness.domain_delay,
             ..new.politeness.clone()
         },
-        images: config::Images {
+        images: settings::Images {
             share: new.images.share,
             ..old.images.clone()
         },
-        network: config::Network {
+        network: settings::Network {
             concurrency: new.network.concurrency,
             ..old.network.clone()
         },
-        checkpoint: config::Checkpoint {
+        checkpoint: settings::Checkpoint {
             interval: new.checkpoint.interval,
             ..old.checkpoint.clone()
         },

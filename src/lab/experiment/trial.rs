@@ -13,7 +13,6 @@ use super::plan::{Division, ORACLE, Plan};
 use super::web::Web;
 use super::{ExperimentError, Run, Variant};
 use crate::address::PageUrl;
-use crate::config::StoreKind;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{
@@ -29,6 +28,7 @@ use crate::lab::Labels;
 use crate::lab::judge::Relevance;
 use crate::metrics::Metrics;
 use crate::page::{Bucket, Task, TaskKind};
+use crate::settings::StoreKind;
 use crate::topic::strategy::Learned;
 use crate::web::scope::Scope;
 

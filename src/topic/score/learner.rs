@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::topicality::logistic;
-use crate::config::Clue;
 use crate::page::{Clues, Part};
+use crate::settings::Clue;
 
 /// Slots of the table of traits.
 const SLOTS: usize = 1 << 16;

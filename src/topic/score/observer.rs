@@ -14,8 +14,8 @@ use super::page_words::PageWords;
 use super::passages::Passages;
 use super::topicality::Topicality;
 use crate::address::PageUrl;
-use crate::config::Clue;
 use crate::page::{Clues, Extracted, Link, Nearness, Words};
+use crate::settings::Clue;
 use crate::topic::lm::{Sentence, normalise};
 
 /// The most words of an anchor, and of an address, that become traits.

@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::link::Link;
 use super::{Learning, Parameters, Score, Strategy};
 use crate::address::PageUrl;
-use crate::config::StrategySection;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
+use crate::settings::StrategySection;
 use crate::topic::score::topicality::{SURE, logistic};
 use crate::topic::score::{Contrast, Judge, Learner, Topicality};
 

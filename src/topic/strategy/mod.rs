@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 
 use super::score::{Boundaries, Weights};
 use crate::address::PageUrl;
-use crate::config::StrategyKind;
 use crate::page::{Bucket, LinkParts};
+use crate::settings::StrategyKind;
 
 mod document;
 mod learn;

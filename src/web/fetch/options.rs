@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{ConnectTo, Proxy};
 use crate::page::TaskKind;
+use crate::settings::{ConnectTo, Proxy};
 
 use super::term::Term;
 

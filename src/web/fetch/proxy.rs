@@ -8,7 +8,7 @@
 use reqwest::NoProxy;
 use url::{Host, Url};
 
-use crate::config::Proxy;
+use crate::settings::Proxy;
 
 use super::options::SetupError;
 

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use url::Host;
 
 use crate::address;
-use crate::config::ConnectTo;
+use crate::settings::ConnectTo;
 
 use super::address_guard::permitted;
 use super::gate;
@@ -252,7 +252,7 @@ impl GuardedResolver {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use crate::config::HostPattern;
+    use crate::settings::HostPattern;
 
     use super::*;
 

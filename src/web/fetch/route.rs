@@ -18,8 +18,8 @@ use reqwest::header::HeaderValue;
 use url::Url;
 
 use crate::address::PageUrl;
-use crate::config::ConnectTo;
 use crate::page::Booking;
+use crate::settings::ConnectTo;
 
 use super::address_guard::permitted;
 use super::client::{self, Client};

@@ -86,7 +86,7 @@ use super::schedule::AddressClocks;
 use super::seen::Memory;
 use super::store::{self, Batch, Store, StoreError};
 use super::turns::Standing;
-use crate::config::StoreKind;
+use crate::settings::StoreKind;
 use crate::web::scope::Scope;
 
 /// The frontiers of one store. See the module's documentation.

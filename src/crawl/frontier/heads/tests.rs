@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::config::StoreKind;
 use crate::crawl::frontier::keys::class;
 use crate::crawl::frontier::store::tests::Backend;
 use crate::crawl::frontier::store::{MemoryStore, Store, Visitor};
 use crate::page::Bucket;
+use crate::settings::StoreKind;
 
 impl Heads {
     /// Panics where what is in memory differs from the store.

@@ -20,13 +20,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::HostKey;
-use crate::config;
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::keys;
 use crate::crawl::frontier::outcome::Settled;
 use crate::crawl::frontier::policy::Policy;
 use crate::crawl::frontier::store::{Store, StoreError};
 use crate::page::{Obeyed, Outcome, Reason};
+use crate::settings;
 use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep, reserve_all};
 
 /// Most redirects and further tries in a row; the protocol names no number, so it is that of
@@ -50,7 +50,7 @@ pub struct TdmRecord {
 impl Policy {
     /// The same, with the signals that `section` obeys. `keeps` is whether the job keeps
     /// anything that a reservation could apply to.
-    pub fn with_consent(self, section: &config::Consent, keeps: bool) -> Self {
+    pub fn with_consent(self, section: &settings::Consent, keeps: bool) -> Self {
         Self {
             tdmrep: section.tdmrep && keeps,
             obeyed: obeyed(section),
@@ -60,12 +60,12 @@ impl Policy {
 }
 
 /// The terms of use that the section obeys.
-pub fn obeyed(section: &config::Consent) -> Obeyed {
+pub fn obeyed(section: &settings::Consent) -> Obeyed {
     let obeys = |signal| section.obey.contains(&signal);
     Obeyed {
-        robots: obeys(config::Signal::Robots),
-        tdm: obeys(config::Signal::Tdm),
-        content_signals: obeys(config::Signal::ContentSignal),
+        robots: obeys(settings::Signal::Robots),
+        tdm: obeys(settings::Signal::Tdm),
+        content_signals: obeys(settings::Signal::ContentSignal),
     }
 }
 

@@ -24,7 +24,7 @@ pub use self::guard::{is_guarded, is_of_backend};
 #[doc(hidden)]
 pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
-use crate::config;
+use crate::settings;
 
 /// Advice for damaged files, part of every message about them.
 const WAY_OUT: &str = "`spoor frontier check JOB.toml --repair` keeps what can be read; where nothing \
@@ -256,7 +256,7 @@ fn tells_of_damage(error: &std::io::Error) -> bool {
 /// # Errors
 /// [`StoreError::Open`] where the folder is locked, unreadable, damaged, or holds
 /// a store of the other backend.
-pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+pub fn open(kind: settings::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
     opened(kind, folder, Parts::Refused)
 }
 
@@ -265,14 +265,14 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
 /// # Errors
 /// Those of [`open`].
 pub fn open_what_is_left(
-    kind: config::StoreKind,
+    kind: settings::StoreKind,
     folder: &Path,
 ) -> Result<Box<dyn Store>, StoreError> {
     opened(kind, folder, Parts::Taken)
 }
 
 fn opened(
-    kind: config::StoreKind,
+    kind: settings::StoreKind,
     folder: &Path,
     parts: Parts,
 ) -> Result<Box<dyn Store>, StoreError> {
@@ -291,21 +291,21 @@ fn opened(
         });
     }
     Ok(match kind {
-        config::StoreKind::Sled => {
+        settings::StoreKind::Sled => {
             Box::new(Gathered::over(SledStore::open(folder)?, folder, parts)?)
         }
-        config::StoreKind::Fjall => {
+        settings::StoreKind::Fjall => {
             Box::new(Gathered::over(FjallStore::open(folder)?, folder, parts)?)
         }
     })
 }
 
 /// The backend that wrote the store in `folder`, if there is a store.
-pub fn backend_in(folder: &Path) -> Option<config::StoreKind> {
+pub fn backend_in(folder: &Path) -> Option<settings::StoreKind> {
     if folder.join("db").is_file() && folder.join("conf").is_file() {
-        Some(config::StoreKind::Sled)
+        Some(settings::StoreKind::Sled)
     } else if folder.join("keyspaces").is_dir() {
-        Some(config::StoreKind::Fjall)
+        Some(settings::StoreKind::Fjall)
     } else {
         None
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::sled::Write;
 use super::*;
-use crate::config::StoreKind;
+use crate::settings::StoreKind;
 
 /// The store under a test's frontier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

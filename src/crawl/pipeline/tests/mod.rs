@@ -16,8 +16,8 @@ use image::{DynamicImage, ImageFormat};
 
 use super::*;
 use crate::address::PageUrl;
-use crate::config::StrategyKind;
 use crate::page::{Bucket, Fetched, Obeyed, Task, TaskKind, TermsHeaders};
+use crate::settings::StrategyKind;
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, SentenceScore};
 use crate::topic::score::Scorer;

@@ -6,11 +6,12 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::clock::now;
-use crate::config::{Config, ConnectTo, HostPattern};
+use crate::config::Config;
 use crate::crawl::frontier::store::SledStore;
 use crate::crawl::frontier::{Cells, Frontier, Policy};
 use crate::lab::{Behaviour, Lab, MemoryTree, Running, spawn};
 use crate::outputs::{Outputs, Row};
+use crate::settings::{ConnectTo, HostPattern};
 use crate::web::fetch::{Fetcher, Options};
 use crate::web::scope::Scope;
 

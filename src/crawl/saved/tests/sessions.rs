@@ -13,7 +13,7 @@ use super::super::cells::SavedCells;
 use super::super::numbered::{Committed, Life, Made, manifest_of};
 use super::super::session::{Saved, Session};
 use super::super::*;
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::crawl::frontier::cells_tests::web::{Web, scope};
 use crate::crawl::frontier::cells_tests::{count, policy};
 use crate::crawl::frontier::store::changes::{Changes, Logged};
@@ -21,6 +21,7 @@ use crate::crawl::frontier::store::{self, Readable, StoreError};
 use crate::crawl::frontier::{CellId, Cells, CellsError, LogPlace, Mark};
 use crate::objects::Objects;
 use crate::objects::simulated::{Fate, Simulated};
+use crate::settings::StoreKind;
 
 const CELLS: u16 = 8;
 

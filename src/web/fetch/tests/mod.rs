@@ -19,7 +19,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::config::{Config, ConnectTo};
+use crate::config::Config;
+use crate::settings::ConnectTo;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::config::Proxy;
+use crate::settings::Proxy;
 
 use super::super::resolve::NameService;
 use super::*;

@@ -7,13 +7,14 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::PageUrl;
-use crate::config::{Config, StoreKind};
+use crate::config::Config;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{
     CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
 use crate::page::{Bucket, Outcome, Reason, TaskKind};
+use crate::settings::StoreKind;
 use crate::web::scope::Scope;
 
 const JOB: &str = "[job]\nname = \"test\"\ncontact = \"mailto:nobody@localhost\"\n\

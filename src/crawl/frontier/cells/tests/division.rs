@@ -284,10 +284,10 @@ fn what_cannot_be_divided_is_refused() {
 #[test]
 #[ignore = "a measurement"]
 fn a_hundred_thousand_addresses_are_divided() {
-    use crate::config::StoreKind;
     use crate::crawl::frontier::record::{Meta, State, UrlRecord};
     use crate::crawl::frontier::store;
     use crate::crawl::frontier::transaction::rank_of;
+    use crate::settings::StoreKind;
 
     let folder = tempfile::tempdir().unwrap();
     let [old, new] = ["old", "new"].map(|name| folder.path().join(name));

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::config::errors::{nearest, shown};
+use crate::messages::{nearest, shown};
 
 /// The most elements counted around an image, which is the most that `[images]` can ask
 /// for.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-use super::errors::{shown, shown_whole};
+use super::messages::{shown, shown_whole};
 use super::values::{TextValue, choice};
 use crate::address::PageUrl;
 
@@ -119,7 +119,7 @@ impl Name {
     }
 
     /// The example in the reference, and the name in `Config::default`.
-    pub(super) fn example() -> Self {
+    pub fn example() -> Self {
         Self(Self::EXAMPLE.to_owned())
     }
 }
@@ -208,7 +208,7 @@ impl TextValue for Name {
 
 impl ProductToken {
     /// The crawler's own name, `spoor`.
-    pub(super) fn spoor() -> Self {
+    pub fn spoor() -> Self {
         Self(Self::EXAMPLE.to_owned())
     }
 }
@@ -271,7 +271,7 @@ impl TextValue for Proxy {
 
 impl Extension {
     /// The extensions with these names, each of which must be valid.
-    pub(super) fn list(names: &str) -> Vec<Self> {
+    pub fn list(names: &str) -> Vec<Self> {
         names
             .split_whitespace()
             .map(|name| Self(name.to_owned()))
@@ -296,7 +296,7 @@ impl TextValue for Extension {
 
 impl ClassName {
     /// The classes with these names, each of which must be valid.
-    pub(super) fn list(names: &[&str]) -> Vec<Self> {
+    pub fn list(names: &[&str]) -> Vec<Self> {
         names.iter().map(|name| Self((*name).to_owned())).collect()
     }
 }
@@ -322,7 +322,7 @@ impl TextValue for ClassName {
 
 impl MediaType {
     /// The types with these names, each of which must be valid.
-    pub(super) fn list(names: &str) -> Vec<Self> {
+    pub fn list(names: &str) -> Vec<Self> {
         names
             .split_whitespace()
             .map(|name| Self(name.to_owned()))
@@ -364,7 +364,7 @@ impl TextValue for MediaType {
 
 impl Parameter {
     /// The parameters of these patterns, each of which must be valid.
-    pub(super) fn list(patterns: &str) -> Vec<Self> {
+    pub fn list(patterns: &str) -> Vec<Self> {
         patterns
             .split_whitespace()
             .map(|pattern| Self(pattern.to_owned()))

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::errors::{place_in_bytes, shown_whole};
+use super::messages::{place_in_bytes, shown_whole};
 use super::sections::Seeds;
 use super::{FileError, FileErrors, FilePosition};
 use crate::address::PageUrl;

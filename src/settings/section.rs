@@ -9,7 +9,7 @@ use std::ops::{RangeFrom, RangeInclusive};
 use super::values::Value;
 
 /// A struct whose fields are the keys of one `[section]`.
-pub(super) trait Section: Sized {
+pub trait Section: Sized {
     /// The name in brackets.
     const NAME: &'static str;
     /// What the section is about; its doc comment.
@@ -21,7 +21,7 @@ pub(super) trait Section: Sized {
 }
 
 /// Visits every key of a configuration.
-pub(super) trait Walker {
+pub trait Walker {
     /// Enters a section; usually returns `section.walk(self)`.
     fn section<S: Section>(&mut self, section: &S) -> S;
 
@@ -30,7 +30,7 @@ pub(super) trait Walker {
 }
 
 /// The declaration of a key besides type and default.
-pub(super) struct Key<T: Value> {
+pub struct Key<T: Value> {
     /// Its name within the section.
     pub name: &'static str,
     /// Its doc comment.
@@ -84,7 +84,7 @@ impl<T: Value> Key<T> {
 
 /// The range of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bounds<T> {
+pub struct Bounds<T> {
     min: T,
     /// Whether `min` itself is excluded.
     above: bool,
@@ -93,7 +93,7 @@ pub(super) struct Bounds<T> {
 }
 
 /// Everything greater than `min`.
-pub(super) fn above<T>(min: T) -> Bounds<T> {
+pub fn above<T>(min: T) -> Bounds<T> {
     Bounds {
         min,
         above: true,
@@ -145,7 +145,7 @@ impl<T> From<RangeFrom<T>> for Bounds<T> {
 }
 
 /// A value as it appears in a sentence: as in TOML, without the quotation marks.
-pub(super) fn plain<T: Value>(value: &T) -> String {
+pub fn plain<T: Value>(value: &T) -> String {
     let text = value.show().unwrap_or_default();
     let bare = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
     bare.unwrap_or(&text).to_owned()
@@ -210,4 +210,4 @@ macro_rules! section {
         }
     };
 }
-pub(super) use section;
+pub use section;

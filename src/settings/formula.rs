@@ -8,7 +8,7 @@
 
 mod variable;
 
-use super::errors::shown;
+use super::messages::shown;
 use super::values::TextValue;
 
 pub use variable::{ImageText, Measure, Variable};
@@ -380,7 +380,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn no_text_panics(text in "(alt\\.weighted|max|sqrt|width|[0-9.e]{1,4}|[-+*/^(), ]|\\PC){0,20}") {

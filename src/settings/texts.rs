@@ -1,6 +1,6 @@
 //! Configuration values about text.
 
-use super::errors::{nearest, shown};
+use super::messages::{nearest, shown};
 use super::values::{TextValue, no_choice};
 use crate::language::Language;
 use crate::page::Extractor;

@@ -4,34 +4,32 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::DeValue;
-
-use super::errors::shown;
-use super::values::{Value, Wrong, found, keep, mismatch, number, quoted, whole};
+use super::messages::shown;
+use super::raw::{FileValue, Raw};
+use super::values::{Value, Wrong, found, keep, mismatch, number, quoted};
 
 /// `count` milliseconds.
-pub(super) const fn ms(count: u64) -> Duration {
+pub const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
 /// `count` seconds.
-pub(super) const fn secs(count: u64) -> Duration {
+pub const fn secs(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
 /// `count` minutes.
-pub(super) const fn minutes(count: u64) -> Duration {
+pub const fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
 /// `count` hours.
-pub(super) const fn hours(count: u64) -> Duration {
+pub const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3_600)
 }
 
 /// `count` days.
-pub(super) const fn days(count: u64) -> Duration {
+pub const fn days(count: u64) -> Duration {
     Duration::from_secs(count * 86_400)
 }
 
@@ -48,11 +46,11 @@ impl Value for Duration {
     fn example() -> String {
         quoted("6h")
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let result = match value.get_ref() {
-            DeValue::String(text) => match with_unit(text, DURATION_UNITS) {
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match &value.raw {
+            Raw::Text(text) => match with_unit(text, DURATION_UNITS) {
                 Some((number, unit)) => milliseconds(number, unit as f64, &shown(text)),
-                None => Err(mismatch::<Self>(value.get_ref())),
+                None => Err(mismatch::<Self>(&value.raw)),
             },
             other => match number(other) {
                 Some(Ok(seconds)) => milliseconds(seconds, 1000.0, &found(other)),
@@ -155,14 +153,14 @@ impl Value for Size {
     fn example() -> String {
         quoted("2 GB")
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let shown_value = found(value.get_ref());
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let shown_value = found(&value.raw);
         let out_of_range = || format!("{shown_value} is out of range");
-        let result = match value.get_ref() {
-            DeValue::Integer(_) => whole(value.get_ref())
+        let result = match &value.raw {
+            Raw::Whole { value: number, .. } => number
                 .and_then(|n| u64::try_from(n).ok())
                 .ok_or_else(out_of_range),
-            DeValue::String(text) => match with_unit(text, SIZE_UNITS) {
+            Raw::Text(text) => match with_unit(text, SIZE_UNITS) {
                 Some((number, unit)) => {
                     let exact = number * unit as f64;
                     if !(0.0..=EXACT).contains(&exact) {
@@ -173,7 +171,7 @@ impl Value for Size {
                         Ok(exact as u64)
                     }
                 }
-                None => Err(mismatch::<Self>(value.get_ref())),
+                None => Err(mismatch::<Self>(&value.raw)),
             },
             other => Err(mismatch::<Self>(other)),
         };

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use toml::Spanned;
-use toml::de::DeValue;
-
 use super::kinds::Source;
+use super::raw::{FileValue, Raw};
 use super::values::{Value, Wrong, keep, mismatch, quoted};
 
 /// Where neutral text comes from.
@@ -41,10 +39,10 @@ impl Value for Neutral {
     fn example() -> String {
         Vec::<Source>::example()
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        match value.get_ref() {
-            DeValue::String(text) if text == BUILTIN => Some(Self::Builtin),
-            DeValue::Array(_) => Vec::read(value, wrong).map(Self::Texts),
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        match &value.raw {
+            Raw::Text(text) if text == BUILTIN => Some(Self::Builtin),
+            Raw::List(_) => Vec::read(value, wrong).map(Self::Texts),
             other => keep(Err(mismatch::<Self>(other)), value.span(), wrong),
         }
     }

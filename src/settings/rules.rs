@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use regex::{Regex, RegexBuilder};
 
-use super::errors::{shown, shown_whole};
+use super::messages::{shown, shown_whole};
 use super::values::TextValue;
 use crate::address::PageUrl;
 

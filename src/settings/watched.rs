@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
-use super::errors::shown;
+use super::messages::shown;
+use super::raw::{FileEntry, FileValue, Raw};
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
 
@@ -37,25 +35,25 @@ impl Value for WatchedSeed {
     fn example() -> String {
         r#"{ url = "https://example.org/news", every = "6h" }"#.to_owned()
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let DeValue::Table(table) = value.get_ref() else {
-            wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let Raw::Table(table) = &value.raw else {
+            wrong.push((value.span(), mismatch::<Self>(&value.raw)));
             return None;
         };
-        for key in table.keys() {
-            if !["url", "every", "depth"].contains(&key.get_ref().as_ref()) {
-                let why = format!("\"{}\" is not a key of it", shown(key.get_ref()));
-                wrong.push((key.span(), why));
+        for FileEntry { key, span, .. } in table {
+            if !["url", "every", "depth"].contains(&key.as_ref()) {
+                let why = format!("\"{}\" is not a key of it", shown(key));
+                wrong.push((span.clone(), why));
             }
         }
         // Both are read before either is used, so that all errors are reported at once.
         let url: Option<PageUrl> = part(value, table, "url", wrong);
         let every: Option<Duration> = part(value, table, "every", wrong);
-        if let (Some(Duration::ZERO), Some(given)) = (every, table.get("every")) {
+        if let (Some(Duration::ZERO), Some(given)) = (every, of_key(table, "every")) {
             wrong.push((given.span(), "a schedule needs a pause above 0s".to_owned()));
             return None;
         }
-        let depth = match table.get("depth") {
+        let depth = match of_key(table, "depth") {
             Some(given) => u8::read(given, wrong).filter(|depth| {
                 let fits = *depth <= MAX_DEPTH;
                 if !fits {
@@ -86,16 +84,21 @@ impl Value for WatchedSeed {
 }
 
 fn part<T: Value>(
-    whole: &Spanned<DeValue<'_>>,
-    table: &DeTable<'_>,
+    whole: &FileValue<'_>,
+    table: &[FileEntry<'_>],
     key: &str,
     wrong: &mut Wrong,
 ) -> Option<T> {
-    match table.get(key) {
+    match of_key(table, key) {
         Some(value) => T::read(value, wrong),
         None => {
             wrong.push((whole.span(), format!("`{key}` is missing")));
             None
         }
     }
+}
+
+fn of_key<'a, 't>(table: &'a [FileEntry<'t>], key: &str) -> Option<&'a FileValue<'t>> {
+    let mut entries = table.iter();
+    Some(&entries.find(|entry| entry.key == key)?.value)
 }

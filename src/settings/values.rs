@@ -6,19 +6,17 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::DeValue;
-
-use super::errors::{MOST_TOLD, nearest, shown};
+use super::messages::{MOST_TOLD, nearest, shown};
+use crate::raw::{FileValue, Raw};
 
 /// Problems inside one value, each with its byte range in the file.
-pub(super) type Wrong = Vec<(Range<usize>, String)>;
+pub type Wrong = Vec<(Range<usize>, String)>;
 
 /// Most bytes that the items of a list may take beyond their texts.
 const MOST_WEIGHT: usize = 32 << 20;
 
 /// A kind of value.
-pub(super) trait Value: Clone {
+pub trait Value: Clone {
     /// The type that bounds apply to: the type itself, or the content of an `Option`.
     type Unit: Value;
 
@@ -32,7 +30,7 @@ pub(super) trait Value: Clone {
     fn example() -> String;
 
     /// Reads a value. `None` where it is invalid; the reason is then added to `wrong`.
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self>;
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self>;
 
     /// The value as TOML, in its canonical form; `None` where it is absent.
     fn show(&self) -> Option<String>;
@@ -57,7 +55,7 @@ pub(super) trait Value: Clone {
 }
 
 /// A kind of value that is written as a TOML string.
-pub(super) trait TextValue: Clone {
+pub trait TextValue: Clone {
     /// As [`Value::kind`].
     const KIND: &'static str;
     /// As [`Value::form`]; not needed where there are [`TextValue::WORDS`].
@@ -100,9 +98,9 @@ impl<T: TextValue> Value for T {
     fn example() -> String {
         quoted(T::EXAMPLE)
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let result = match value.get_ref() {
-            DeValue::String(text) => T::from_text(text),
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match &value.raw {
+            Raw::Text(text) => T::from_text(text),
             other => Err(mismatch::<Self>(other)),
         };
         keep(result, value.span(), wrong)
@@ -135,11 +133,11 @@ macro_rules! whole_number {
             fn example() -> String {
                 "100".to_owned()
             }
-            fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-                let result = match value.get_ref() {
-                    DeValue::Integer(_) => {
-                        let fits = whole(value.get_ref()).and_then(|n| n.try_into().ok());
-                        fits.ok_or_else(|| format!("{} is out of range", found(value.get_ref())))
+            fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+                let result = match &value.raw {
+                    Raw::Whole { value: number, .. } => {
+                        let fits = number.and_then(|n| n.try_into().ok());
+                        fits.ok_or_else(|| format!("{} is out of range", found(&value.raw)))
                     }
                     other => Err(mismatch::<Self>(other)),
                 };
@@ -171,9 +169,8 @@ impl Value for f64 {
     fn example() -> String {
         "10.0".to_owned()
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let result =
-            number(value.get_ref()).unwrap_or_else(|| Err(mismatch::<Self>(value.get_ref())));
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let result = number(&value.raw).unwrap_or_else(|| Err(mismatch::<Self>(&value.raw)));
         keep(result, value.span(), wrong)
     }
     fn show(&self) -> Option<String> {
@@ -199,9 +196,11 @@ impl Value for bool {
     fn example() -> String {
         "true".to_owned()
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let truth = value.get_ref().as_bool();
-        let result = truth.ok_or_else(|| mismatch::<Self>(value.get_ref()));
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match value.raw {
+            Raw::Truth(truth) => Ok(truth),
+            _ => Err(mismatch::<Self>(&value.raw)),
+        };
         keep(result, value.span(), wrong)
     }
     fn show(&self) -> Option<String> {
@@ -243,7 +242,7 @@ impl<T: Value> Value for Option<T> {
     fn example() -> String {
         T::example()
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
         T::read(value, wrong).map(Some)
     }
     fn show(&self) -> Option<String> {
@@ -274,9 +273,9 @@ impl<T: Value> Value for Vec<T> {
     fn example() -> String {
         format!("[{}]", T::example())
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let DeValue::Array(items) = value.get_ref() else {
-            wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let Raw::List(items) = &value.raw else {
+            wrong.push((value.span(), mismatch::<Self>(&value.raw)));
             return None;
         };
         let mut all = Vec::with_capacity(items.len());
@@ -346,11 +345,11 @@ impl<T: Value> Value for Auto<T> {
     fn example() -> String {
         quoted(AUTO)
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        match value.get_ref() {
-            DeValue::String(text) if text == AUTO => Some(Self::Auto),
-            DeValue::String(_) => {
-                wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        match &value.raw {
+            Raw::Text(text) if text == AUTO => Some(Self::Auto),
+            Raw::Text(_) => {
+                wrong.push((value.span(), mismatch::<Self>(&value.raw)));
                 None
             }
             _ => T::read(value, wrong).map(Self::Set),
@@ -407,7 +406,7 @@ macro_rules! choice {
                     $(
                         $word => Ok(Self::$variant),
                     )*
-                    _ => Err($crate::config::values::no_choice::<Self>(text)),
+                    _ => Err($crate::values::no_choice::<Self>(text)),
                 }
             }
             fn text(&self) -> String {
@@ -416,10 +415,10 @@ macro_rules! choice {
         }
     };
 }
-pub(super) use choice;
+pub use choice;
 
 /// The message for a word that is not a value of `T`.
-pub(super) fn no_choice<T: TextValue>(text: &str) -> String {
+pub fn no_choice<T: TextValue>(text: &str) -> String {
     let hint = nearest(text, T::WORDS.iter().copied())
         .map(|word| format!("; did you mean \"{word}\"?"))
         .unwrap_or_default();
@@ -427,7 +426,7 @@ pub(super) fn no_choice<T: TextValue>(text: &str) -> String {
 }
 
 /// `text` as a basic TOML string on one line.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -442,23 +441,22 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A value from the file, for messages.
-pub(super) fn found(value: &DeValue<'_>) -> String {
+pub fn found(value: &Raw<'_>) -> String {
     match value {
-        DeValue::String(text) => format!("\"{}\"", shown(text)),
-        DeValue::Integer(number) => shown(&number.to_string()),
-        DeValue::Float(number) => shown(number.as_str()),
-        DeValue::Boolean(truth) => truth.to_string(),
-        DeValue::Datetime(date) => format!("the date {date}"),
-        DeValue::Array(_) => "a list".to_owned(),
-        DeValue::Table(_) => "a table".to_owned(),
+        Raw::Text(text) => format!("\"{}\"", shown(text)),
+        Raw::Whole { written, .. } | Raw::Number { written, .. } => shown(written),
+        Raw::Truth(truth) => truth.to_string(),
+        Raw::Date(date) => format!("the date {date}"),
+        Raw::List(_) => "a list".to_owned(),
+        Raw::Table(_) => "a table".to_owned(),
     }
 }
 
-pub(super) fn mismatch<T: Value>(value: &DeValue<'_>) -> String {
+pub(crate) fn mismatch<T: Value>(value: &Raw<'_>) -> String {
     format!("{} is not {}", found(value), T::kind())
 }
 
-pub(super) fn keep<T>(
+pub(crate) fn keep<T>(
     result: Result<T, String>,
     span: Range<usize>,
     wrong: &mut Wrong,
@@ -466,17 +464,11 @@ pub(super) fn keep<T>(
     result.map_err(|why| wrong.push((span, why))).ok()
 }
 
-/// The value of an integer, `None` for other types and beyond 128 bits.
-pub(super) fn whole(value: &DeValue<'_>) -> Option<i128> {
-    let number = value.as_integer()?;
-    i128::from_str_radix(number.as_str(), number.radix()).ok()
-}
-
 /// The finite value of a number; `None` for other types.
-pub(super) fn number(value: &DeValue<'_>) -> Option<Result<f64, String>> {
+pub(crate) fn number(value: &Raw<'_>) -> Option<Result<f64, String>> {
     let number = match value {
-        DeValue::Integer(_) => whole(value).map(|n| n as f64),
-        DeValue::Float(float) => float.as_str().parse().ok(),
+        Raw::Whole { value, .. } => value.map(|n| n as f64),
+        Raw::Number { value, .. } => *value,
         _ => return None,
     };
     let finite = number.filter(|n| n.is_finite());

@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use toml::Spanned;
-use toml::de::DeValue;
-
+use super::raw::{FileValue, Raw};
 use super::values::{TextValue, Value, Wrong, found, keep, quoted};
 
 /// Where a running crawl serves its API over TCP.
@@ -32,12 +30,12 @@ impl Value for Listen {
     fn example() -> String {
         quoted(AUTO)
     }
-    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
-        let result = match value.get_ref() {
-            DeValue::String(text) if text == AUTO => Ok(Self::Auto),
-            DeValue::String(text) => SocketAddr::from_text(text).map(Self::At),
-            DeValue::Boolean(false) => Ok(Self::Off),
-            DeValue::Boolean(true) => Err(format!(
+    fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match &value.raw {
+            Raw::Text(text) if text == AUTO => Ok(Self::Auto),
+            Raw::Text(text) => SocketAddr::from_text(text).map(Self::At),
+            Raw::Truth(false) => Ok(Self::Off),
+            Raw::Truth(true) => Err(format!(
                 "true is not an address; write \"{AUTO}\" or one of your own"
             )),
             other => Err(format!("{} is not {}", found(other), Self::kind())),
