@@ -50,10 +50,10 @@ use spoor::crawl::frontier::store::StoreError;
 use spoor::crawl::frontier::{
     CellCount, CellId, Cells, Effects, NewTask, OutputEdit, Outside, Policy, RobotsAnswer, Written,
 };
-use spoor::lab::{self, endless};
 use spoor::page::{Bucket, Clues, Outcome, TaskKind};
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
+use spoor_lab::endless;
 
 use self::broker::Brokers;
 
@@ -350,13 +350,13 @@ fn crawls(brokers: &[usize], fetches: u64) {
     let runtime = runtime();
     let asked = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&asked);
-    let web = endless::web().with_observer(Arc::new(move |request: lab::Request| {
+    let web = endless::web().with_observer(Arc::new(move |request: spoor_lab::Request| {
         if request.path != "/robots.txt" {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }));
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let served = runtime.block_on(lab::spawn(web, any)).unwrap();
+    let served = runtime.block_on(spoor_lab::spawn(web, any)).unwrap();
     let crawls = Crawls {
         folder: folder.path(),
         web: served.addr,

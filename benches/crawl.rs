@@ -7,7 +7,7 @@
 //!     --positive TEXTS --neutral TEXTS --fetches 2000
 //! ```
 //!
-//! `WEB` is a folder that `spoor lab serve` can serve; without it the built-in demo web is
+//! `WEB` is a folder that `spoor-lab serve` can serve; without it the built-in demo web is
 //! crawled, which has only some hundred pages. Pages come over loopback and without pauses,
 //! so the crawl is as quick as its threads are, and no figure contains the network.
 //!
@@ -48,9 +48,9 @@ use spoor::config::Config;
 use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Control, Standing};
 use spoor::daemon::{self, DaemonError, Observer, allocator};
-use spoor::lab::demo;
 use spoor::outputs::Row;
 use spoor::settings::{StoreKind, StrategyKind};
+use spoor_lab::demo;
 
 /// As the program does, with its settings.
 #[cfg(not(target_env = "msvc"))]
@@ -63,10 +63,16 @@ const TICK_MS: u64 = 10;
 const LOOK: Duration = Duration::from_millis(50);
 /// Names the job to a process that is to be measured.
 const MEASURED: &str = "--measured";
+/// The word that makes this program the server of a web.
+const SERVE: &str = "--serve-web";
 
 fn main() {
     let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(MEASURED) {
+    let first = words.next();
+    if first.as_deref() == Some(SERVE) {
+        return serve_until_killed(Path::new(&words.next().expect("a web")));
+    }
+    if first.as_deref() == Some(MEASURED) {
         let job = words.next().expect("a job file");
         let measured = measure(Path::new(&job));
         println!("{}", serde_json::to_string(&measured).unwrap());
@@ -375,8 +381,9 @@ fn write_demo(plan: &Plan) {
 
 /// Serves a folder in a process of its own; returns its address.
 fn serve(web: &Path) -> (Child, String) {
-    let mut server = Command::new(env!("CARGO_BIN_EXE_spoor"))
-        .args(["lab", "serve"])
+    let own = std::env::current_exe().expect("the benchmark's own file");
+    let mut server = Command::new(own)
+        .arg(SERVE)
         .arg(web)
         .stdout(Stdio::piped())
         .spawn()
@@ -389,6 +396,17 @@ fn serve(web: &Path) -> (Child, String) {
         .unwrap();
     let address = line.trim().rsplit_once("http://").map(|(_, last)| last);
     (server, address.expect("an address").to_owned())
+}
+
+/// Serves a web in this process and prints the address.
+fn serve_until_killed(web: &Path) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let web = spoor_lab::Lab::open(web).expect("a web").compressed();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let running = runtime.block_on(spoor_lab::spawn(web, address));
+    let running = running.expect("a server");
+    println!("http://{}", running.addr);
+    runtime.block_on(std::future::pending())
 }
 
 fn end(mut server: Child) {

@@ -51,13 +51,10 @@
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | nothing |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
-//! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
-//! | `web` | one request, one document, and the rules that apply: scope, robots, sitemap, fetch, extract | values |
 //! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values |
-//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, outputs |
-//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
-//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, topic, web, outputs, crawl |
-//! | `lab` | local test webs, and experiments on them | everything but the commands |
+//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, outputs |
+//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, outputs, crawl |
+//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, outputs, crawl |
 //!
 //! The commands belong to the binary: one thin file each under `src/commands`.
 //!
@@ -82,7 +79,6 @@ pub mod corpus;
 pub mod crawl;
 pub mod daemon;
 pub mod guide;
-pub mod lab;
 pub mod local_access;
 pub mod local_origin;
 mod local_server;
@@ -94,10 +90,9 @@ pub use spoor_values::{
     address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
 };
 pub use {
-    spoor_archive as archive, spoor_pdf as pdf, spoor_rules as rules, spoor_settings as settings,
+    spoor_archive as archive, spoor_fetch as fetch, spoor_pdf as pdf, spoor_rules as rules,
+    spoor_settings as settings, spoor_topic as topic, spoor_web as web,
 };
 
 #[cfg(test)]
 mod tests;
-pub mod topic;
-pub mod web;

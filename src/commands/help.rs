@@ -32,15 +32,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ),
     (
         "Others",
-        &[
-            "experiment",
-            "lab",
-            "schema",
-            "licenses",
-            "completions",
-            "man",
-            "help",
-        ],
+        &["schema", "licenses", "completions", "man", "help"],
     ),
 ];
 
@@ -132,9 +124,6 @@ mod tests {
             .map(clap::Command::get_name)
             .collect();
         let mut named = GROUPS.map(|(_, names)| names).concat();
-        if all.find_subcommand("experiment").is_none() {
-            named.retain(|name| *name != "experiment");
-        }
         visible.sort_unstable();
         named.sort_unstable();
         assert_eq!(visible, named);

@@ -13,15 +13,12 @@ mod ctl;
 mod demo;
 mod entities;
 pub mod exit;
-#[cfg(feature = "lab")]
-mod experiment;
 mod explain;
 mod export;
 mod frontier;
 mod help;
 mod index;
 mod init;
-mod lab;
 mod licenses;
 pub mod log;
 mod manual;
@@ -113,9 +110,6 @@ pub enum Command {
     },
     /// Run a job on the pages of an archive, offline.
     Replay(replay::Replay),
-    /// Compare settings by crawling a stored web with each, offline.
-    #[cfg(feature = "lab")]
-    Experiment(experiment::Experiment),
     /// Query and control a running crawl.
     Ctl(ctl::Ctl),
     /// Rank a job's images by their words, each picture once.
@@ -175,9 +169,6 @@ pub enum Command {
     Checkpoint(checkpoint::Checkpoint),
     /// Show, check, gather, drain or end a crawl of several machines.
     Cluster(cluster::Cluster),
-    /// Serve and judge local webs, for tests and experiments.
-    #[command(subcommand)]
-    Lab(lab::Lab),
     /// Print the licences, and how to link another KenLM.
     Licenses,
     /// Print the completions for a shell.
@@ -193,7 +184,7 @@ pub enum Command {
     },
     /// Print this, the help of a command, or a topic of the guide.
     Help {
-        /// A command, as `lab serve`, or a topic; by default the list of both.
+        /// A command, as `archive get`, or a topic; by default the list of both.
         #[arg(value_name = "COMMAND OR TOPIC")]
         what: Vec<String>,
     },
@@ -231,12 +222,7 @@ impl Command {
             Self::Search(search) => search.serve,
             _ => matches!(
                 self,
-                Self::Demo(_)
-                    | Self::Train(_)
-                    | Self::Crawl(_)
-                    | Self::Annotate(_)
-                    | Self::Ui(_)
-                    | Self::Lab(_)
+                Self::Demo(_) | Self::Train(_) | Self::Crawl(_) | Self::Annotate(_) | Self::Ui(_)
             ),
         }
     }
@@ -283,8 +269,6 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
         Command::Replay(replay) => replay.run(),
-        #[cfg(feature = "lab")]
-        Command::Experiment(experiment) => experiment.run(),
         Command::Ctl(ctl) => ctl.run(),
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),
@@ -311,7 +295,6 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Frontier(frontier) => frontier.run(),
         Command::Checkpoint(checkpoint) => checkpoint.run(),
         Command::Cluster(cluster) => cluster.run(),
-        Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {
             manual::completions(shell);

@@ -10,9 +10,9 @@ use crate::crawl::pipeline::CrawlError;
 use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
 use crate::daemon::control::AccessError;
+use crate::fetch::SetupError;
 use crate::metrics::MetricsError;
 use crate::topic::score::BoundariesError;
-use crate::web::fetch::SetupError;
 
 /// Why a job cannot run.
 #[derive(Debug, thiserror::Error)]

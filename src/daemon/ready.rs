@@ -13,10 +13,10 @@ use crate::address::PageUrl;
 use crate::config::{Config, FileError, FileErrors, NO_CONTACT};
 use crate::crawl::checkpoint;
 use crate::daemon::control::{AccessError, Token};
+use crate::fetch;
 use crate::rules::RuleSet;
 use crate::settings::Source;
 use crate::topic::model::Model;
-use crate::web::fetch;
 use crate::web::scope::Scope;
 
 /// The most seeds out of scope that are listed one by one.

@@ -21,13 +21,13 @@ use crate::crawl::frontier::{Cells, Counts};
 use crate::crawl::pipeline::{self, Caps, Crawl, Reading, Shelf, Tally};
 use crate::crawl::train::TrainError;
 use crate::daemon::control;
+use crate::fetch::Options;
 use crate::fs::{IoError, atomic, beneath};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
 use crate::settings::{Name, Recrawl};
 use crate::topic::model::Model;
 use crate::topic::strategy::Learned;
-use crate::web::fetch::Options;
 
 /// The file in the folder of a replay that names what is replayed.
 const RECORD: &str = "replay.json";

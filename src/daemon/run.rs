@@ -26,11 +26,11 @@ use crate::crawl::pipeline::{
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
 use crate::daemon::ready::{self, Ready};
+use crate::fetch::{self, Fetcher};
 use crate::metrics::Metrics;
 use crate::outputs::{Outputs, Row};
 use crate::settings;
 use crate::topic::strategy::Learned;
-use crate::web::fetch::{self, Fetcher};
 
 /// Size of all bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;

@@ -16,6 +16,7 @@ use crate::crawl::train::{self, Growth, TrainError};
 use crate::daemon::control::MakeReader;
 use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
+use crate::fetch::{self, Fetcher};
 use crate::metrics::Metrics;
 use crate::rules::RuleSet;
 use crate::settings::Boundaries as BoundariesChoice;
@@ -26,7 +27,6 @@ use crate::topic::score::{
 };
 use crate::topic::strategy::{self, Learned};
 use crate::web::extract;
-use crate::web::fetch::{self, Fetcher};
 
 /// The runtime for requests and CPU work.
 ///

@@ -50,11 +50,11 @@ mod tests {
 
     use super::*;
     use crate::address::PageUrl;
-    use crate::lab::picture::draw;
     use crate::outputs::{NewImageFile, Outputs};
     use crate::page::{AltKind, Embedding, Found, ImageContext, ImageScores, ImageTexts};
     use crate::page::{Directives, Terms, TextScore};
     use crate::picture::inspect;
+    use spoor_lab::picture::draw;
 
     fn validator() -> jsonschema::Validator {
         jsonschema::draft202012::options()

@@ -87,7 +87,7 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-    use crate::lab::picture::draw;
+    use spoor_lab::picture::draw;
 
     fn distance(a: u64, b: u64) -> u32 {
         (a ^ b).count_ones()

@@ -7,7 +7,7 @@ use image::{Delay, Frame, RgbaImage};
 use proptest::prelude::*;
 
 use super::*;
-use crate::lab::picture::draw;
+use spoor_lab::picture::draw;
 
 fn drawn(extension: &str, width: u32, height: u32) -> Vec<u8> {
     let url = format!("http://a.test/x.{extension}");

@@ -71,5 +71,5 @@ pub use sections::{
     Rank, Recrawl, Rules, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
-pub use values::{Auto, Value, found};
+pub use values::{Auto, TextValue, Value, found};
 pub use watched::WatchedSeed;

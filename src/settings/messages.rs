@@ -15,11 +15,13 @@ pub struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
+    /// At the beginning of `text`.
     pub fn new(text: &'t str) -> Self {
         let place = FilePosition { line: 1, column: 1 };
         Self { text, at: 0, place }
     }
 
+    /// The position of byte `at`, which is not before that of the last call.
     pub fn place(&mut self, at: usize) -> FilePosition {
         let passed = self.text.get(self.at..at).unwrap_or_default();
         for c in passed.chars() {

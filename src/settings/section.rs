@@ -45,6 +45,7 @@ pub struct Key<T: Value> {
 }
 
 impl<T: Value> Key<T> {
+    /// A key of this name with any value of its kind.
     pub fn new(name: &'static str, meaning: &'static str) -> Self {
         Self {
             name,
@@ -210,4 +211,4 @@ macro_rules! section {
         }
     };
 }
-pub use section;
+pub(crate) use section;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::messages::{place_in_bytes, shown_whole};
 use super::sections::Seeds;
-use super::{FileError, FileErrors, FilePosition};
 use crate::address::PageUrl;
+use crate::file_errors::{FileError, FileErrors, FilePosition};
 
 impl Seeds {
     /// Every seed in the order of `urls` and then of `files`, each once.

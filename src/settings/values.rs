@@ -415,7 +415,7 @@ macro_rules! choice {
         }
     };
 }
-pub use choice;
+pub(crate) use choice;
 
 /// The message for a word that is not a value of `T`.
 pub fn no_choice<T: TextValue>(text: &str) -> String {

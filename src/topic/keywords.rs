@@ -20,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sha2::{Digest, Sha256};
 
 use crate::fs::atomic;
-use crate::topic::lm::{Sentence, normalise};
+use crate::lm::{Sentence, normalise};
 
 pub use stopwords::{Stopword, save_stopwords, stopwords, stopwords_by};
 
@@ -304,7 +304,7 @@ mod tests {
 
     fn fixture(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/fixtures/thesis")
+            .join("../../tests/fixtures/thesis")
             .join(name)
     }
 
@@ -457,7 +457,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn the_order_of_pages_does_not_matter_and_tables_round_trip(

@@ -28,7 +28,7 @@ const PASSAGES: &str = "passages.tsv";
 const FACTS: &str = "model.toml";
 
 /// Version of the folder's layout.
-pub(crate) const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// Why a model's folder cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -273,12 +273,13 @@ pub fn keywords_in(folder: &Path) -> Result<KeywordTable, FolderError> {
 }
 
 /// An unfinished model folder, beside its final place.
-pub(crate) struct Draft {
+pub struct Draft {
     draft: PathBuf,
     place: PathBuf,
 }
 
 impl Draft {
+    /// Begins a folder beside `place`.
     pub fn begin(place: &Path) -> Result<Self, FolderError> {
         let mut name = std::ffi::OsString::from(".");
         name.push(place.file_name().unwrap_or_default());

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
 use crate::language::Language;
-use crate::topic::lm::{Sentence, normalise};
+use crate::lm::{Sentence, normalise};
 
 /// The number of tokens of neutral text that a table represents. The rarest words of a
 /// table occur at least twice in this many tokens.

@@ -324,7 +324,7 @@ mod tests {
         src=http://h srcset style=a onload=x xlink:href=#a <a/href=http://h> </p/ x é";
 
     proptest! {
-        #![proptest_config(crate::tests::cases(2_000))]
+        #![proptest_config(spoor_testing::cases!(2_000))]
 
         /// Whatever is read, and however a browser reads what is written, only what is listed
         /// can be found in it.

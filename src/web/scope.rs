@@ -388,11 +388,18 @@ fn file_extension(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Scheme, TextValue};
     use proptest::prelude::*;
 
-    fn scope(section: &str) -> Scope {
-        let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
-        Scope::new(config::Config::parse(&text, "test.toml").unwrap().scope)
+    fn scope(change: impl FnOnce(&mut settings::Scope)) -> Scope {
+        let mut section = settings::Scope::default();
+        change(&mut section);
+        Scope::new(section)
+    }
+
+    fn list<T: TextValue>(texts: &[&str]) -> Vec<T> {
+        let read = texts.iter().map(|text| T::from_text(text));
+        read.collect::<Result<_, _>>().unwrap()
     }
 
     fn page(scope: &Scope, url: &str) -> Result<(), Reason> {
@@ -401,10 +408,10 @@ mod tests {
 
     #[test]
     fn prefixes_cover_domains_and_folders() {
-        let s = scope(
-            "accept = ['org,example', 'https://other.net/cats/']\n\
-             reject = ['http://example.org/private']",
-        );
+        let s = scope(|s| {
+            s.accept = list(&["org,example", "https://other.net/cats/"]);
+            s.reject = list(&["http://example.org/private"]);
+        });
         for (url, expected) in [
             ("http://example.org/", Ok(())),
             ("http://www.example.org:8080/a", Ok(())),
@@ -419,7 +426,10 @@ mod tests {
 
     #[test]
     fn hops_files_schemes() {
-        let s = scope("max_hops = 2\nschemes = ['https']");
+        let s = scope(|s| {
+            s.max_hops = Some(2);
+            s.schemes = vec![Scheme::Https];
+        });
         let url = PageUrl::parse("https://example.org/").unwrap();
         assert_eq!(s.page(&url, 2), Ok(()));
         assert_eq!(s.page(&url, 3), Err(Reason::Hops));
@@ -434,7 +444,7 @@ mod tests {
 
     #[test]
     fn repeating_and_deep_paths_are_traps() {
-        let s = scope("");
+        let s = scope(|_| {});
         assert_eq!(page(&s, "http://a.org/x/y/x/y/x/y/x/y"), Err(Reason::Trap));
         assert_eq!(
             page(&s, &format!("http://a.org{}", "/a1/b2".repeat(3))),
@@ -454,7 +464,11 @@ mod tests {
 
     #[test]
     fn sitemaps_are_judged_as_pages_but_for_file_types() {
-        let s = scope("accept = ['org,example']\nreject = ['org,example)/no']\nmax_hops = 0");
+        let s = scope(|s| {
+            s.accept = list(&["org,example"]);
+            s.reject = list(&["org,example)/no"]);
+            s.max_hops = Some(0);
+        });
         let sitemap = |u: &str| s.sitemap(&PageUrl::parse(u).unwrap());
         assert_eq!(sitemap("http://example.org/map.xml.gz"), Ok(()));
         assert_eq!(sitemap("http://example.org/no/map.xml"), Err(Reason::Scope));
@@ -463,10 +477,13 @@ mod tests {
 
     #[test]
     fn the_rule_that_decides_is_named() {
-        let s = scope(
-            "accept = ['host:a.org', 'regex:/cats?/']\nreject = ['regex:[?&]print=1']\n\
-             max_hops = 3\nmax_depth = 4\nrepeated_segments = 1",
-        );
+        let s = scope(|s| {
+            s.accept = list(&["host:a.org", "regex:/cats?/"]);
+            s.reject = list(&["regex:[?&]print=1"]);
+            s.max_hops = Some(3);
+            s.max_depth = 4;
+            s.repeated_segments = 1;
+        });
         let said = |text: &str, hops: u32| {
             let url = PageUrl::parse(text).unwrap();
             match s.judge_page(&url, hops) {
@@ -503,7 +520,7 @@ mod tests {
 
     #[test]
     fn sessions_and_campaigns_are_no_part_of_an_address() {
-        let s = scope("drop_also = ['ref', 'x_*']");
+        let s = scope(|s| s.drop_also = list(&["ref", "x_*"]));
         let hex = "0123456789abcdef0123456789ABCDEF";
         for (given, expected) in [
             ("/a?utm_source=x&b=1&UTM_Medium=y&c=2", "/a?b=1&c=2"),
@@ -527,20 +544,20 @@ mod tests {
             let is_copied = matches!(canonical, Cow::Owned(_));
             assert_eq!(is_copied, *canonical != url, "{given}");
         }
-        let none = scope("drop_parameters = []");
+        let none = scope(|s| s.drop_parameters = list(&[]));
         let url = PageUrl::parse("http://a.org/?utm_source=x").unwrap();
         assert_eq!(*none.canonical(&url), url);
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_canonical_address_stays(
             path in "(/[a-z.%;=&]{0,3}(;(sid|jsessionid|v)=[0-9a-f./%]{0,4}){0,2}){0,4}",
             query in "(\\?((utm_|sid|phpsessid|q|%)=?[a-f0-9%=]{0,34}&?){0,4})?",
         ) {
-            let s = scope("");
+            let s = scope(|_| {});
             let url = PageUrl::parse(&format!("http://a.org:8080{path}{query}"));
             if let Ok(url) = url {
                 let once = s.canonical(&url);
@@ -560,14 +577,17 @@ mod tests {
 
     #[test]
     fn digests_differ_where_rules_do() {
-        let (one, other) = (scope("max_hops = 1"), scope("max_hops = 2"));
-        assert_eq!(one.digest(), scope("max_hops = 1").digest());
+        let (one, other) = (
+            scope(|s| s.max_hops = Some(1)),
+            scope(|s| s.max_hops = Some(2)),
+        );
+        assert_eq!(one.digest(), scope(|s| s.max_hops = Some(1)).digest());
         assert_ne!(one.digest(), other.digest());
     }
 
     #[test]
     fn types_are_judged_by_the_header() {
-        let s = scope("accept_types = ['text/html', 'image/*']");
+        let s = scope(|s| s.accept_types = list(&["text/html", "image/*"]));
         assert_eq!(s.content_type(Some("Text/HTML; charset=x")), Ok(()));
         assert_eq!(s.content_type(None), Ok(()));
         let refused = s.content_type(Some("text/plain"));
@@ -576,7 +596,10 @@ mod tests {
 
     #[test]
     fn images_obey_reject_rules_only() {
-        let s = scope("accept = ['org,example']\nreject = ['net,ads']");
+        let s = scope(|s| {
+            s.accept = list(&["org,example"]);
+            s.reject = list(&["net,ads"]);
+        });
         let image = |u: &str| s.image(&PageUrl::parse(u).unwrap());
         assert_eq!(image("http://cdn.net/a.jpg"), Ok(()));
         assert_eq!(image("http://ads.net/a.jpg"), Err(Reason::Scope));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn any_bytes_have_a_reading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use spoor::corpus::annotate::votes::{self, Vote};
-use spoor::lab::{Lab, picture};
+use spoor_lab::{Lab, picture};
 
 use crate::support::process::GUARD;
 use crate::support::texts::{page, some, topical, tree};

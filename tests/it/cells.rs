@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, small, spoor};

@@ -21,9 +21,9 @@ use rand_chacha::ChaCha8Rng;
 use spoor::config::Config;
 use spoor::crawl::checkpoint;
 use spoor::crawl::frontier::Cells;
-use spoor::lab::{Behaviour, Lab};
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
+use spoor_lab::{Behaviour, Lab};
 
 use super::kill::{Plan, check_wire, plan};
 use super::politeness::{crawl_of_neighbours, may_mount};

@@ -6,9 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use spoor::lab::{Behaviour, Lab, MemoryTree};
+use spoor_lab::{Behaviour, Lab, MemoryTree};
 
-use crate::support::process::GUARD;
 use crate::support::texts::{self, image, link, page, some, topical};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -117,17 +116,7 @@ fn a_cause_is_told_once() {
     let folder = tempfile::tempdir().unwrap();
     let missing = "No such file or directory";
     for arguments in [
-        ["lab", "serve", "no-such-web"].as_slice(),
-        &["score", "--model", "no-such-model", "a text"],
-        &[
-            "lab",
-            "judge",
-            "no-such-job",
-            "--labels",
-            "no.tsv",
-            "--topic",
-            "x",
-        ],
+        ["score", "--model", "no-such-model", "a text"].as_slice(),
         &["crawl", "no-such.toml"],
     ] {
         let said = Ran::of(spoor(arguments).current_dir(folder.path())).refused();
@@ -434,57 +423,6 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
             .map(str::to_owned)
     };
     assert_eq!(fetches(&again), fetches(&out));
-}
-
-#[test]
-fn lab_serve_says_where_and_serves() {
-    let folder = tempfile::tempdir().unwrap();
-    let web = folder.path().join("web");
-    let out = Ran::of(&mut spoor(&["lab", "demo", web.to_str().unwrap()])).good();
-    assert!(out.contains("pages written to"), "{out}");
-    let mut server = Live::start(&mut spoor(&["lab", "serve", web.to_str().unwrap()]));
-    let line = server.first_line();
-    let addr = line.rsplit("http://").next().unwrap();
-    let addr: std::net::SocketAddr = addr.parse().unwrap_or_else(|e| panic!("{e}: {line}"));
-    let answer = get(addr, "gateway.test", "/");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.to_lowercase().contains("<title>"), "{answer}");
-    assert!(get(addr, "gateway.test", "/none").starts_with("HTTP/1.1 404"));
-    server.signal(Signal::SIGINT);
-    server.ended().good();
-
-    let mut traps = Live::start(&mut spoor(&["lab", "traps", "--articles", "7"]));
-    let line = traps.first_line();
-    let addr = line.rsplit("http://").next().unwrap().parse().unwrap();
-    assert!(get(addr, "archive.test", "/article/7").starts_with("HTTP/1.1 200"));
-    assert!(get(addr, "archive.test", "/article/8").starts_with("HTTP/1.1 404"));
-    assert!(get(addr, "loop.test", "/a").contains("/b"), "{line}");
-    traps.signal(Signal::SIGINT);
-    traps.ended().good();
-
-    let public = Ran::of(&mut spoor(&[
-        "lab",
-        "serve",
-        web.to_str().unwrap(),
-        "--listen",
-        "0.0.0.0:0",
-    ]));
-    assert!(public.refused().contains("loopback"));
-}
-
-/// The answer to one request, as text.
-fn get(addr: std::net::SocketAddr, host: &str, path: &str) -> String {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(addr).unwrap();
-    stream.set_read_timeout(Some(GUARD)).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[test]

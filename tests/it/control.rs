@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use spoor::lab::{Behaviour, Lab, MemoryTree};
+use spoor_lab::{Behaviour, Lab, MemoryTree};
 
 use crate::support::process::GUARD;
 use crate::support::texts::{link, model, other, page, plain, some, topical, tree};

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use spoor::lab::{Behaviour, Lab};
+use spoor_lab::{Behaviour, Lab};
 
 use crate::support::process::GUARD;
 use crate::support::texts::{plain, tree};

@@ -7,8 +7,8 @@ use serde_json::Value;
 use spoor::config::Config;
 use spoor::crawl::pipeline::Control;
 use spoor::daemon::{self, Summary};
-use spoor::lab::{self, demo};
 use spoor::settings::StrategyKind;
+use spoor_lab::demo;
 
 use crate::support::demo_job::{Silent, demo_job};
 
@@ -58,7 +58,7 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
         let lines = robots.split_inclusive('\n');
         *robots = lines.filter(|l| !l.starts_with("Crawl-delay")).collect();
     }
-    let server = lab::spawn(web.lab(), SocketAddr::from(([127, 0, 0, 1], 0)));
+    let server = spoor_lab::spawn(web.lab(), SocketAddr::from(([127, 0, 0, 1], 0)));
     let server = runtime.block_on(server).unwrap();
     let training = demo::training();
     for (name, documents) in [
@@ -114,7 +114,7 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
     assert_eq!(log(&plain.folder).iter().filter(control).count(), 0);
 
     // What each crawl says of itself is what the labels say of the same pages.
-    let labels = lab::Labels::parse(&web.labels).unwrap();
+    let labels = spoor_lab::Labels::parse(&web.labels).unwrap();
     for summary in [&link, &plain] {
         let pages: Vec<Value> = log(&summary.folder)
             .into_iter()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::archiving::ARCHIVE;
 use crate::support::texts::{link, other, page, some, topical, tree};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use serde_json::Value;
-use spoor::lab::Lab;
-use spoor::lab::zoo::{self, Case};
+use spoor_lab::Lab;
+use spoor_lab::zoo::{self, Case};
 
 use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
@@ -205,30 +205,4 @@ fn every_case_is_stated_so_that_it_can_be_told_apart() {
         let kinds = ["page", "image", "robots", "sitemap", "tdmrep"];
         assert!(kinds.contains(&case.expect.kind), "{}", case.name);
     }
-}
-
-#[test]
-fn the_zoo_is_listed_and_served_by_name() {
-    let list = Ran::of(&mut spoor(&["lab", "zoo", "--list"])).good();
-    assert_eq!(list.lines().count(), zoo::cases().len() + 1);
-    assert!(list.contains("\nredirect-file\t"), "{list}");
-    let folder = tempfile::tempdir().unwrap();
-    let ca = folder.path().join("ca.pem");
-    let mut served = Live::start(&mut spoor(&[
-        "lab",
-        "zoo",
-        "--case",
-        "status-999",
-        "--ca",
-        ca.to_str().unwrap(),
-    ]));
-    let line = served.first_line();
-    assert!(
-        line.starts_with("serving 1 cases on http://127.0.0.1:"),
-        "{line}"
-    );
-    let pem = std::fs::read_to_string(&ca).unwrap();
-    assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
-    let refused = Ran::of(&mut spoor(&["lab", "zoo", "--case", "unicorn"])).refused();
-    assert!(refused.contains("unicorn"), "{refused}");
 }

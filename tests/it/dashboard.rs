@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use spoor::lab::{Lab, picture};
+use spoor_lab::{Lab, picture};
 
 use super::browser::{Browser, can_browse, installed};
 use super::control_api::{TOKEN, socket, start, status, tcp};

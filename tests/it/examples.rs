@@ -9,8 +9,8 @@ use spoor::config::Config;
 use spoor::corpus::build::plan as corpus;
 use spoor::corpus::ruled::StoredPage;
 use spoor::guide::{TOPICS, Topic};
-use spoor::lab::experiment::Plan;
 use spoor::rules::RuleSet;
+use spoor_lab::experiment::Plan;
 
 use crate::support::{Ran, spoor};
 
@@ -350,7 +350,7 @@ fn help_shows_commands_and_topics() {
         let page = Ran::of(&mut spoor(&["help", topic.name])).good();
         assert_eq!(page, topic.plain(80));
     }
-    for command in [vec!["crawl"], vec!["lab", "serve"]] {
+    for command in [vec!["crawl"], vec!["archive", "get"]] {
         let mut with_flag = command.clone();
         with_flag.push("--help");
         let mut with_help = command.clone();
@@ -399,7 +399,7 @@ fn wrong_examples_are_found() {
     }
     for line in [
         "spoor crawl config/cats.toml -v",
-        "spoor lab judge jobs/NAME --labels labels.tsv --topic=TOPIC",
+        "spoor archive get x.warc.gz --url=URL",
         "spoor score --model models/cats \"a demo\" # and a comment --x",
         "cargo run --release -- demo --fresh",
         "cargo test --test it -- --nocapture",

@@ -8,7 +8,7 @@ use std::process::Command;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use spoor::lab::{Lab, picture};
+use spoor_lab::{Lab, picture};
 
 use crate::support::texts::{image, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};

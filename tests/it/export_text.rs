@@ -1,9 +1,9 @@
 //! `spoor export --text`, loaded with the programs that the formats are for.
 
 use serde_json::{Value, json};
-use spoor::lab::Lab;
 use spoor::outputs::Document;
 use spoor::page::Terms;
+use spoor_lab::Lab;
 
 use crate::export::{HOSTILE, load, python};
 use crate::support::texts::{link, other, page, some, topical, tree};

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use regex::Regex;
-use spoor::lab::Labels;
-use spoor::lab::experiment::{self, Outcome, Plan};
-use spoor::lab::judge::Relevance;
 use spoor::language::Language;
 use spoor::topic::model::ModelFacts;
+use spoor_lab::Labels;
+use spoor_lab::experiment::{self, Outcome, Plan};
+use spoor_lab::judge::Relevance;
 
 const WEB: &str = include_str!("../fixtures/german/web.txt");
 const LABELS: &str = include_str!("../fixtures/german/labels.tsv");

@@ -7,9 +7,9 @@ use spoor::config::Config;
 use spoor::crawl::pipeline::Control;
 use spoor::crawl::train::{Cut, Growth, TrainError};
 use spoor::daemon::{self, DaemonError};
-use spoor::lab::{self, demo};
 use spoor::settings::Name;
 use spoor::topic::model::Model;
+use spoor_lab::demo;
 
 use crate::support::demo_job::{Silent, demo_job};
 
@@ -24,7 +24,7 @@ fn a_model_is_grown_from_the_best_pages_and_used() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let runtime = daemon::runtime().unwrap();
-    let server = lab::spawn(demo::web().lab(), SocketAddr::from(([127, 0, 0, 1], 0)));
+    let server = spoor_lab::spawn(demo::web().lab(), SocketAddr::from(([127, 0, 0, 1], 0)));
     let server = runtime.block_on(server).unwrap();
     let training = demo::training();
     for (name, documents) in [

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use spoor::lab::gallery::{Gallery, Shape, gallery};
+use spoor_lab::gallery::{Gallery, Shape, gallery};
 
 use crate::support::texts::{some, topical};
 use crate::support::wire::too_close;

@@ -16,10 +16,10 @@ use serde_json::Value;
 use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::crawl::frontier::{CellCount, Cells, Policy, State};
-use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
+use spoor_lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 
 use super::archiving::{ARCHIVE, agrees_with_log};
 use crate::support::texts::{image, link, other, page, some, topical};

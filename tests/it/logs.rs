@@ -2,7 +2,7 @@
 //! what is said of an address carries its id.
 
 use serde_json::Value;
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::support::process::Ran;
 use crate::support::texts::{page, some, topical, tree};

@@ -92,7 +92,6 @@ mod damage;
 mod dashboard;
 mod entities;
 mod examples;
-mod experiment;
 mod export;
 mod export_text;
 mod faults;

@@ -10,7 +10,7 @@ use spoor::settings::StoreKind;
 use crate::support::names::NameServer;
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, small};
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 /// Requests of an undisturbed crawl after which something happens to it.
 const AFTER: usize = 60;

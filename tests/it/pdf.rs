@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use flate2::{Compression, write::ZlibEncoder};
 use serde_json::Value;
-use spoor::lab::Lab;
 use spoor::pdf::{Failure, Limits, Offsets, Original, Reader};
+use spoor_lab::Lab;
 
 use crate::archiving::ARCHIVE;
 use crate::export::shipped_schema;

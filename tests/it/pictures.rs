@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use ::image::codecs::gif::GifEncoder;
 use ::image::{Delay, Frame};
 use serde_json::Value;
-use spoor::lab::{Lab, MemoryTree, picture};
+use spoor_lab::{Lab, MemoryTree, picture};
 
 use crate::support::texts::{image, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use spoor::lab::{Behaviour, Fault, Lab};
+use spoor_lab::{Behaviour, Fault, Lab};
 
 use crate::support::job::CONTACT;
 use crate::support::texts::{image, link, page, plain, some, topical, tree};

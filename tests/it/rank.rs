@@ -1,7 +1,7 @@
 //! `spoor rank` on what a crawl brought home.
 
 use image::imageops::FilterType;
-use spoor::lab::{Lab, picture};
+use spoor_lab::{Lab, picture};
 
 use crate::support::texts::{image, link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};

@@ -463,7 +463,7 @@ fn souring(n: usize, _: &HeaderMap) -> Response {
 }
 
 fn picture(_: usize, _: &HeaderMap) -> Response {
-    let drawn = spoor::lab::picture::draw("kept.png", 200, 200).unwrap();
+    let drawn = spoor_lab::picture::draw("kept.png", 200, 200).unwrap();
     ([(header::CONTENT_TYPE, "image/png")], drawn.bytes).into_response()
 }
 

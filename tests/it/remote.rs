@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
 use spoor::address::PageUrl;
-use spoor::web::fetch::Options;
-use spoor::web::parts::{PartError, PartFetcher};
+use spoor::fetch::Options;
+use spoor::fetch::parts::{PartError, PartFetcher};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-use spoor::lab::demo;
+use spoor_lab::demo;
 
 use crate::support::wire::too_close;
 use crate::support::{Job, JobText, Ran, Wire, spoor};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spoor::lab::{Behaviour, Fault, Lab};
+use spoor_lab::{Behaviour, Fault, Lab};
 
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Wire};

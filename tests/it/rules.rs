@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use spoor::lab::{Behaviour, Fault, Lab};
 use spoor::outputs::{self, Table};
+use spoor_lab::{Behaviour, Fault, Lab};
 
 use super::control_api::{socket, start};
 use crate::support::process::GUARD;

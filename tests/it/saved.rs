@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use spoor::lab::{Behaviour, Fault, Lab};
 use spoor::settings::StoreKind;
+use spoor_lab::{Behaviour, Fault, Lab};
 use tempfile::TempDir;
 
 use super::archiving::{ARCHIVE, agrees_with_log};

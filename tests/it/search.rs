@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use spoor::lab::{Lab, picture};
 use spoor::settings::StoreKind;
+use spoor_lab::{Lab, picture};
 use url::Url;
 
 use crate::annotate::HOSTILE;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::support::process::{GUARD, Live};
 use crate::support::texts::{plain, tree};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use spoor::lab::{Lab, MemoryTree};
+use spoor_lab::{Lab, MemoryTree};
 
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Wire};

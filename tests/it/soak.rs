@@ -1,6 +1,6 @@
 //! A long crawl takes no more memory and no more open files than a short one.
 //!
-//! The crawl is the program itself, the web is `spoor::lab::endless`, and the clock is
+//! The crawl is the program itself, the web is `spoor_lab::endless`, and the clock is
 //! the lab's: whenever another part of the fetches is answered the process is looked
 //! at from outside, through `/proc`. The short form is part of the suite; the long one
 //! is run by hand, best without a debugger's build:
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use spoor::lab::endless;
+use spoor_lab::endless;
 
 use super::support::process::GUARD;
 use super::support::soak::{self, Endless, Process, files_below, last_number, median, most};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use spoor::lab::{Lab, MemoryTree};
+use spoor_lab::{Lab, MemoryTree};
 
 use crate::support::texts::{self, image, link, page, some, topical};
 use crate::support::{Job, JobText, Ran, Wire, spoor};

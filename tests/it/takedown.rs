@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spoor::lab::{Behaviour, Lab, MemoryTree, picture};
 use spoor::settings::StoreKind;
+use spoor_lab::{Behaviour, Lab, MemoryTree, picture};
 
 use crate::support::process::GUARD;
 use crate::support::texts::{image, link, page, some, topical, tree};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use nix::sys::signal::Signal;
-use spoor::lab::tarpits::{self, Kind, Plan, Running};
+use spoor_lab::tarpits::{self, Kind, Plan, Running};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 

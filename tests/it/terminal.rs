@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use spoor::lab::{Behaviour, Lab};
+use spoor_lab::{Behaviour, Lab};
 
 use crate::control_api::socket;
 use crate::support::process::GUARD;

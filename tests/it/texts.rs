@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::support::texts::{image, link, page, some, topical, tree};
 use crate::support::{Job, JobText, Wire};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spoor::address::PageUrl;
-use spoor::lab::Lab;
-use spoor::lab::traps::{HOSTS, content, web};
+use spoor_lab::Lab;
+use spoor_lab::traps::{HOSTS, content, web};
 
 use super::support::texts::{link, other, page, some, topical, tree};
 use super::support::{Job, JobText, Ran, Wire, spoor};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use spoor::lab::{Behaviour, Fault, Lab};
+use spoor_lab::{Behaviour, Fault, Lab};
 
 use crate::support::texts::{plain, tree};
 use crate::support::wire::{GRAIN, Seen};

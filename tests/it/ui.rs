@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use super::browser::{Browser, can_browse};
 use super::control_api::{Answer, tcp};

@@ -1,6 +1,6 @@
 //! Upkeep of a job's frontier, from outside.
 
-use spoor::lab::Lab;
+use spoor_lab::Lab;
 
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};

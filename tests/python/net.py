@@ -198,7 +198,8 @@ name = "learn"
 job.strategy.kind = "learn"
 """
         (self.folder / "plan.toml").write_text(plan)
-        printed = self.run("experiment", "plan.toml", "--json")
+        beside = self.program.with_name("spoor-lab")
+        printed = run(beside, "experiment", "plan.toml", "--json", folder=self.folder)
         self.keep("experiment", plain(printed, self.folder).splitlines())
 
     def corpora(self):

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use spoor::address::PageUrl;
 use spoor::archive::lookup::shelf::{Parts, Shelf, ShelfError, beneath};
-use spoor::web::fetch::part::Part;
-use spoor::web::parts::PartFetcher;
+use spoor::fetch::part::Part;
+use spoor::fetch::parts::PartFetcher;
 use tokio::runtime::Runtime;
 
 /// How many bytes are asked for at a time where an index is searched.

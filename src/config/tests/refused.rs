@@ -502,7 +502,7 @@ qualify = 1.5
     );
 }
 
-const FORMULA: &str = <Formula as super::super::values::TextValue>::FORM;
+const FORMULA: &str = <Formula as TextValue>::FORM;
 
 #[test]
 fn no_file_costs_more_than_its_first_errors() {

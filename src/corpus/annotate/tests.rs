@@ -9,10 +9,10 @@ use super::assignment::{Assignment, Gold, HOLD, Item, Next, Verdict};
 use super::context;
 use super::votes::{Question, TEXT_CLASSES, Vote};
 use crate::config::Config;
-use crate::lab::picture::draw;
 use crate::page::ImageContext;
 use crate::picture::thumbnail;
 use crate::settings::Annotate;
+use spoor_lab::picture::draw;
 
 use Question::{Image, Text};
 

@@ -12,10 +12,10 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::lab::picture::draw;
 use crate::outputs::{NewImageFile, Outputs};
 use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, Terms, TextScore};
 use crate::picture::{inspect, mislabelled};
+use spoor_lab::picture::draw;
 
 /// What breaks formats that are put together by hand.
 const HOSTILE: &str = "a\u{0}b\n---\r\n```\n# <script>alert(1)</script> | \"x\": \\ {y}, \t=1\u{7f}\u{85}\u{2028}\u{202e}'`` ![i](http://a.test/i) \u{fffe}";

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::lab::picture::draw;
 use crate::outputs::{NewImageFile, Outputs};
 use crate::page::{ImageContext, ImageScores, ImageTexts, TextScore};
 use crate::picture::inspect;
+use spoor_lab::picture::draw;
 
 fn rated(weighted: f64) -> TextScore {
     TextScore {

@@ -23,7 +23,7 @@
 mod html;
 mod judged;
 mod markdown;
-pub(crate) mod plot;
+pub mod plot;
 mod politeness;
 mod rows;
 mod ruled;

@@ -36,7 +36,7 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A named line.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub struct Line {
     /// The text of the legend.
     pub name: String,
     /// In order.
@@ -45,14 +45,10 @@ pub(crate) struct Line {
 
 /// The scales of the axes. Values on a logarithmic one must be above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Both linear, from 0.
     Linear,
     /// The horizontal one logarithmic, the vertical one linear from 0.
-    #[cfg_attr(
-        not(feature = "lab"),
-        expect(dead_code, reason = "only experiments plot over sizes of text")
-    )]
     LogarithmicX,
     /// Both logarithmic.
     Logarithmic,
@@ -60,7 +56,7 @@ pub(crate) enum Scale {
 
 /// A plot.
 #[derive(Debug)]
-pub(crate) struct Plot {
+pub struct Plot {
     /// Label of the horizontal axis, with its unit.
     pub x: String,
     /// Label of the vertical axis, with its unit.

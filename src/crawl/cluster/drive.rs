@@ -12,7 +12,7 @@ use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Keyed, Revision};
 use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
-use crate::web::fetch::Term;
+use crate::fetch::Term;
 
 /// What a node tells its session.
 #[derive(Debug, Clone, PartialEq, Eq)]

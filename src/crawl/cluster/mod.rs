@@ -5,7 +5,7 @@
 //! a time; a session is one life of one machine. Who has what is written in a few keys of a
 //! broker, which are changed by compare-and-set only (`record`). A session may write to the
 //! web only during its term, which it renews with the broker by its own clock; the check is
-//! in the connection ([`crate::web::fetch::Term`]). So two machines never ask one host at a
+//! in the connection ([`crate::fetch::Term`]). So two machines never ask one host at a
 //! time, whatever is stopped, slow, cut off or forgotten; `session` says why.
 //!
 //! | part | one line |

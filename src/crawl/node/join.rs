@@ -29,9 +29,9 @@ use crate::crawl::cluster::{
 };
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
+use crate::fetch::Term;
 use crate::fs::IoError;
 use crate::metrics::Metrics;
-use crate::web::fetch::Term;
 
 /// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
 /// a minute.

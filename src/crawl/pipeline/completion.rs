@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::workshop::Turn;
 use crate::archive::writer::Packed;
+use crate::fetch::{self, FetchError, HeldBytes};
 use crate::page::{Outcome, Reason, Task, Validators};
-use crate::web::fetch::{self, FetchError, HeldBytes};
 
 /// The result of a leased task, whatever happened to its request.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use super::steer::{Control, Phase, Signal, Steering, Stop};
 use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, Rescoped, Rescored};
-use crate::web::fetch::Fetcher;
+use crate::fetch::Fetcher;
 
 /// The same while enough requests are open: how many are enough grows with time.
 const ENOUGH_WAIT: Duration = Duration::from_millis(20);

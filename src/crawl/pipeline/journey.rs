@@ -19,8 +19,8 @@ use super::steer::Signal;
 use super::workshop::{Work, Workshop};
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
+use crate::fetch::{Answer, Exchanged, Fetcher, HeldBytes};
 use crate::page::{Fetched, Outcome, Task, Wire};
-use crate::web::fetch::{Answer, Exchanged, Fetcher, HeldBytes};
 
 /// Starts journeys.
 pub(super) struct Launcher<P> {

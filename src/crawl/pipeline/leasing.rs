@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::handler::{Admission, Handler};
 use super::options::LoopOptions;
 use crate::crawl::frontier::Cells;
+use crate::fetch::Fetcher;
 use crate::page::Task;
-use crate::web::fetch::Fetcher;
 
 /// Whether more requests may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

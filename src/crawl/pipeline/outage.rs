@@ -361,8 +361,8 @@ fn is_unsent(outcome: &Outcome) -> bool {
 mod tests {
     use super::*;
     use crate::address::PageUrl;
+    use crate::fetch;
     use crate::page::{Bucket, Task, TaskKind, Terms, Validators};
-    use crate::web::fetch;
 
     fn completion(host: usize, reason: Reason) -> Completion<()> {
         let url = PageUrl::parse(&format!("http://h{host}.test/")).unwrap();

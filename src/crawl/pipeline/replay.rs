@@ -10,8 +10,8 @@ use super::completion::Completion;
 use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Cells;
+use crate::fetch::{FetchError, Received};
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
-use crate::web::fetch::{FetchError, Received};
 
 /// The duration of a request by the clock of a replay, in milliseconds.
 const REQUEST: u64 = 1;

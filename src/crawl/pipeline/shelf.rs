@@ -7,8 +7,8 @@ use crate::address::PageUrl;
 use crate::archive::captures::{Capture, Captures, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::coding;
+use crate::fetch::{self, FetchError, Received, stored_redirect};
 use crate::page::{Fetched, Outcome, Task, TaskKind};
-use crate::web::fetch::{self, FetchError, Received, stored_redirect};
 
 /// The longest body of a robots.txt or a tdmrep.json that is read, in bytes.
 const FILE_CAP: usize = 1 << 20;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::options::{Limits, LoopOptions};
 use crate::crawl::frontier::Cells;
-use crate::web::fetch::Fetcher;
+use crate::fetch::Fetcher;
 
 /// A running [`drive`](super::drive()) between two rounds of its loop.
 pub struct Steering<'a> {

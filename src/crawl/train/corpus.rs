@@ -8,13 +8,13 @@ use super::{TrainError, pages};
 use crate::address::PageUrl;
 use crate::config::Config;
 use crate::crawl::pipeline::pdf_reader;
+use crate::fetch::Fetcher;
 use crate::fs::IoError;
 use crate::pdf;
 use crate::settings::{Documents, Source};
 use crate::topic::lm::{MIN_TOKENS, Sentence, sentences};
 use crate::topic::neutral;
 use crate::web::extract;
-use crate::web::fetch::Fetcher;
 
 /// The sentences of one page or text that are long enough to train on.
 #[derive(Debug, Clone, Default)]

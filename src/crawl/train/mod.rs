@@ -33,6 +33,7 @@ use tokio::runtime::Handle;
 
 use crate::config::{Config, ContactMissing};
 use crate::crawl::frontier::store::StoreError;
+use crate::fetch::{Fetcher, SetupError};
 use crate::fs::IoError;
 use crate::language;
 use crate::outputs::{self, OutputError};
@@ -42,7 +43,6 @@ use crate::settings;
 use crate::topic::lm::{self, Sentence, arpa};
 use crate::topic::model::{self, FolderError, Grown, Model, ModelFacts};
 use crate::topic::neutral::Words;
-use crate::web::fetch::{Fetcher, SetupError};
 
 pub use corpus::Document;
 use grow::Harvest;

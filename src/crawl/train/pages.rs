@@ -21,11 +21,11 @@ use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, Work, drive,
     pdf_reader,
 };
+use crate::fetch::Fetcher;
 use crate::fs::IoError;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::pdf;
 use crate::web::extract;
-use crate::web::fetch::Fetcher;
 use crate::web::scope::Scope;
 
 /// The fetched documents, by the requested address.

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
+use crate::fetch::Options;
 use crate::settings::{ConnectTo, HostPattern};
 use crate::topic::lm::sentences;
-use crate::web::fetch::Options;
+use spoor_lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
 
 const ANIMALS: [&str; 6] = ["cat", "kitten", "tom", "lion", "tiger", "lynx"];
 const PLACES: [&str; 5] = ["mat", "roof", "sofa", "wall", "bed"];
@@ -325,7 +325,7 @@ type Seen = Arc<Mutex<Vec<String>>>;
 fn serve(desk: &Desk, tree: MemoryTree, behaviours: Vec<Behaviour>) -> (Running, Seen) {
     let seen: Seen = Arc::default();
     let sink = Arc::clone(&seen);
-    let mut lab = Lab::from_memory(tree).with_observer(Arc::new(move |r: crate::lab::Request| {
+    let mut lab = Lab::from_memory(tree).with_observer(Arc::new(move |r: spoor_lab::Request| {
         sink.lock().unwrap().push(format!("{}{}", r.host, r.path));
     }));
     for behaviour in behaviours {

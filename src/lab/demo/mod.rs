@@ -25,6 +25,7 @@ mod plan;
 mod render;
 mod sites;
 mod training;
+mod warc;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::bank::{Share, Subject};
 use super::*;
 use crate::address::PageUrl;
-use crate::lab::{LabResponse, Labels};
+use crate::{LabResponse, Labels};
 
 /// Budget of the walks, in fetches.
 const BUDGET: usize = 150;

@@ -11,9 +11,9 @@ use super::plan::Plan;
 use super::trial::{BEGINNING, Trial, reply};
 use super::web::Web;
 use super::{ExperimentError, Run};
-use crate::crawl::frontier::Cells;
-use crate::crawl::pipeline::{Handler, replay_task};
-use crate::page::{Task, TaskKind};
+use spoor::crawl::frontier::Cells;
+use spoor::crawl::pipeline::{Handler, replay_task};
+use spoor::page::{Task, TaskKind};
 
 /// How many requests are open at once, and the seed by which their answers come.
 #[derive(Debug, Clone, Copy)]

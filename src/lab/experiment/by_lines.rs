@@ -4,7 +4,7 @@ use super::harvest::{Outcome, Row, mean, percent, size};
 use super::plan::ORACLE;
 use super::plan::plain;
 use super::sizes::MEAN;
-use crate::corpus::report::plot::{Line, Plot, Scale};
+use spoor::corpus::report::plot::{Line, Plot, Scale};
 
 impl Outcome {
     /// Whether the plan names sizes of the texts.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::crawl::frontier::Focus;
+use spoor::crawl::frontier::Focus;
 
 /// The share of pages on topic at one number of fetches: claimed and true.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! A crawl that several machines share as a cluster does: each has a store of its own, and
 //! links to the cells of others travel in messages, of which some are withheld and all are
-//! late ([`crate::crawl::cluster::links`]).
+//! late ([`spoor::crawl::cluster::links`]).
 //!
 //! What one machine learns all know, as in a cluster.
 
@@ -13,14 +13,14 @@ use bytes::Bytes;
 use super::trial::{BEGINNING, Place, Trial, reply};
 use super::web::Web;
 use super::{ExperimentError, plan::Division};
-use crate::crawl::cluster::links::{Publisher, Reading, Setting, read};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{
+use spoor::crawl::cluster::links::{Publisher, Reading, Setting, read};
+use spoor::crawl::frontier::store::StoreError;
+use spoor::crawl::frontier::{
     Beside, Best, CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts,
 };
-use crate::crawl::node::is_near_its_end;
-use crate::crawl::pipeline::{Handler, replay_task};
-use crate::page::{Task, TaskKind};
+use spoor::crawl::node::is_near_its_end;
+use spoor::crawl::pipeline::{Handler, replay_task};
+use spoor::page::{Task, TaskKind};
 
 /// How long a machine takes for a page, in milliseconds.
 const PAGE: u64 = 1_000;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::claims::{Beside, Claim};
 use super::plan::{ORACLE, Plan, plain};
-use crate::corpus::report::plot::{Line, Plot, Scale};
+use spoor::corpus::report::plot::{Line, Plot, Scale};
 
 /// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

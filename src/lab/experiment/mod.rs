@@ -5,7 +5,7 @@
 //!                          each: frontier, ratings, a stored web instead of the network
 //! ```
 //!
-//! A run is a crawl as in [`crate::crawl::pipeline`] but without the network and with its
+//! A run is a crawl as in [`spoor::crawl::pipeline`] but without the network and with its
 //! own clock, so its harvest depends only on the plan and the web. Fetched pages are
 //! judged by labels, which no crawl sees except the *oracle*: it follows links to pages of
 //! the topic first, which no real crawl can do, and so gives an upper bound.
@@ -34,18 +34,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::{Config, FileErrors};
-use crate::crawl::cluster::links::EnvelopeError;
-use crate::crawl::frontier::CellsError;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::train::{self, TrainError};
-use crate::daemon::DaemonError;
-use crate::fs::IoError;
-use crate::fs::atomic;
-use crate::lab::{LabError, Labels};
-use crate::progress::Step;
-use crate::topic::lm;
-use crate::topic::model::Model;
+use crate::{LabError, Labels};
+use spoor::config::{Config, FileErrors};
+use spoor::crawl::cluster::links::EnvelopeError;
+use spoor::crawl::frontier::CellsError;
+use spoor::crawl::frontier::store::StoreError;
+use spoor::crawl::train::{self, TrainError};
+use spoor::daemon::DaemonError;
+use spoor::fs::IoError;
+use spoor::fs::atomic;
+use spoor::progress::Step;
+use spoor::topic::lm;
+use spoor::topic::model::Model;
 
 pub use claims::{Beside, Claim};
 pub use harvest::{Harvest, Outcome};
@@ -289,7 +289,7 @@ fn model(
         return Ok(Model::load(&folder)?);
     }
     say(&format!("training {}", folder.display()));
-    let fetcher = || -> Result<crate::web::fetch::Fetcher, TrainError> {
+    let fetcher = || -> Result<spoor::fetch::Fetcher, TrainError> {
         // An experiment fetches nothing.
         Err(TrainError::NoSources)
     };

@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
 use super::ExperimentError;
-use crate::config::Config;
-use crate::crawl::frontier::{CellCount, MOST_CELLS, USUAL_CELLS};
-use crate::fs::IoError;
+use spoor::config::Config;
+use spoor::crawl::frontier::{CellCount, MOST_CELLS, USUAL_CELLS};
+use spoor::fs::IoError;
 
 /// The name of the crawl that knows the labels.
 pub(super) const ORACLE: &str = "oracle";
@@ -38,7 +38,7 @@ pub struct Plan {
     /// The file it was read from.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The stored web: a folder as `spoor lab serve` takes, a WARC or ARC file, or a
+    /// The stored web: a folder as `spoor-lab serve` takes, a WARC or ARC file, or a
     /// folder of such files.
     pub web: PathBuf,
     /// The labels, a table of url and topics.
@@ -186,7 +186,7 @@ impl Plan {
     /// [`ExperimentError::Io`] and [`ExperimentError::Plan`] name the file and, for a
     /// syntax error, line and column.
     pub fn read(path: &Path) -> Result<Self, ExperimentError> {
-        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
+        let text = spoor::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Self::parse(&text, path)
     }
 

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::ExperimentError;
 use super::plan::{Plan, TopicPlan, plain};
-use crate::fs::IoError;
-use crate::fs::atomic;
+use spoor::fs::IoError;
+use spoor::fs::atomic;
 
 /// Replaces a topic in the names of plots over all topics.
 pub(super) const MEAN: &str = "mean";
@@ -105,7 +105,7 @@ fn read<'a>(plan: &Plan, topic: &'a TopicPlan) -> Result<Vec<(&'a str, String)>,
                 ),
             ));
         }
-        let text = crate::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
+        let text = spoor::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Ok((source.as_str(), text))
     };
     topic.positive.iter().map(read).collect()

@@ -53,7 +53,7 @@ fn the_shipped_plan_makes_jobs() {
     let learn = of("learn", "warm");
     assert_eq!(learn.strategy.seed, 7);
     assert_eq!(learn.limits.fetches, Some(500));
-    assert_eq!(learn.strategy.kind, crate::settings::StrategyKind::Learn);
+    assert_eq!(learn.strategy.kind, spoor::settings::StrategyKind::Learn);
     assert!(learn.politeness.min_delay.is_zero());
     let link = of("link", "cold");
     assert_eq!(link.model_folder(), learn.model_folder());

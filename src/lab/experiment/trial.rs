@@ -12,25 +12,25 @@ use super::harvest::Harvest;
 use super::plan::{Division, ORACLE, Plan};
 use super::web::Web;
 use super::{ExperimentError, Run, Variant};
-use crate::address::PageUrl;
-use crate::crawl::checkpoint;
-use crate::crawl::frontier::store::{self, StoreError};
-use crate::crawl::frontier::{
+use crate::Labels;
+use crate::judge::Relevance;
+use spoor::address::PageUrl;
+use spoor::crawl::checkpoint;
+use spoor::crawl::frontier::store::{self, StoreError};
+use spoor::crawl::frontier::{
     Beside, CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
 };
-use crate::crawl::node::is_near_its_end;
-use crate::crawl::pipeline::{
+use spoor::crawl::node::is_near_its_end;
+use spoor::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
 };
-use crate::daemon;
-use crate::fs::IoError;
-use crate::lab::Labels;
-use crate::lab::judge::Relevance;
-use crate::metrics::Metrics;
-use crate::page::{Bucket, Task, TaskKind};
-use crate::settings::StoreKind;
-use crate::topic::strategy::Learned;
-use crate::web::scope::Scope;
+use spoor::daemon;
+use spoor::fs::IoError;
+use spoor::metrics::Metrics;
+use spoor::page::{Bucket, Task, TaskKind};
+use spoor::settings::StoreKind;
+use spoor::topic::strategy::Learned;
+use spoor::web::scope::Scope;
 
 /// The start of every run's clock, in milliseconds since 1970: 2026-01-01.
 pub(super) const BEGINNING: u64 = 1_767_225_600_000;

@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::address::PageUrl;
-use crate::archive;
-use crate::archive::captures::{Captures, CapturesError};
-use crate::crawl::pipeline::{Caps, Reply, Shelf, Stored};
-use crate::fs::IoError;
-use crate::page::TaskKind;
+use spoor::address::PageUrl;
+use spoor::archive;
+use spoor::archive::captures::{Captures, CapturesError};
+use spoor::crawl::pipeline::{Caps, Reply, Shelf, Stored};
+use spoor::fs::IoError;
+use spoor::page::TaskKind;
 
 /// Of a longer body only the beginning is read; no page is so long.
 const MAX_BYTES: usize = 32 << 20;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn no_file_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::warc::{self, Archive, ArchiveError};
-use crate::address::PageUrl;
-use crate::crawl::pipeline::Stored;
-use crate::lab::{Lab, LabError, LabResponse};
-use crate::page::{Fetched, Task, TermsHeaders, Validators};
-use crate::web::fetch::{FetchError, Received};
+use crate::{Lab, LabError, LabResponse};
+use spoor::address::PageUrl;
+use spoor::crawl::pipeline::Stored;
+use spoor::fetch::{FetchError, Received};
+use spoor::page::{Fetched, Task, TermsHeaders, Validators};
 
 /// Why a stored web cannot be opened.
 #[derive(Debug, thiserror::Error)]

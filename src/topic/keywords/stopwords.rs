@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{KeywordError, difference, frequencies};
 use crate::fs::atomic;
-use crate::topic::lm::Sentence;
+use crate::lm::Sentence;
 
 /// The smallest share of documents of each kind that contain a stopword.
 const MIN_SHARE: f64 = 0.1;
@@ -108,7 +108,7 @@ pub fn save_stopwords(words: &[Stopword], path: &Path) -> Result<(), KeywordErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topic::lm::normalise;
+    use crate::lm::normalise;
 
     #[test]
     fn stopwords_are_common_on_either_side() {

@@ -13,7 +13,7 @@ use super::*;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/lm")
+        .join("../../tests/fixtures/lm")
         .join(name)
 }
 
@@ -584,7 +584,7 @@ fn reference(corpus: &[Sentence], order: usize) -> Vec<BTreeMap<Vec<&str>, (f64,
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(64))]
+    #![proptest_config(spoor_testing::cases!(64))]
 
     #[test]
     fn every_ngram_is_as_the_formulas_say((corpus, order) in corpora()) {

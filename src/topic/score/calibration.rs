@@ -267,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_likelihood_lies_in_its_range_and_falls(

@@ -33,8 +33,8 @@ use rustc_hash::FxHashMap;
 use super::log_counts;
 use super::passages::{InPassages, Passages};
 use crate::fs::{IoError, atomic};
+use crate::lm::{LanguageModel, Sentence};
 use crate::page::WordCounts;
-use crate::topic::lm::{LanguageModel, Sentence};
 use crate::words::{Distinct, WordMap};
 
 /// How many tokens of neutral text smooth the counts of the topic when pages are compared
@@ -574,8 +574,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::topic::lm::normalise;
-    use crate::topic::score::PassageTable;
+    use crate::lm::normalise;
+    use crate::score::PassageTable;
 
     fn text(text: &str) -> Vec<Sentence> {
         vec![normalise(text)]

@@ -8,9 +8,9 @@
 
 use std::ops::Range;
 
+use crate::keywords::KeywordTable;
+use crate::lm::{LanguageModel, Running, SentenceScore, perplexity};
 use crate::page::{Extracted, Span};
-use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{LanguageModel, Running, SentenceScore, perplexity};
 
 use super::measured::Measured;
 use super::page_words::PageWords;
@@ -84,8 +84,8 @@ mod tests {
 
     use super::*;
     use crate::address::PageUrl;
+    use crate::lm::{KenLm, Sentence, arpa, estimate, normalise};
     use crate::page::{ImageCandidate, Spans};
-    use crate::topic::lm::{KenLm, Sentence, arpa, estimate, normalise};
     use crate::words::Tokens;
     use proptest::prelude::*;
     use std::sync::LazyLock;
@@ -167,7 +167,7 @@ mod tests {
                 "{text}"
             );
         }
-        let alone = crate::topic::lm::sentences(flow.lines());
+        let alone = crate::lm::sentences(flow.lines());
         let scores = alone.iter().map(|s| (LM.score(s), keywords.score(s)));
         assert_eq!(sentences(&page_text, &page), Vec::from_iter(scores));
         assert_eq!(page_text.measure(&(5..31)), None, "begins within a word");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_part_is_rated_as_by_itself_or_not_at_all(
@@ -224,7 +224,7 @@ mod tests {
             let keywords = keywords();
             let read = words(&page, &keywords);
             let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
-            let by_themselves = crate::topic::lm::sentences(flow.split('\n'));
+            let by_themselves = crate::lm::sentences(flow.split('\n'));
             let scores = by_themselves.iter().map(|s| (LM.score(s), keywords.score(s)));
             prop_assert_eq!(sentences(&page_text, &page), Vec::from_iter(scores));
             for span in spans.into_iter().chain([0..flow.len()]) {

@@ -410,8 +410,8 @@ struct SeenPage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topic::lm::normalise;
-    use crate::topic::score::{CountTable, PassageTable};
+    use crate::lm::normalise;
+    use crate::score::{CountTable, PassageTable};
 
     const TOPIC: &str = "bees make honey in the hive and the queen of the hive lays eggs";
     const OTHER: &str = "the law of the land is made by the parliament of the state in a town";

@@ -469,7 +469,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_snapshot_goes_on_as_the_model_would_have(

@@ -14,9 +14,9 @@ use super::page_words::PageWords;
 use super::passages::Passages;
 use super::topicality::Topicality;
 use crate::address::PageUrl;
+use crate::lm::{Sentence, normalise};
 use crate::page::{Clues, Extracted, Link, Nearness, Words};
 use crate::settings::Clue;
-use crate::topic::lm::{Sentence, normalise};
 
 /// The most words of an anchor, and of an address, that become traits.
 const MAX_WORDS: usize = 6;
@@ -353,10 +353,10 @@ fn number(kind: u64, what: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keywords::KeywordTable;
+    use crate::lm::{LanguageModel, SentenceScore};
     use crate::page::LinkPosition;
-    use crate::topic::keywords::KeywordTable;
-    use crate::topic::lm::{LanguageModel, SentenceScore};
-    use crate::topic::score::CountTable;
+    use crate::score::CountTable;
     use crate::words::Tokens;
 
     struct NoModel;
@@ -484,7 +484,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// So they need not be replaced by spaces first.
         #[test]
@@ -500,7 +500,7 @@ mod tests {
         fn words_are_the_same_whatever_sentences_they_stand_in(
             text in "[a-zA-Z0-9 .:!?'\u{301}\u{AD}\u{200D}é猫カΣ\n\u{2003}]{0,60}|\\PC{0,60}",
         ) {
-            let sentences = crate::topic::lm::sentences(std::iter::once(text.as_str()));
+            let sentences = crate::lm::sentences(std::iter::once(text.as_str()));
             let cut: Vec<&str> = sentences.iter().flat_map(Sentence::tokens).collect();
             let whole = normalise(&text);
             proptest::prop_assert_eq!(cut, whole.tokens().collect::<Vec<_>>());

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::contrast::{Contrast, Word};
-use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{LanguageModel, MIN_TOKENS, Sentence};
+use crate::keywords::KeywordTable;
+use crate::lm::{LanguageModel, MIN_TOKENS, Sentence};
 use crate::words::{Distinct, Tokens};
 
 /// The tokens of a page as numbers.
@@ -141,10 +141,10 @@ mod tests {
 
     use super::*;
     use crate::address::PageUrl;
+    use crate::lm::{KenLm, arpa, estimate, normalise, perplexity, sentences};
     use crate::page::{Extracted, Link};
-    use crate::topic::lm::{KenLm, arpa, estimate, normalise, perplexity, sentences};
-    use crate::topic::score::contrast::{Adopted, mean_and_best};
-    use crate::topic::score::{Contrast, CountTable, PageObserver, Scorer, Topicality};
+    use crate::score::contrast::{Adopted, mean_and_best};
+    use crate::score::{Contrast, CountTable, PageObserver, Scorer, Topicality};
 
     static LM: LazyLock<Arc<KenLm>> =
         LazyLock::new(|| model_of(include_str!("../../../tests/fixtures/lm/tiny.txt")));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// Every score by the numbers of words is that by their letters, to the last bit,
         /// whether the contrast knows these numbers, none, or those of another model.

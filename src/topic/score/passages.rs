@@ -20,7 +20,7 @@ use std::path::Path;
 use super::contrast::ContrastError;
 use super::log_counts;
 use crate::fs::{IoError, atomic};
-use crate::topic::lm::Sentence;
+use crate::lm::Sentence;
 use crate::words::Distinct;
 
 /// Tokens of a passage. 150, 250 and 500 ranked pages alike.
@@ -358,8 +358,8 @@ mod tests {
     use rustc_hash::FxHashMap;
 
     use super::*;
-    use crate::topic::lm::normalise;
-    use crate::topic::score::contrast::times_of;
+    use crate::lm::normalise;
+    use crate::score::contrast::times_of;
 
     /// A text of one field: each of its sentences has all of the field's words.
     fn field(words: &str, sentences: usize) -> Vec<Sentence> {
@@ -475,7 +475,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn the_postings_of_a_word_are_the_passages_with_it(

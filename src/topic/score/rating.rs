@@ -89,7 +89,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn more_keywords_are_better_until_the_score_is_used_up(

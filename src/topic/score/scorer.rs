@@ -11,12 +11,12 @@ use super::observer::PageObserver;
 use super::page_words::PageWords;
 use super::rating::weighted;
 use crate::address::PageUrl;
+use crate::keywords::KeywordTable;
+use crate::lm::{LanguageModel, normalise, perplexity};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
     Observed, Scored, ScoredImage, ScoredLink, Span, TextScore,
 };
-use crate::topic::keywords::KeywordTable;
-use crate::topic::lm::{LanguageModel, normalise, perplexity};
 use crate::words::Tokens;
 
 /// Rates documents, links and images for one topic. Cheap to clone, and shared by any
@@ -324,8 +324,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::lm::{KenLm, Sentence, SentenceScore, arpa, estimate};
     use crate::page::{Embedding, Found, ImageTexts, Link};
-    use crate::topic::lm::{KenLm, Sentence, SentenceScore, arpa, estimate};
 
     /// A real model that counts how often it is asked.
     struct Counting {

@@ -13,9 +13,9 @@ use super::link::Link;
 use super::{Learning, Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
+use crate::score::topicality::{SURE, logistic};
+use crate::score::{Contrast, Judge, Learner, Topicality};
 use crate::settings::StrategySection;
-use crate::topic::score::topicality::{SURE, logistic};
-use crate::topic::score::{Contrast, Judge, Learner, Topicality};
 
 /// Significant digits of a score: further ones carry no information, and would reorder the
 /// queue for nothing.
@@ -316,8 +316,8 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::*;
-    use crate::topic::score::Boundaries;
-    use crate::topic::score::rating::tests::perplexities;
+    use crate::score::Boundaries;
+    use crate::score::rating::tests::perplexities;
 
     #[test]
     fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
@@ -425,7 +425,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn without_evidence_the_order_is_that_of_the_formula(

@@ -5,7 +5,7 @@ use super::document::Document;
 use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::LinkParts;
-use crate::topic::score::{Weights, weighted};
+use crate::score::{Weights, weighted};
 
 pub(super) struct Link {
     pub terms: Parameters,
@@ -91,7 +91,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::*;
-    use crate::topic::score::rating::tests::{cases, number, perplexities};
+    use crate::score::rating::tests::{cases, number, perplexities};
 
     #[test]
     fn formulas_show_their_numbers() {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_better_page_never_makes_a_worse_link(

@@ -50,7 +50,7 @@ pub struct Parameters {
     /// The boundaries of the buckets.
     pub boundaries: Boundaries,
     /// The width of the curve of being on topic
-    /// ([`OnTopic::width`](crate::topic::score::calibration::OnTopic)), in units of the natural
+    /// ([`OnTopic::width`](crate::score::calibration::OnTopic)), in units of the natural
     /// logarithm of a perplexity; 0 if it was not measured.
     pub width: f64,
 }
@@ -122,7 +122,7 @@ mod tests {
     use proptest::prelude::{prop_assert, proptest};
 
     use super::*;
-    use crate::topic::score::rating::tests::perplexities;
+    use crate::score::rating::tests::perplexities;
 
     const PARTS: LinkParts = LinkParts {
         document: 900.0,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn scores_are_finite_and_not_negative(

@@ -266,10 +266,10 @@ mod tests {
             format!("<div>{}", "<div class=share>b</div>".repeat(60_000)),
             format!("<table>{}", "<tr><td>b<td>c".repeat(30_000)),
         ] {
-            let before = crate::tests::worked();
+            let before = spoor_testing::worked();
             read(&html);
             // The longest took 0.4 s.
-            let took = crate::tests::worked() - before;
+            let took = spoor_testing::worked() - before;
             assert!(took < Duration::from_secs(20), "{html:.80}: {took:?}");
         }
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_simhash_is_what_most_features_have(seed: u64, count in 0_u64..1_000) {

@@ -320,7 +320,7 @@ mod tests {
         let deep = "[".repeat(MAX_BYTES);
         let wide = format!("[{}1]", "{\"image\":{}},".repeat(30_000));
         let nested = format!("{}\"a\"{}", "{\"image\":".repeat(1_000), "}".repeat(1_000));
-        let before = crate::tests::worked();
+        let before = spoor_testing::worked();
         for json in [
             "",
             "{",
@@ -334,7 +334,7 @@ mod tests {
         ] {
             assert!(read(json).is_empty());
         }
-        let took = crate::tests::worked() - before;
+        let took = spoor_testing::worked() - before;
         assert!(took < std::time::Duration::from_secs(5), "{took:?}");
         let odd = read(r#"{"image":{"url":"a","width":1e300,"height":[1],"caption":5}}"#);
         assert_eq!(

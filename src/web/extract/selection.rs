@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::cases(128))]
+        #![proptest_config(spoor_testing::cases!(128))]
 
         /// Whatever the markup: blocks are chosen and not made, links and images are of
         /// the whole page, and text never vanishes whole.

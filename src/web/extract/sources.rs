@@ -489,7 +489,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn arbitrary_text_never_panics(

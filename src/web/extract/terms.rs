@@ -11,7 +11,7 @@ use super::directives;
 use super::text::fold_some;
 use crate::address::PageUrl;
 use crate::page::{MAX_LICENCES, Terms, TermsHeaders};
-use crate::web::robots::reservation;
+use crate::robots::reservation;
 
 /// The longest address that is recorded, in bytes; longer ones are skipped.
 const MAX_ADDRESS: usize = 2_000;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn no_statement_panics(header in "[<>a;,= \"\\\\relicns]{0,40}|\\PC{0,30}", name in "robots|tdm-policy|dc\\.rights|\\PC{0,8}", value in "\\PC{0,20}") {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::page::{AltKind, Directives};
-use crate::tests::worked;
+use spoor_testing::worked;
 
 fn url() -> PageUrl {
     PageUrl::parse("https://blog.example/2013/tom.html").unwrap()
@@ -354,7 +354,7 @@ fn without_images_all_else_is_the_same() {
         max_images: 0,
         ..Options::default()
     };
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/extract");
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/extract");
     let mut images = 0;
     for file in std::fs::read_dir(fixtures).unwrap() {
         let path = file.unwrap().path();
@@ -664,7 +664,7 @@ fn check(page: &Extracted) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn broken_markup_never_panics_and_keeps_the_promises(html in soup()) {
@@ -765,7 +765,7 @@ fn licences_are_those_of_the_page_and_of_its_images() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn controls_are_counted(body in proptest::collection::vec(any::<u8>(), 0..600), of_one in 0_u8..0x21) {

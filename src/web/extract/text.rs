@@ -666,7 +666,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn folded_text_is_clean(text in "\\PC{0,40}[ \\t\\n\u{A0}\u{AD}]{0,5}\\PC{0,40}", max in 0usize..60) {

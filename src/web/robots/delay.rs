@@ -83,7 +83,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_suffix_changes_no_number(seconds in 0u32..1_000_000, suffix in "[ a-df-zA-DF-Z_/;:].{0,20}") {

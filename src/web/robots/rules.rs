@@ -258,7 +258,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn covers_as_a_regular_expression_would(pattern in "/?[ab*/]{0,8}[$]?", path in "/[ab/]{0,10}") {

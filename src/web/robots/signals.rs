@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn nothing_panics_and_memory_is_bounded(lines in proptest::collection::vec("(/[a*$%ü]{0,4}[ \t])?\\PC{0,20}[=,;a-z yn]{0,20}", 0..10), path in "/\\PC{0,20}") {

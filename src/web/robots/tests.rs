@@ -206,7 +206,7 @@ fn addresses() -> impl Strategy<Value = PageUrl> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn any_bytes_have_a_reading(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn narrow_is_never_wide(path in "(/[a-z0-9*.;]{0,300}){0,6}(\\?[a-z*/=&]{0,20})?") {

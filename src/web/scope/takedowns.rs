@@ -290,9 +290,9 @@ impl Takedowns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::page::{Reason, TaskKind};
-    use crate::web::scope::Scope;
+    use crate::scope::Scope;
+    use crate::settings;
 
     fn order(target: Target) -> Order {
         let time = "2026-01-02T03:04:05.000Z".to_owned();
@@ -305,12 +305,11 @@ mod tests {
     }
 
     fn scope(targets: &[Target]) -> Scope {
-        let config = Config::parse("[job]\nname = \"test\"", "test.toml").unwrap();
         let mut all = Takedowns::default();
         targets.iter().cloned().map(order).for_each(|o| all.add(o));
         let read = Takedowns::parse(&all.to_lines()).unwrap();
         assert_eq!(read, all);
-        Scope::new(config.scope).with_takedowns(read)
+        Scope::new(settings::Scope::default()).with_takedowns(read)
     }
 
     fn url(text: &str) -> PageUrl {
@@ -362,8 +361,10 @@ mod tests {
     #[test]
     fn the_digest_tells_of_orders_and_not_of_their_reasons() {
         let none = scope(&[]);
-        let config = Config::parse("[job]\nname = \"test\"", "test.toml").unwrap();
-        assert_eq!(none.digest(), Scope::new(config.scope).digest());
+        assert_eq!(
+            none.digest(),
+            Scope::new(settings::Scope::default()).digest()
+        );
         let one = scope(&[Target::Host("b.org".parse().unwrap())]);
         assert_ne!(one.digest(), none.digest());
         let mut twice = one.takedowns().clone();

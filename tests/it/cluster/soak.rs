@@ -27,8 +27,8 @@ use std::process::Child;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use serde::Deserialize;
-use spoor::lab::endless;
 use spoor::outputs::{self, Table};
+use spoor_lab::endless;
 
 use super::*;
 use crate::support::process::GUARD;

@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use spoor::lab::{Behaviour, Lab};
 use spoor::settings::StoreKind;
+use spoor_lab::{Behaviour, Lab};
 
 use super::disk::used;
 use super::texts::{plain, tree};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plotters::prelude::*;
-use spoor::lab::{self, endless};
+use spoor_lab::endless;
 
 use super::spoor;
 use super::wire::GRAIN;
@@ -28,7 +28,7 @@ pub struct Endless {
     pub addr: SocketAddr,
     asked: Arc<AtomicU64>,
     hosts: Arc<Mutex<Hosts>>,
-    served: Option<lab::Running>,
+    served: Option<spoor_lab::Running>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -42,7 +42,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn note(&mut self, request: &lab::Request) {
+    fn note(&mut self, request: &spoor_lab::Request) {
         let ended = request.at + request.elapsed;
         if let Some((before, path)) = self.last.get(&request.host) {
             let free = *before + DELAY;
@@ -72,7 +72,7 @@ impl Endless {
         let asked = Arc::new(AtomicU64::new(0));
         let hosts = Arc::new(Mutex::new(Hosts::default()));
         let (count, notes) = (Arc::clone(&asked), Arc::clone(&hosts));
-        let lab = endless::web().with_observer(Arc::new(move |request: lab::Request| {
+        let lab = endless::web().with_observer(Arc::new(move |request: spoor_lab::Request| {
             if request.host.starts_with('h') {
                 notes.lock().unwrap().note(&request);
             }
@@ -84,7 +84,7 @@ impl Endless {
             }
         }));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let served = runtime.block_on(lab::spawn(lab, any)).unwrap();
+        let served = runtime.block_on(spoor_lab::spawn(lab, any)).unwrap();
         Self {
             addr: served.addr,
             asked,
@@ -254,7 +254,7 @@ fn legend(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> {
 fn requests_that_come_too_soon_are_noted() {
     let zero = Instant::now();
     let ms = Duration::from_millis;
-    let request = |at: u64, elapsed: u64, path: &str| lab::Request {
+    let request = |at: u64, elapsed: u64, path: &str| spoor_lab::Request {
         at: zero + ms(at),
         elapsed: ms(elapsed),
         host: "h1.test".to_owned(),
@@ -263,7 +263,7 @@ fn requests_that_come_too_soon_are_noted() {
         agent: String::new(),
         status: Some(200),
     };
-    let wrong = |requests: &[lab::Request]| {
+    let wrong = |requests: &[spoor_lab::Request]| {
         let mut hosts = Hosts::default();
         requests.iter().for_each(|request| hosts.note(request));
         hosts.wrong

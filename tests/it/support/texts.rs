@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use spoor::lab::{MemoryTree, demo};
+use spoor_lab::{MemoryTree, demo};
 
 use super::process::{Ran, spoor};
 

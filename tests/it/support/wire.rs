@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream as StdStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use spoor::lab::{self, Lab};
+use spoor_lab::Lab;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -99,7 +99,7 @@ impl Wire {
         let shared = Arc::new(Shared::default());
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let (listener, addr, behind) = runtime.block_on(async {
-            let behind = lab::spawn(lab, local).await.unwrap();
+            let behind = spoor_lab::spawn(lab, local).await.unwrap();
             let listener = TcpListener::bind(local).await.unwrap();
             let addr = listener.local_addr().unwrap();
             (listener, addr, behind)

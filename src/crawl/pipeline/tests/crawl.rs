@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::web::{Web, hosts};
 use super::*;
 use crate::crawl::frontier::State;
-use crate::lab::{Behaviour, Fault, MemoryTree};
+use spoor_lab::{Behaviour, Fault, MemoryTree};
 
 #[test]
 fn limits_are_exact_whatever_is_in_flight() {

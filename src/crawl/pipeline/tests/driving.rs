@@ -12,9 +12,9 @@ use super::*;
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
-use crate::lab::MemoryTree;
+use crate::fetch::Answer;
 use crate::page::{Outcome, Reason};
-use crate::web::fetch::Answer;
+use spoor_lab::MemoryTree;
 
 /// A handler that counts, with a given processor.
 struct Plain<'a> {

@@ -217,7 +217,7 @@ fn what_an_image_is_and_why_it_is_none_is_said() {
         (Outcome::Drop { reason }, Some(Product::Refused { why })) => Err((reason, why)),
         other => panic!("{other:?}"),
     };
-    let drawn = crate::lab::picture::draw("http://a.org/1.png", 640, 80).unwrap();
+    let drawn = spoor_lab::picture::draw("http://a.org/1.png", 640, 80).unwrap();
     let png = drawn.bytes;
     let info = read(&r, "http://a.org/1.png", "image/png", png.clone()).unwrap();
     assert!(info.decoded && !info.animated && info.mislabelled.is_none());

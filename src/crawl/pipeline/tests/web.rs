@@ -9,11 +9,11 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::SledStore;
 use crate::crawl::frontier::{Cells, Frontier, Policy};
-use crate::lab::{Behaviour, Lab, MemoryTree, Running, spawn};
+use crate::fetch::{Fetcher, Options};
 use crate::outputs::{Outputs, Row};
 use crate::settings::{ConnectTo, HostPattern};
-use crate::web::fetch::{Fetcher, Options};
 use crate::web::scope::Scope;
+use spoor_lab::{Behaviour, Lab, MemoryTree, Running, spawn};
 
 /// A web on this machine, and a job's folder.
 pub(super) struct Web {

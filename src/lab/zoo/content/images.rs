@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
 use super::{Case, Expect, Parts, chain, many, repeat, whole};
-use crate::lab::picture;
+use crate::picture;
 
 /// An SVG with all that SVG can do.
 pub(super) const SVG: &str = "<?xml version=\"1.0\"?>\n<!DOCTYPE svg [\n\

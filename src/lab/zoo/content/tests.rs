@@ -7,16 +7,17 @@ use bytes::Bytes;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::outputs::{NewImageFile, Outputs, Row};
-use crate::page::{
-    Extracted, Extractor, Fetched, ImageContext, ImageTexts, TaskKind, TermsHeaders, Validators,
+use spoor::outputs::{NewImageFile, Outputs, Row};
+use spoor::picture::{self, BadImage, ImageInfo};
+use spoor_testing::worked;
+use spoor_values::page::{
+    Extracted, Extractor, Fetched, ImageContext, ImageTexts, TaskKind, Terms, TermsHeaders,
+    Validators,
 };
-use crate::picture::{self, BadImage, ImageInfo};
-use crate::sanitize;
-use crate::tests::worked;
-use crate::web::extract::{self, Options};
-use crate::web::robots::{self, Robots};
-use crate::web::sitemap;
+use spoor_values::sanitize;
+use spoor_web::extract::{self, Options};
+use spoor_web::robots::{self, Robots};
+use spoor_web::sitemap;
 
 /// No case may take longer of a processor, in a debug build: what grows with the square
 /// of a body of megabytes takes minutes.
@@ -488,7 +489,11 @@ fn keep(
         .image(NewImageFile {
             content_type: Some("image/\u{9b}png"),
             contexts: vec![context],
-            ..NewImageFile::bare(&url, bytes, info)
+            url: &url,
+            bytes,
+            info,
+            terms: Terms::default(),
+            fetched: "2026-01-01T12:00:00.000Z",
         })
         .unwrap()
 }

@@ -2,7 +2,7 @@
 //! opens or stores them.
 
 use super::{Case, Expect, Parts, Reply, Serve, chain, repeat, whole};
-use crate::lab::{picture, tarpits};
+use crate::{picture, tarpits};
 
 /// The cases of this group.
 pub(super) fn cases() -> Vec<Case> {

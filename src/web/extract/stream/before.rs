@@ -5,7 +5,7 @@ use super::elements::{Kind, kind};
 use super::references::decode;
 use super::tokenizer::{Tag, is_space};
 use super::{Fallback, Step, Stream};
-use crate::web::extract::attributes::Attributes;
+use crate::extract::attributes::Attributes;
 
 /// The part of the document that the pass has come to. Which of the modes for bodies and
 /// tables holds is told by the open elements.

@@ -4,7 +4,7 @@
 //! `search` nor `keygen` among the special elements, and `select` among those that end a
 //! scope.
 
-use crate::web::extract::names::Names;
+use crate::extract::names::Names;
 
 /// The rules for an element's start and end tags (HTML standard, section 13.2.6.4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

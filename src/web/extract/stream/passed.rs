@@ -7,8 +7,8 @@ use super::before::script_nests;
 use super::elements::{Kind, kind};
 use super::tokenizer::{Tag, Token};
 use super::{Fallback, Step, Stop, Stream};
-use crate::web::extract::attributes::Attributes;
-use crate::web::extract::limits::comparisons_of;
+use crate::extract::attributes::Attributes;
+use crate::extract::limits::comparisons_of;
 
 impl<'h> Stream<'h, '_> {
     /// Passes over an `svg` or `math` element.

@@ -8,7 +8,7 @@ use super::before::Quirks;
 use super::elements::Kind;
 use super::tokenizer::Tag;
 use super::{Fallback, Step, Stop, Stream};
-use crate::web::extract::attributes::Attributes;
+use crate::extract::attributes::Attributes;
 
 impl<'h> Stream<'h, '_> {
     /// A table in the body or in a cell.

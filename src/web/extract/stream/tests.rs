@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
+use crate::extract::{html, limits};
 use crate::page::Extractor;
-use crate::web::extract::{html, limits};
 
 fn page() -> PageUrl {
     PageUrl::parse("http://a.test/b/c").unwrap()
@@ -119,7 +119,7 @@ fn soup() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(2_000))]
+    #![proptest_config(spoor_testing::cases!(2_000))]
 
     #[test]
     fn any_page_is_read_as_from_a_tree(html in soup(), nesting in 5usize..30, nodes in 5usize..60) {
@@ -139,7 +139,7 @@ proptest! {
 /// The pages of the demo.
 fn demo() -> &'static [String] {
     static PAGES: LazyLock<Vec<String>> = LazyLock::new(|| {
-        let web = crate::lab::demo::web();
+        let web = spoor_lab::demo::web();
         let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
         web.pages.iter().map(|page| text(&page.body)).collect()
     });
@@ -167,7 +167,7 @@ fn every_page_of_the_demo_streams() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(300))]
+    #![proptest_config(spoor_testing::cases!(300))]
 
     #[test]
     fn changed_pages_are_read_as_from_trees(
@@ -196,13 +196,11 @@ proptest! {
 }
 
 /// Trees of hostile pages take seconds where these are long.
-#[cfg(feature = "lab")]
 #[test]
 fn the_beginnings_of_hostile_pages_are_read_as_from_trees() {
     hostile_pages_are_read_as_from_trees(250_000);
 }
 
-#[cfg(feature = "lab")]
 #[test]
 #[ignore = "long; the default suite has the beginnings of these pages"]
 fn whole_hostile_pages_are_read_as_from_trees() {
@@ -210,11 +208,10 @@ fn whole_hostile_pages_are_read_as_from_trees() {
 }
 
 /// Reads at most `max` bytes of each page of the zoo both ways.
-#[cfg(feature = "lab")]
 fn hostile_pages_are_read_as_from_trees(max: usize) {
     let mut streamed = 0;
-    for case in crate::lab::zoo::cases() {
-        let crate::lab::zoo::Serve::Web(reply) = &case.serve else {
+    for case in spoor_lab::zoo::cases() {
+        let spoor_lab::zoo::Serve::Web(reply) = &case.serve else {
             continue;
         };
         let mut body = Vec::new();

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memmem};
 
 use super::references::decode;
-use crate::web::extract::attributes::Attributes;
+use crate::extract::attributes::Attributes;
 
 /// How many attributes a tag may have; the tree keeps as many.
 const MAX_ATTRIBUTES: usize = 128;

@@ -19,9 +19,9 @@ use super::*;
 use crate::address::PageUrl;
 use crate::clock::{millis, now};
 use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::fetch::{Answer, Fetcher, Options, Term};
 use crate::fs::atomic;
 use crate::page::TaskKind;
-use crate::web::fetch::{Answer, Fetcher, Options, Term};
 
 const CELLS: u16 = 8;
 const PAGES: u64 = 90;

@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_guide_has_the_table() {
-        let guide = include_str!("../../guide/failures.md");
+        let guide = include_str!("../guide/failures.md");
         assert!(guide.contains(&readable()), "it should be:\n{}", readable());
     }
 

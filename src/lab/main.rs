@@ -1,23 +1,32 @@
-//! `spoor lab serve|demo|traps|endless|tarpits|zoo|judge`
+//! `spoor-lab serve|demo|traps|endless|tarpits|zoo|judge|experiment`: the lab's webs over
+//! HTTP, and crawls of one stored web with different settings, side by side.
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-#[cfg(feature = "lab")]
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo};
-#[cfg(feature = "lab")]
-use spoor::lab::{endless, tarpits, traps, zoo};
 use spoor::outputs::{self, Table};
+use spoor_lab::experiment::{self, Plan};
+use spoor_lab::{Labels, demo, endless, tarpits, traps, zoo};
 
-/// Local test webs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "spoor-lab",
+    version,
+    about = "Local test webs for crawling offline"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
 #[derive(Debug, Subcommand)]
-pub enum Lab {
+enum What {
     /// Serve a folder tree DIR/<host>/<path> as a web by Host header.
     Serve {
         /// The folder; redirects.tsv and images.tsv in it are used.
@@ -29,14 +38,16 @@ pub enum Lab {
         #[arg(long)]
         uncompressed: bool,
     },
-    /// Write the built-in demo web as such a folder tree.
+    /// Write the demo web as such a folder tree.
     Demo {
         /// The folder to write.
         dir: PathBuf,
+        /// Write it as one WARC file too, as `seeds/demo.warc.gz`.
+        #[arg(long)]
+        warc: Option<PathBuf>,
     },
     /// Serve a web with traps: a calendar, a maze of filters, session ids, redirect loops,
     /// and an archive with real articles.
-    #[cfg(feature = "lab")]
     Traps {
         /// How many articles the archive has.
         #[arg(long, default_value_t = 5000)]
@@ -47,7 +58,6 @@ pub enum Lab {
     },
     /// Serve an endless web of small pages, each with new content, for crawls of any
     /// length.
-    #[cfg(feature = "lab")]
     Endless {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
@@ -58,7 +68,6 @@ pub enum Lab {
     },
     /// Serve a web with hosts that keep requests open as long as they can, and print how
     /// many honest pages are requested meanwhile.
-    #[cfg(feature = "lab")]
     Tarpits {
         /// The behaviour of hostile hosts: silent, drip-head, drip-robots, drip-page,
         /// slow-body, large-body or pdf-bomb.
@@ -84,7 +93,6 @@ pub enum Lab {
         job: Option<PathBuf>,
     },
     /// Serve hostile sites, or list them with the expected outcomes.
-    #[cfg(feature = "lab")]
     Zoo {
         /// Print the table of cases and serve nothing.
         #[arg(long)]
@@ -118,29 +126,42 @@ pub enum Lab {
         #[arg(long)]
         json: bool,
     },
+    /// Compare settings by crawling a stored web with each.
+    Experiment {
+        /// The plan, a TOML file.
+        plan: PathBuf,
+        /// Where models, table and plots are written; by default as in the plan.
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Print the results as JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-impl Lab {
-    pub fn run(self) -> Result<()> {
+fn main() -> Result<()> {
+    Arguments::parse().what.run()
+}
+
+impl What {
+    fn run(self) -> Result<()> {
         match self {
-            Lab::Serve {
+            What::Serve {
                 dir,
                 listen,
                 uncompressed,
             } => {
-                let mut lab = lab::Lab::open(&dir)?;
+                let mut lab = spoor_lab::Lab::open(&dir)?;
                 if !uncompressed {
                     lab = lab.compressed();
                 }
                 serve(lab, &dir.display().to_string(), listen, |_| Ok(()))
             }
-            #[cfg(feature = "lab")]
-            Lab::Traps { articles, listen } => {
+            What::Traps { articles, listen } => {
                 let what = traps::HOSTS.join(", ");
                 serve(traps::web(articles), &what, listen, |_| Ok(()))
             }
-            #[cfg(feature = "lab")]
-            Lab::Endless { listen, job } => {
+            What::Endless { listen, job } => {
                 let what = format!("{} hosts without an end", endless::HOSTS);
                 serve(endless::web(), &what, listen, |addr| match &job {
                     Some(path) => std::fs::write(path, endless::job(addr))
@@ -148,8 +169,7 @@ impl Lab {
                     None => Ok(()),
                 })
             }
-            #[cfg(feature = "lab")]
-            Lab::Tarpits {
+            What::Tarpits {
                 kind,
                 hostile,
                 honest,
@@ -174,8 +194,7 @@ impl Lab {
                 };
                 open_tarpits(plan, listen, job.as_deref())
             }
-            #[cfg(feature = "lab")]
-            Lab::Zoo {
+            What::Zoo {
                 list,
                 cases,
                 listen,
@@ -188,19 +207,24 @@ impl Lab {
                     open_zoo(cases, listen, ca.as_deref())
                 }
             }
-            Lab::Demo { dir } => {
+            What::Demo { dir, warc } => {
                 let web = demo::web();
                 web.write_to(&dir)?;
+                if let Some(file) = warc {
+                    std::fs::write(&file, web.warc()?)
+                        .with_context(|| format!("writing {}", file.display()))?;
+                }
                 println!("{} pages written to {}", web.pages.len(), dir.display());
                 Ok(())
             }
-            Lab::Judge {
+            What::Judge {
                 jobs,
                 labels,
                 topic,
                 fetches,
                 json,
             } => judge(&jobs, &labels, &topic, fetches, json),
+            What::Experiment { plan, out, json } => compare(&plan, out, json),
         }
     }
 }
@@ -213,19 +237,17 @@ fn on_loopback(listen: SocketAddr) -> Result<()> {
 }
 
 /// The cases with these names, or all.
-#[cfg(feature = "lab")]
 fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
     let mut cases = zoo::cases();
     for name in names {
         if !cases.iter().any(|case| case.name == name) {
-            bail!("--case {name}: the zoo has no such case; `spoor lab zoo --list` lists all");
+            bail!("--case {name}: the zoo has no such case; `spoor-lab zoo --list` lists all");
         }
     }
     cases.retain(|case| names.is_empty() || names.iter().any(|name| name == case.name));
     Ok(cases)
 }
 
-#[cfg(feature = "lab")]
 fn table(cases: &[zoo::Case]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "case\twhat it does\texpected outcome")?;
@@ -235,7 +257,6 @@ fn table(cases: &[zoo::Case]) -> Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "lab")]
 fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
@@ -260,7 +281,6 @@ fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Res
     })
 }
 
-#[cfg(feature = "lab")]
 fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
@@ -295,7 +315,7 @@ fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> 
 
 /// Serves until a signal. `ready` is told the address before it is printed.
 fn serve(
-    lab: lab::Lab,
+    lab: spoor_lab::Lab,
     what: &str,
     listen: SocketAddr,
     ready: impl FnOnce(SocketAddr) -> Result<()>,
@@ -304,7 +324,7 @@ fn serve(
     daemon::runtime()?.block_on(async {
         // Before the address is printed, because its reader may stop the server.
         let mut signals = daemon::Signals::listen().context("listening for signals")?;
-        let running = lab::spawn(lab, listen)
+        let running = spoor_lab::spawn(lab, listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
         ready(running.addr)?;
@@ -334,7 +354,8 @@ fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: boo
                 "known": verdict.known,
             }));
         }
-        return super::print_json(&verdicts);
+        println!("{}", serde_json::to_string_pretty(&verdicts)?);
+        return Ok(());
     }
     println!("job\tfetches\ton topic\tshare\tknown");
     for job in jobs {
@@ -351,9 +372,25 @@ fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: boo
     Ok(())
 }
 
+fn compare(plan: &Path, out: Option<PathBuf>, json: bool) -> Result<()> {
+    let mut plan = Plan::read(plan)?;
+    if let Some(out) = out {
+        plan.out = out;
+    }
+    let runtime = daemon::runtime()?;
+    let outcome = experiment::run(&plan, runtime.handle(), &|line: &str| eprintln!("{line}"))?;
+    if json {
+        print!("{}", outcome.json());
+    } else {
+        println!("{}", outcome.markdown());
+        println!("table and plots in {}", plan.out.display());
+    }
+    Ok(())
+}
+
 /// The part of a crawl log's line that is needed.
 #[derive(Debug, Deserialize)]
-struct Line {
+struct FetchedLine {
     kind: String,
     url: String,
 }
@@ -362,7 +399,7 @@ struct Line {
 const MAX_LINE: usize = 16 << 20;
 
 /// The page requests of a job in the order they finished, including redirects and errors.
-pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
+fn fetched_pages(job: &Path) -> Result<Vec<String>> {
     if !Table::Log.is_there(job) {
         let path = job.join(Table::Log.name());
         bail!("{}: no crawl log; name a job's folder", path.display());
@@ -373,7 +410,7 @@ pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
         job,
         Table::Log,
         MAX_LINE,
-        |line| match serde_json::from_slice::<Line>(line.bytes.unwrap_or_default()) {
+        |line| match serde_json::from_slice::<FetchedLine>(line.bytes.unwrap_or_default()) {
             Ok(row) if row.kind == "page" => urls.push(row.url),
             Ok(_) => {}
             Err(error) => {

@@ -31,34 +31,36 @@
 //! | `gallery` | pictures in several sizes | serve, tree |
 //! | `tarpits` | hosts that keep requests open | demo, traps |
 //! | `zoo` | hostile servers | picture, tarpits |
-//! | `experiment` | crawls of one stored web with different settings, side by side | everything but the commands |
 //!
-//! Only the experiments know the crawler. The webs import nothing but `address`, give no
-//! stage a shortcut past HTTP, and their responses are correct unless a test requests a
-//! fault by a [`Behaviour`]. Labels are for judging; no part of a crawl may read them. The
-//! zoo's responses are never trustworthy.
+//! The webs import nothing but addresses and files, give no stage a shortcut past HTTP, and
+//! their responses are correct unless a test requests a fault by a [`Behaviour`]. Labels are
+//! for judging; no part of a crawl may read them. The zoo's responses are never trustworthy.
+//!
+//! The program `spoor-lab` serves these webs and runs experiments: crawls of one stored web
+//! with different settings, side by side. They alone know the crawler, so they are a feature
+//! (`program`), and the tests of other crates take the webs without it.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod demo;
-#[cfg(feature = "lab")]
 pub mod endless;
-#[cfg(feature = "lab")]
+#[cfg(feature = "program")]
 pub mod experiment;
 pub mod gallery;
 pub mod judge;
 pub mod picture;
 pub mod serve;
-#[cfg(feature = "lab")]
 pub mod tarpits;
-#[cfg(feature = "lab")]
 pub mod traps;
 pub mod tree;
-#[cfg(feature = "lab")]
 pub mod zoo;
 
-#[cfg(feature = "lab")]
 #[cfg(test)]
 mod tests;
 
 pub use judge::{Labels, Verdict};
 pub use serve::{Behaviour, Fault, Request, Running, serve, spawn};
 pub use tree::{Lab, LabError, LabResponse, MemoryTree};
+
+use spoor_values::{address, fs};

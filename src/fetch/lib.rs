@@ -22,11 +22,15 @@
 //! 8. `error`: failures, classified by type.
 //! 9. [`outcome()`]: the table of their consequences.
 //!
-//! [`part`] is one request for a part of a file; a crawl does not use it.
+//! [`part`] is one request for a part of a file, and [`parts`] asks for several politely;
+//! a crawl does not use them.
 //!
 //! This module does not know which URL is next and when (the frontier), robots rules,
 //! scope, the content of a body, or what is on disk. The only state it keeps about a host
 //! is at most one idle connection.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod address_guard;
 mod body;
@@ -38,6 +42,7 @@ mod headers;
 mod options;
 mod outcome;
 pub mod part;
+pub mod parts;
 mod proxy;
 mod rate;
 mod resolve;
@@ -58,8 +63,11 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap};
 use reqwest::{Method, Request};
 
+use spoor_settings as settings;
+use spoor_values::{address, clock, coding, page};
+
 use crate::address::PageUrl;
-use crate::coding::{self, CodingError, Decoder, Headers};
+use crate::coding::{CodingError, Decoder, Headers};
 use crate::page::{Booking, Fetched, TaskKind, Validators, Wire, content_type};
 
 pub use body::HeldBytes;

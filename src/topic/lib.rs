@@ -12,9 +12,15 @@
 //! Nothing here knows the network, the frontier, a job or a file of a crawl: equal texts
 //! and models give equal numbers.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod keywords;
 pub mod lm;
 pub mod model;
 pub mod neutral;
 pub mod score;
 pub mod strategy;
+
+use spoor_settings as settings;
+use spoor_values::{address, fs, language, page, words};

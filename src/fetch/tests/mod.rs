@@ -19,8 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::config::Config;
-use crate::settings::ConnectTo;
+use crate::settings::{ConnectTo, TextValue};
 
 use super::*;
 
@@ -211,9 +210,7 @@ fn lab_with(change: impl FnOnce(&mut Options)) -> Fetcher {
 /// A rule as a configuration file has it.
 #[track_caller]
 fn rule(text: &str) -> ConnectTo {
-    let file = format!("job.name = 'x'\nnetwork.connect_to = ['{text}']");
-    let config = Config::parse(&file, "x.toml").unwrap();
-    config.network.connect_to[0].clone()
+    ConnectTo::from_text(text).unwrap()
 }
 
 /// The rule that sends `from`, a host and a port, to a server.

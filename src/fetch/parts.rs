@@ -10,11 +10,11 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use tokio::time::{Instant, sleep_until};
 
-use super::fetch::part::{Part, PartFailure};
-use super::fetch::{Answer, FetchError, Fetcher, Options, Phase, SetupError, outcome};
-use super::robots::{MAX_ROBOTS_BYTES, Robots, in_utf8};
+use super::part::{Part, PartFailure};
+use super::{Answer, FetchError, Fetcher, Options, Phase, SetupError, outcome};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Outcome, TaskKind};
+use spoor_web::robots::{MAX_ROBOTS_BYTES, Robots, in_utf8};
 
 /// The shortest pause between two requests to a server.
 const MIN_PAUSE: Duration = Duration::from_secs(1);

@@ -1,15 +1,13 @@
 //! Experiments: variants of a crawl side by side, offline and the same every time.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
-use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
-use spoor::lab::{Lab, LabResponse, demo};
+use spoor_lab::demo;
 
-use crate::support::spoor;
+use crate::lab;
 
 /// The built-in web as a folder, its training texts, and a plan that compares on it.
 fn plan(folder: &Path) -> String {
@@ -44,7 +42,7 @@ fn plan(folder: &Path) -> String {
 fn run(folder: &Path, plan: &str) -> Output {
     let file = folder.join("plan.toml");
     std::fs::write(&file, plan).unwrap();
-    spoor(&["experiment", file.to_str().unwrap()])
+    lab(&["experiment", file.to_str().unwrap()])
         .output()
         .unwrap()
 }
@@ -102,7 +100,7 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     assert_eq!(hidden.count(), 0);
     // The same web as an archive of a crawl, and half of the texts besides all of them.
     let archive = folder.path().join("web.warc.gz");
-    std::fs::write(&archive, warc(&folder.path().join("web"))).unwrap();
+    std::fs::write(&archive, demo::web().warc().unwrap()).unwrap();
     let archived = plan.replacen("/web\"", "/web.warc.gz\"", 1);
     assert_ne!(archived, plan);
     let text = std::fs::read_to_string(folder.path().join("positive.txt")).unwrap();
@@ -171,52 +169,6 @@ fn a_crawl_is_divided_among_machines() {
     let second = run(folder.path(), &plan);
     assert!(second.status.success(), "{second:?}");
     assert_eq!(found(folder.path(), &Value::Null), once);
-}
-
-/// All that a lab answers, as a crawler of archives would write it.
-fn warc(web: &Path) -> Vec<u8> {
-    let lab = Lab::open(web).unwrap();
-    let labels = std::fs::read_to_string(web.with_file_name("labels.tsv")).unwrap();
-    let redirects = std::fs::read_to_string(web.join("redirects.tsv")).unwrap();
-    let mut archive = Vec::new();
-    let rows = labels.lines().skip(1).chain(redirects.lines().skip(1));
-    let mut addresses: Vec<String> = rows
-        .map(|row| row.split('\t').next().unwrap().to_owned())
-        .collect();
-    for host in std::fs::read_dir(web).unwrap() {
-        let host = host.unwrap().file_name().into_string().unwrap();
-        addresses.push(format!("http://{host}/robots.txt"));
-    }
-    for url in &addresses {
-        let (host, path) = url
-            .strip_prefix("http://")
-            .unwrap()
-            .split_once('/')
-            .unwrap();
-        let (head, body) = match lab.answer(host, &format!("/{path}")).unwrap() {
-            LabResponse::File {
-                content_type,
-                bytes,
-            } => (format!("200 OK\r\nContent-Type: {content_type}"), bytes),
-            LabResponse::Moved { location } => (
-                format!("301 Moved\r\nLocation: {location}"),
-                Default::default(),
-            ),
-            _ => ("404 Not Found".to_owned(), Default::default()),
-        };
-        let block = [format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), &body].concat();
-        let head = format!(
-            "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n\
-             Content-Length: {}\r\n\r\n",
-            block.len()
-        );
-        let mut member = GzEncoder::new(&mut archive, Compression::fast());
-        for part in [head.as_bytes(), &block, b"\r\n\r\n"] {
-            member.write_all(part).unwrap();
-        }
-        member.finish().unwrap();
-    }
-    archive
 }
 
 #[test]

@@ -150,7 +150,7 @@ mod tests {
     /// some between; and each address beside it that no other row has is public.
     #[test]
     fn blocks_of_the_registries() {
-        let text = include_str!("../../../tests/fixtures/addresses/special.tsv");
+        let text = include_str!("../../tests/fixtures/addresses/special.tsv");
         let rows: Vec<_> = text.lines().filter(|l| !l.starts_with('#')).collect();
         assert_eq!(rows.len(), 58);
         for row in rows {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// However an IPv4 address is wrapped, the verdict is its own.
         #[test]

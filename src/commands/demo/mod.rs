@@ -1,24 +1,38 @@
 //! `spoor demo`: the whole journey on a built-in web, offline.
 
+mod web;
+
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde::Deserialize;
+use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::corpus::report;
 use spoor::crawl::pipeline::{Control, End};
 use spoor::daemon::{self, Summary};
-use spoor::lab::{self, Labels, demo};
+use spoor::outputs::{self, Table};
+use spoor::page::TaskKind;
 use spoor::settings::StrategyKind;
 use spoor::topic::strategy;
+use tokio::net::TcpListener;
 
 use super::exit;
-use super::lab::fetched_pages;
 use super::progress::Progress;
+use web::DemoWeb;
 
 /// The demo's job file, the same as in `config/`.
-const JOB: &str = include_str!("../../config/demo.toml");
+const JOB: &str = include_str!("../../../config/demo.toml");
+
+/// The longest line of the log that is read, in bytes.
+const MAX_LINE: usize = 1 << 20;
+
+/// Its topic.
+const TOPIC: &str = "lighthouses";
 
 /// Train and crawl the built-in web.
 #[derive(Debug, Args)]
@@ -32,13 +46,15 @@ impl Demo {
     /// Returns the exit code.
     pub fn run(self) -> Result<u8> {
         let runtime = daemon::runtime()?;
-        let web = demo::web();
-        let labels = Labels::parse(&web.labels).map_err(anyhow::Error::msg)?;
-        let server = runtime
-            .block_on(lab::spawn(web.lab(), SocketAddr::from(([127, 0, 0, 1], 0))))
-            .context("serving the built-in web on 127.0.0.1")?;
-        let focused = job(StrategyKind::Learn, server.addr)?;
-        let plain = job(StrategyKind::Unfocused, server.addr)?;
+        let web = Arc::new(DemoWeb::read(TOPIC)?);
+        let serving = "serving the built-in web on 127.0.0.1";
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.context(serving)?;
+        let address = listener.local_addr().context(serving)?;
+        // It ends with the runtime.
+        runtime.spawn(axum::serve(listener, web.router()).into_future());
+        let focused = job(StrategyKind::Learn, address)?;
+        let plain = job(StrategyKind::Unfocused, address)?;
         if self.fresh {
             for folder in [
                 &focused.job_folder(),
@@ -48,13 +64,13 @@ impl Demo {
                 remove(folder)?;
             }
         }
-        write_texts(&focused)?;
+        write_texts(&focused, &web.texts)?;
         println!(
             "A web of {} pages, {} of them about {}, is served\non http://{}.",
-            web.pages.len(),
-            labels.known(demo::TOPIC),
-            demo::TOPIC,
-            server.addr
+            web.pages,
+            web.on_topic.len(),
+            TOPIC,
+            address
         );
         let mut lines = Vec::new();
         let mut focus = None;
@@ -71,7 +87,7 @@ impl Demo {
             let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, handle);
             progress.finish();
             let summary = crawled?;
-            lines.push(line(config, &summary, &labels)?);
+            lines.push(line(config, &summary, &web)?);
             focus = focus.or(Some(summary.focus));
             if summary.end == End::Stopped {
                 println!("Stopped; run the demo again to continue.");
@@ -84,12 +100,9 @@ impl Demo {
             println!("{line}");
         }
         if let Some(focus) = focus {
-            println!("\n{}", focus.sentence(demo::TOPIC));
+            println!("\n{}", focus.sentence(TOPIC));
         }
         print_end(&focused)?;
-        runtime
-            .block_on(server.stop())
-            .context("stopping the server")?;
         Ok(code)
     }
 }
@@ -160,34 +173,60 @@ fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
     )?)
 }
 
-fn line(config: &Config, summary: &Summary, labels: &Labels) -> Result<String> {
+fn line(config: &Config, summary: &Summary, web: &DemoWeb) -> Result<String> {
     let urls = fetched_pages(&config.job_folder())?;
-    let verdict = labels.judge(demo::TOPIC, &urls, usize::MAX);
+    let found: HashSet<&PageUrl> = urls
+        .iter()
+        .filter(|url| web.on_topic.contains(*url))
+        .collect();
     Ok(format!(
         "{:<10} {:>8}  {:>8} {:>5.0}%  {:>11}  {:>7.1}",
         config.strategy.kind.name(),
-        verdict.fetches,
-        verdict.on_topic,
-        verdict.share * 100.0,
+        urls.len(),
+        found.len(),
+        found.len() as f64 / (urls.len() as f64).max(1.0) * 100.0,
         summary.counts.images,
         summary.active.as_secs_f64()
     ))
 }
 
+/// The part of a crawl log's line that is needed.
+#[derive(Debug, Deserialize)]
+struct FetchedRow {
+    kind: TaskKind,
+    url: PageUrl,
+}
+
+/// The page requests of a job in the order they finished, including redirects and errors.
+fn fetched_pages(job: &Path) -> Result<Vec<PageUrl>> {
+    let mut urls = Vec::new();
+    outputs::each_line(job, Table::Log, MAX_LINE, |line| {
+        let row = serde_json::from_slice::<FetchedRow>(line.bytes.unwrap_or_default());
+        urls.extend(
+            row.ok()
+                .filter(|row| row.kind == TaskKind::Page)
+                .map(|row| row.url),
+        );
+    })?;
+    Ok(urls)
+}
+
 /// Writes the training texts as a user would provide them: one file per document.
-fn write_texts(config: &Config) -> Result<()> {
-    let training = demo::training();
+fn write_texts(config: &Config, texts: &[(String, Vec<u8>)]) -> Result<()> {
     let lists = [
-        (config.train.positive.as_slice(), training.positive),
-        (config.train.neutral.texts(), training.neutral),
+        (config.train.positive.as_slice(), "positive/"),
+        (config.train.neutral.texts(), "neutral/"),
     ];
-    for (sources, documents) in lists {
+    for (sources, kind) in lists {
         let folder = PathBuf::from(sources.first().map(ToString::to_string).unwrap_or_default());
         // Otherwise texts of an earlier version would be used for training as well.
         remove(&folder)?;
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;
-        for (file, text) in documents {
+        for (name, text) in texts {
+            let Some(file) = name.strip_prefix(kind) else {
+                continue;
+            };
             let path = folder.join(file);
             std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         }

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::now;
+use crate::settings::Proxy;
 
 const LONG: u64 = 60_000;
 
@@ -185,8 +186,7 @@ async fn a_request_of_the_last_term_is_not_sent_in_the_next() {
 fn a_proxy_is_refused_with_a_term() {
     let mut options = lab_options();
     options.term = Some(running());
-    let file = "job.name = 'x'\nnetwork.proxy = 'http://127.0.0.1:3128'";
-    options.proxy = Config::parse(file, "x.toml").unwrap().network.proxy;
+    options.proxy = Some(Proxy::from_text("http://127.0.0.1:3128").unwrap());
     let refused = Fetcher::new(options).unwrap_err().to_string();
     assert!(refused.contains("network.proxy"), "{refused}");
 }

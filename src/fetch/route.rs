@@ -265,7 +265,7 @@ fn parsed(url: &PageUrl) -> Result<Url, FetchError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::settings::TextValue;
 
     use super::*;
 
@@ -398,10 +398,9 @@ mod tests {
     }
 
     fn router(rule: &str) -> Router {
-        let config = format!("job.name = 'x'\nnetwork.connect_to = ['{rule}']");
         Router::new(
             &Options {
-                connect_to: Config::parse(&config, "x.toml").unwrap().network.connect_to,
+                connect_to: vec![ConnectTo::from_text(rule).unwrap()],
                 ..Options::default()
             },
             &NameService::system(),
