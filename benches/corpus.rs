@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spoor::corpus::build::plan::Plan;
-use spoor::corpus::build::{How, build};
+use spoor::corpus::pipeline::plan::Plan;
+use spoor::corpus::pipeline::{How, build};
 
 /// Words that documents are made of.
 const WORDS: f64 = 60_000.0;

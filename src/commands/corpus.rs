@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use spoor::address::PageUrl;
-use spoor::corpus::build::plan::Plan;
-use spoor::corpus::build::{self, Built, Cluster, Explained, How, Removed, Sent};
+use spoor::corpus::pipeline::plan::Plan;
+use spoor::corpus::pipeline::{self, Built, Cluster, Explained, How, Removed, Sent};
 use spoor::fold;
 use spoor::page::TaskKind;
 use spoor::sanitize;
@@ -95,19 +95,23 @@ impl Corpus {
                 explain,
             } => {
                 if let Some(url) = explain {
-                    return print_explained(&build::explain(&Plan::load(&plan)?, &url)?, self.json);
+                    return print_explained(
+                        &pipeline::explain(&Plan::load(&plan)?, &url)?,
+                        self.json,
+                    );
                 }
                 let how = How {
                     fresh,
                     dry_run,
                     sample,
                     date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+                    ..How::default()
                 };
-                let built = build::build(&Plan::load(&plan)?, &how)?;
+                let built = pipeline::build(&Plan::load(&plan)?, &how)?;
                 print_built(&built, self.json)
             }
             Work::Stats { corpus } => {
-                let stats = build::stats(&build::find(&corpus)?)?;
+                let stats = pipeline::stats(&pipeline::find(&corpus)?)?;
                 if self.json {
                     return print_json(&stats);
                 }
@@ -115,7 +119,7 @@ impl Corpus {
                 Ok(())
             }
             Work::Copies { corpus, url, most } => {
-                let folder = build::find(&corpus)?;
+                let folder = pipeline::find(&corpus)?;
                 print_copies(&folder, url.as_deref(), most, self.json)
             }
             Work::Remove {
@@ -141,7 +145,7 @@ impl Corpus {
                     let url = PageUrl::parse(url).ok();
                     url.is_some_and(|url| scope.taken_down(&url, TaskKind::Page).is_some())
                 };
-                let taken = build::remove(&build::find(&corpus)?, &is_gone, dry_run)?;
+                let taken = pipeline::remove(&pipeline::find(&corpus)?, &is_gone, dry_run)?;
                 if self.json {
                     return print_json(&taken);
                 }
@@ -230,7 +234,7 @@ fn print_explained(all: &[Explained], json: bool) -> Result<()> {
 fn print_copies(folder: &Path, url: Option<&str>, most: usize, json: bool) -> Result<()> {
     let mut order: Vec<String> = Vec::new();
     let mut clusters: HashMap<String, Vec<Cluster>> = HashMap::new();
-    build::each_copy(folder, &mut |copy| {
+    pipeline::each_copy(folder, &mut |copy| {
         if url.is_some_and(|url| copy.url != url && copy.copy_of_url != url) {
             return Ok(true);
         }
@@ -303,7 +307,7 @@ fn reasons(begin: &str, why: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn print_built(built: &Built, json: bool) -> Result<()> {
+pub(super) fn print_built(built: &Built, json: bool) -> Result<()> {
     if json {
         return print_json(&json!({
             "folder": built.folder,
@@ -348,7 +352,7 @@ fn print_built(built: &Built, json: bool) -> Result<()> {
     }
     println!(
         "description: {folder}/README.md; removed: {folder}/{}",
-        build::REMOVED
+        pipeline::REMOVED
     );
     built.sent.iter().for_each(print_sent);
     Ok(())

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use spoor::config::Config;
-use spoor::corpus::build::{Annotated, DocumentFinder, Over, annotate};
 use spoor::corpus::entities::{Builder, Counts, Entity, Finder, Index, Lists, read};
+use spoor::corpus::pipeline::{Annotated, DocumentFinder, Over, annotate};
 use spoor::sanitize;
 
 use super::print_json;

@@ -3,9 +3,9 @@
 use spoor::config::new_job::StartError;
 use spoor::config::{ContactMissing, FileErrors};
 use spoor::corpus::annotate::{AnnotateError, VotesError};
-use spoor::corpus::build::BuildError;
 use spoor::corpus::export::ExportError;
 use spoor::corpus::gather::GatherError;
+use spoor::corpus::pipeline::BuildError;
 use spoor::corpus::search::SearchError;
 use spoor::corpus::takedown::TakedownError;
 use spoor::crawl::checkpoint::OpenError;

@@ -7,10 +7,12 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use spoor::config::Config;
-use spoor::corpus::export::{self, Request, TextExported, TextFormat, TextRequest};
+use spoor::corpus::export::{self, Request};
+use spoor::corpus::pipeline::{TextRequest, export_text, plan};
 use spoor::language::Language;
 use spoor::progress::Step;
 
+use super::corpus::print_built;
 use super::print_json;
 
 /// Write a job's images, or with --text its documents, as a data set.
@@ -57,8 +59,8 @@ struct Images {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Text")]
 struct Text {
-    /// Write the documents instead of the images: each page once with its newest text,
-    /// without copies and repeated lines.
+    /// Write the documents instead of the images, as a corpus: each page once with its newest
+    /// text, without copies and repeated paragraphs.
     #[arg(long)]
     text: bool,
     /// Write only documents that are about the topic with at least this probability, from
@@ -71,8 +73,8 @@ struct Text {
     /// Write only documents of at least N words.
     #[arg(long, value_name = "N", requires = "text", default_value_t = 1)]
     min_words: u32,
-    /// Leave out documents that share at least this share of their runs of five words with
-    /// an earlier one; 1 leaves out only those with the same runs.
+    /// Leave out documents that have at least this share of their words in common with an
+    /// earlier one, in passages of five words or more; 1 leaves out only exact copies.
     #[arg(long, value_name = "SHARE", requires = "text", default_value_t = 0.8, value_parser = share)]
     near: f64,
     /// Keep paragraphs that a host repeats on many of its pages.
@@ -113,14 +115,13 @@ fn language(text: &str) -> Result<Language, String> {
 impl Export {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
-        let job = spoor::fs::read_to_string(&self.job)
-            .with_context(|| format!("{}: reading failed", self.job.display()))?;
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
         if self.text.text {
-            self.documents(&config, &job, &date)
-        } else {
-            self.images(&config, &job, &date)
+            return self.documents(&config, date);
         }
+        let job = spoor::fs::read_to_string(&self.job)
+            .with_context(|| format!("{}: reading failed", self.job.display()))?;
+        self.images(&config, &job, &date)
     }
 
     fn images(self, config: &Config, job: &str, date: &str) -> Result<()> {
@@ -173,17 +174,17 @@ impl Export {
         Ok(())
     }
 
-    fn documents(self, config: &Config, job: &str, date: &str) -> Result<()> {
+    fn documents(self, config: &Config, date: String) -> Result<()> {
         let format = match self.format {
-            None | Some(Format::Parquet) => TextFormat::Parquet,
-            Some(Format::Jsonl) => TextFormat::JsonLines,
-            Some(Format::Txt) => TextFormat::Text,
+            None | Some(Format::Parquet) => plan::Format::Parquet,
+            Some(Format::Jsonl) => plan::Format::Jsonl,
+            Some(Format::Txt) => plan::Format::Paragraphs,
             Some(Format::ImageFolder | Format::WebDataset) => bail!(
                 "documents are written with --format parquet, jsonl or txt; imagefolder and \
                  webdataset are for images, without --text"
             ),
         };
-        if self.text.gzip && format != TextFormat::JsonLines {
+        if self.text.gzip && format != plan::Format::Jsonl {
             bail!("--gzip compresses the files of --format jsonl only");
         }
         let request = TextRequest {
@@ -194,92 +195,8 @@ impl Export {
             keep_repeated: self.text.keep_repeated,
             gzip: self.text.gzip,
             to: self.to,
-            job,
-            date,
             ..TextRequest::new(format)
         };
-        let exported = export::export_text(config, &request)?;
-        if self.json {
-            print_json(&summary(&exported))
-        } else {
-            print_table(&exported, &request);
-            Ok(())
-        }
-    }
-}
-
-fn summary(exported: &TextExported) -> serde_json::Value {
-    let steps = exported.steps.iter().map(|step| {
-        json!({
-            "step": step.name,
-            "stays": step.bound,
-            "left_out": step.removed,
-            "left": step.left,
-        })
-    });
-    json!({
-        "documents": exported.documents,
-        "words": exported.words,
-        "files": exported.files,
-        "folder": exported.folder,
-        "read": exported.read,
-        "damaged": exported.damaged,
-        "steps": steps.collect::<Vec<_>>(),
-        "repeated_paragraphs": {
-            "left_out": exported.paragraphs,
-            "different": exported.different,
-            "documents": exported.shortened,
-        },
-    })
-}
-
-/// The selection of documents, one step per line, and how to load them.
-fn print_table(exported: &TextExported, request: &TextRequest<'_>) {
-    println!("{:<16}{:>10}{:>10}  stays", "", "left out", "left");
-    println!(
-        "{:<16}{:>10}{:>10}",
-        "documents",
-        "",
-        exported.read - exported.damaged
-    );
-    for step in &exported.steps {
-        let export::TextStep {
-            name,
-            bound,
-            removed,
-            left,
-        } = step;
-        println!("{name:<16}{removed:>10}{left:>10}  {bound}");
-    }
-    if exported.damaged > 0 {
-        println!("damaged lines of documents, not read: {}", exported.damaged);
-    }
-    if !request.keep_repeated {
-        println!(
-            "repeated paragraphs: {} left out of {} documents ({} different ones)",
-            exported.paragraphs, exported.shortened, exported.different
-        );
-    }
-    let folder = exported.folder.display();
-    let files = if exported.files == 1 { "file" } else { "files" };
-    println!(
-        "\n{} documents, {} words, {} {files}, written to {folder}",
-        exported.documents, exported.words, exported.files
-    );
-    println!("left out: {folder}/removed.jsonl; description: {folder}/README.md\n");
-    let gz = if request.gzip { ".gz" } else { "" };
-    println!("datasets  load_dataset(\"{folder}\", split=\"train\")");
-    match request.format {
-        TextFormat::Parquet => {
-            println!("pandas    pandas.read_parquet(\"{folder}/data\")");
-            println!("DuckDB    SELECT * FROM '{folder}/data/*.parquet'");
-        }
-        TextFormat::JsonLines => {
-            println!(
-                "pandas    pandas.read_json(\"{folder}/data/00000.jsonl{gz}\", lines=True, dtype=False)"
-            );
-            println!("DuckDB    SELECT * FROM '{folder}/data/*.jsonl{gz}'");
-        }
-        TextFormat::Text => println!("spoor     train.positive = [\"{folder}/data\"]"),
+        print_built(&export_text(config, &request, date)?, self.json)
     }
 }

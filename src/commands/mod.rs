@@ -288,7 +288,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Pdf(pdf) => return pdf.run(),
         Command::PdfWorker(worker) => worker.run(),
         Command::ParquetWorker { file } => {
-            spoor::corpus::build::print_rows(&file).map_err(anyhow::Error::msg)
+            spoor::corpus::pipeline::print_rows(&file).map_err(anyhow::Error::msg)
         }
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),

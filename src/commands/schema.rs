@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use spoor::corpus::build::annotation_schema;
+use spoor::corpus::pipeline::annotation_schema;
 use spoor::outputs::{document_schema, fields_schema, sidecar_schema};
 
 /// The formats of files that spoor writes.

@@ -5,7 +5,8 @@
 //! | `rank` | the images of a job in order, each picture once | topic |
 //! | `annotate` | a page on which people judge images | rank |
 //! | `agreement` | the agreement of the annotators | annotate |
-//! | `export` | the best images, or the documents, as a data set | rank |
+//! | `columns` | columns of data sets: name, kind, meaning and value | nothing |
+//! | `export` | the best images as a data set | columns, rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
 //! | `stored` | the stored pages of archives in figures | report, web::extract |
 //! | `ruled` | rules over stored pages: files, and the responses of archives | web::extract |
@@ -13,24 +14,25 @@
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `grammar` | tokens with stems, lemmas and parts of speech | nothing |
 //! | `entities` | a list of names, found in texts | nothing |
-//! | `build` | a corpus from a plan: sources, steps, formats; work on stored documents | copies, entities, grammar, export, report, ruled, outputs, topic, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | build, entities, report, topic, web::extract, web::inert |
-//! | `takedown` | removes samples from a job permanently | build, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
+//! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents | columns, copies, entities, grammar, export, report, ruled, outputs, topic, web::extract |
+//! | `search` | a full-text index of documents, and a page to search it | pipeline, entities, report, topic, web::extract, web::inert |
+//! | `takedown` | removes samples from a job permanently | pipeline, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
 //! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
-//! and nothing here fetches anything; `build` sends a corpus to a store where its plan names
+//! and nothing here fetches anything; `pipeline` sends a corpus to a store where its plan names
 //! one.
 
 pub mod agreement;
 pub mod annotate;
 pub mod before;
-pub mod build;
+mod columns;
 pub mod copies;
 pub mod entities;
 pub mod export;
 pub mod gather;
 pub mod grammar;
+pub mod pipeline;
 pub mod rank;
 pub mod report;
 pub mod ruled;

@@ -14,7 +14,21 @@ use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 /// Keys that say where a document lies, and not what it is.
-const PLACE: [&str; 6] = ["archive", "digest", "job", "length", "offset", "on_topic"];
+const PLACE: [&str; 13] = [
+    "archive",
+    "canonical",
+    "control",
+    "crawl_contrast",
+    "crawl_perplexity",
+    "digest",
+    "hash",
+    "hops",
+    "job",
+    "length",
+    "offset",
+    "on_topic",
+    "via",
+];
 
 fn build(plan: &Path, more: &[&str]) -> Ran {
     let mut arguments = vec!["corpus", "build", plan.to_str().unwrap()];

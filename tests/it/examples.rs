@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use spoor::config::Config;
-use spoor::corpus::build::plan as corpus;
+use spoor::corpus::pipeline::plan as corpus;
 use spoor::corpus::ruled::StoredPage;
 use spoor::guide::{TOPICS, Topic};
 use spoor::rules::RuleSet;

@@ -151,9 +151,9 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     assert_eq!(exported(&all), exported(&alone));
     let texts = |job: &Job| {
         let out = json(job, "export", &["--text", "--format", "jsonl"]);
-        assert_eq!(out["damaged"], 0);
+        assert_eq!(out["steps"][0]["why"].get("damaged"), None);
         (
-            out["read"].clone(),
+            out["steps"][0]["read"].clone(),
             out["documents"].clone(),
             out["words"].clone(),
         )

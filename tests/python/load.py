@@ -2,8 +2,7 @@
 prints what they see: for each way of loading a line of JSON, with the number of the
 export and the samples in order as rank, text, caption, parents, when fetched, the digest of the file, and
 format and size of the decoded picture. Of an export of text, whose formats begin with
-"text-", they are address, text, words, authors, probability and when fetched; of plain
-text the text alone.
+"text-", they are address, text, words, authors, probability and when fetched.
 
     load.py FORMAT FOLDER [FORMAT FOLDER]...
 
@@ -141,16 +140,16 @@ def of_duckdb(pattern):
 def text_ways(form, folder):
     """Each way of loading documents, by name."""
     loaded = datasets.load_dataset(folder, split="train")
-    if form == "text-txt":
-        yield "datasets", [row["text"] for row in loaded]
-        return
     yield "datasets", [document(row) for row in loaded]
-    data = os.path.join(folder, "data")
+    if form == "text-txt":
+        return
     if form == "text-parquet":
+        data = os.path.join(folder, "parquet")
         yield "pandas", of_documents(pandas.read_parquet(data))
         yield "pyarrow", of_documents(pyarrow.parquet.read_table(data).to_pandas())
         yield "duckdb", of_duckdb(os.path.join(data, "*.parquet"))
     elif form == "text-jsonl":
+        data = os.path.join(folder, "documents")
         files = sorted(glob.glob(os.path.join(data, "*.jsonl*")))
         tables = [pandas.read_json(file, lines=True, dtype=False) for file in files]
         yield "pandas", of_documents(pandas.concat(tables))

@@ -248,8 +248,8 @@ job.strategy.kind = "learn"
         for job in ["space", "linux"]:
             self.run("export", f"jobs/{job}-replay/job.toml", "--text", "--format", "jsonl")
             made = self.folder / f"jobs/{job}-replay/exports/text-jsonl"
-            self.keep(f"export-{job}", rows(made.glob("data/*.jsonl")))
-            self.keep(f"export-{job}-removed", rows(made.glob("removed.jsonl")))
+            self.keep(f"export-{job}", rows(made.glob("documents/*.jsonl")))
+            self.keep(f"export-{job}-removed", rows(made.glob("removed.jsonl*")))
 
     def archives(self):
         """What an archive holds."""

@@ -10,9 +10,10 @@ use std::io::{self, Write};
 
 use rustc_hash::FxBuildHasher;
 
-use super::columns::{Column, Kind, Sample};
+use super::columns::ImageSample;
 use super::parts::{self, NameCounts, Said, count, table};
 use super::{Format, Request};
+use crate::corpus::columns::{ColumnKind, DataColumn};
 use crate::corpus::rank::Steps;
 
 /// What the samples of an export have in common.
@@ -33,7 +34,12 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>, columns: &[Column]) {
+    pub(super) fn add(
+        &mut self,
+        sample: &ImageSample,
+        bytes: Option<&[u8]>,
+        columns: &[DataColumn<ImageSample>],
+    ) {
         self.samples += 1;
         self.bytes += bytes.map_or(0, |b| b.len() as u64);
         let page = &sample.context.page;
@@ -45,9 +51,7 @@ impl Tally {
         count(&mut self.languages, language.unwrap_or("not declared"));
         let from = sample.text().map_or("none", |(from, _)| from);
         count(&mut self.texts, from);
-        for column in columns.iter().filter(|column| column.consent) {
-            self.said.add(&column.name, &column.value(sample));
-        }
+        self.said.add(columns, sample);
     }
 }
 
@@ -57,7 +61,7 @@ pub(super) fn write(
     name: &str,
     steps: &Steps,
     request: &Request<'_>,
-    columns: &[Column],
+    columns: &[DataColumn<ImageSample>],
     tally: &Tally,
 ) -> io::Result<()> {
     front_matter(out, name, request, columns, tally)?;
@@ -68,7 +72,7 @@ fn front_matter(
     out: &mut dyn Write,
     name: &str,
     request: &Request<'_>,
-    columns: &[Column],
+    columns: &[DataColumn<ImageSample>],
     tally: &Tally,
 ) -> io::Result<()> {
     let files: &[&str] = match request.format {
@@ -108,12 +112,12 @@ fn features(
     out: &mut dyn Write,
     indent: &str,
     format: Format,
-    columns: &[Column],
+    columns: &[DataColumn<ImageSample>],
 ) -> io::Result<()> {
     for column in columns {
         let (name, kind) = match (format, column.name.as_ref()) {
             // The reader replaces the path by the image.
-            (Format::ImageFolder, "file_name") => ("image", Kind::Image),
+            (Format::ImageFolder, "file_name") => ("image", ColumnKind::Image),
             (_, name) => (name, column.kind),
         };
         parts::feature(out, indent, name, kind, format == Format::Parquet)?;
@@ -126,7 +130,7 @@ fn body(
     name: &str,
     steps: &Steps,
     request: &Request<'_>,
-    columns: &[Column],
+    columns: &[DataColumn<ImageSample>],
     tally: &Tally,
 ) -> io::Result<()> {
     let Tally { samples, bytes, .. } = tally;
@@ -159,9 +163,9 @@ fn body(
         &tally.languages,
     )?;
     table(out, "Texts", "`text` is", "images", &tally.texts)?;
-    let asking = columns.iter().filter(|c| c.consent);
-    let asking = asking.map(|c| c.name.as_ref());
-    tally.said.write(out, ("images", "made", "image"), asking)?;
+    tally
+        .said
+        .write(out, ("images", "made", "image"), columns)?;
     writeln!(out, "## Ranking\n\n| step | images |\n|---|---:|")?;
     for (step, left) in [
         ("initial", steps.initial),
@@ -176,8 +180,6 @@ fn body(
     if let Some(top) = request.top {
         writeln!(out, "| the best {top} | {} |", steps.unique.min(top.get()))?;
     }
-    let columns = columns.iter();
-    let columns = columns.map(|c| (c.name.as_ref(), c.kind, c.about.as_ref()));
     parts::end(out, columns, ("The job", request.job))
 }
 

@@ -4,23 +4,23 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::columns::{Column, Object, Sample};
+use super::columns::ImageSample;
 use super::{ExportError, Writer};
+use crate::corpus::columns::{DataColumn, json};
 use crate::fs::IoError;
-use crate::sanitize;
 
 pub(super) struct Lines {
     folder: PathBuf,
     path: PathBuf,
     lines: BufWriter<File>,
-    columns: Vec<Column>,
+    columns: Vec<DataColumn<ImageSample>>,
 }
 
 impl Lines {
     pub(super) fn create(
         folder: &Path,
         name: &str,
-        columns: Vec<Column>,
+        columns: Vec<DataColumn<ImageSample>>,
     ) -> Result<Self, ExportError> {
         let path = folder.join(name);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
@@ -34,7 +34,7 @@ impl Lines {
 }
 
 impl Writer for Lines {
-    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
         if let Some(bytes) = bytes {
             let path = self.folder.join(sample.path());
             if let Some(parent) = path.parent() {
@@ -43,9 +43,7 @@ impl Writer for Lines {
             }
             std::fs::write(&path, bytes).map_err(IoError::at(&path, "writing"))?;
         }
-        let written = serde_json::to_string(&Object(&self.columns, sample))
-            .map_err(std::io::Error::from)
-            .and_then(|line| writeln!(self.lines, "{}", sanitize::json(&line)));
+        let written = writeln!(self.lines, "{}", json(&self.columns, sample));
         written.map_err(IoError::at(&self.path, "writing"))?;
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Exports a job's best images and the words around them, or its documents, as a data set
-//! for other programs: Hugging Face `datasets`, `webdataset`, pandas and all readers of
-//! Parquet load it directly.
+//! Exports a job's best images and the words around them as a data set for other programs:
+//! Hugging Face `datasets`, `webdataset`, pandas and all readers of Parquet load it directly.
+//! Its documents become a corpus by a plan of [`pipeline`](super::pipeline).
 //!
 //! The images are those of the ranking, in its order. For each the sidecar is read, the
 //! bytes are compared with the sidecar's hash, and both are passed to the writer of the
@@ -14,21 +14,20 @@
 //!
 //! Reading order: this file, `columns` (the data of an image), `place` (the folder),
 //! `lines` (imagefolder, JSON lines), `shards` (webdataset), `table` (Parquet), `files` (files
-//! of text), `card` (README.md), `text` (documents).
+//! of text), `card` (README.md).
 
 mod card;
-pub(in crate::corpus) mod columns;
+mod columns;
 pub(in crate::corpus) mod files;
 mod lines;
 pub(in crate::corpus) mod parts;
-mod place;
+pub(in crate::corpus) mod place;
 mod shards;
 #[cfg(feature = "parquet")]
 pub(in crate::corpus) mod table;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_table.rs"]
 pub(in crate::corpus) mod table;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -41,10 +40,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use self::card::Tally;
-use self::columns::{Column, Sample};
+use self::columns::ImageSample;
+use self::place::MARK;
 use self::place::Place;
-pub use self::place::{MARK, is_export};
-pub use self::text::{TextExported, TextFormat, TextRequest, TextStep, export_text};
 use crate::config::Config;
 use crate::corpus::rank::{self, RankError, Ranked, Ranking};
 use crate::fs::IoError;
@@ -123,12 +121,6 @@ pub enum ExportError {
     /// The ranking is empty.
     #[error("{}: no image to export; `spoor rank` shows at which step images are left out, and `--text` exports the documents", .0.display())]
     Empty(PathBuf),
-    /// There are no documents.
-    #[error("{}: no documents to export; `spoor crawl` keeps them in documents/, and jobs that an older spoor crawled have none", .0.display())]
-    NoDocuments(PathBuf),
-    /// No document is left.
-    #[error("{}: no document is left to export ({}); ask for less", .0.display(), .1)]
-    NoText(PathBuf, String),
     /// An image folder without images.
     #[error(
         "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
@@ -156,7 +148,7 @@ pub enum ExportError {
 /// Writes one format. Samples come in the order of the ranking.
 trait Writer {
     /// Writes a sample with its bytes, or without them if only addresses are exported.
-    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError>;
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError>;
 
     /// Writes buffered data.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
@@ -203,11 +195,11 @@ fn write(
     let top = request.top.map_or(usize::MAX, NonZeroUsize::get);
     let total = ranking.images.len().min(top);
     let mut tally = Tally::default();
-    let mut writer = writer(request, place.path(), &columns)?;
+    let mut writer = writer(request, place.path())?;
     for (at, image) in ranking.images.iter().take(top).enumerate() {
         match read(folder, image, request.urls_only) {
             Ok((sidecar, bytes)) => {
-                let sample = Sample::new(at + 1, image, &sidecar);
+                let sample = ImageSample::new(at + 1, image, sidecar);
                 if let Some(sample) = sample {
                     writer.add(&sample, bytes.as_deref())?;
                     tally.add(&sample, bytes.as_deref(), &columns);
@@ -242,12 +234,8 @@ fn write(
     })
 }
 
-fn writer(
-    request: &Request<'_>,
-    folder: &Path,
-    columns: &[Column],
-) -> Result<Box<dyn Writer>, ExportError> {
-    let columns = columns.to_vec();
+fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn Writer>, ExportError> {
+    let columns = columns::columns(request.format, request.urls_only);
     Ok(match request.format {
         Format::ImageFolder => Box::new(lines::Lines::create(folder, "metadata.jsonl", columns)?),
         Format::JsonLines => Box::new(lines::Lines::create(folder, "data.jsonl", columns)?),

@@ -3,20 +3,24 @@
 
 use std::path::{Path, PathBuf};
 
-use super::columns::{Column, Kind, Sample, Value};
+use super::columns::ImageSample;
 use super::{ExportError, Writer};
+use crate::corpus::columns::{ColumnValue, DataColumn};
 
 /// Has no value and cannot be created.
 pub(super) enum Pictures {}
 
 impl Pictures {
-    pub(super) fn create(_folder: &Path, _columns: Vec<Column>) -> Result<Self, ExportError> {
+    pub(super) fn create(
+        _folder: &Path,
+        _columns: Vec<DataColumn<ImageSample>>,
+    ) -> Result<Self, ExportError> {
         Err(ExportError::NoParquet)
     }
 }
 
 impl Writer for Pictures {
-    fn add(&mut self, _sample: &Sample<'_>, _bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, _sample: &ImageSample, _bytes: Option<&[u8]>) -> Result<(), ExportError> {
         match *self {}
     }
 
@@ -29,17 +33,17 @@ impl Writer for Pictures {
 pub(in crate::corpus) enum Table {}
 
 impl Table {
-    pub(in crate::corpus) fn create<'a>(
+    pub(in crate::corpus) fn create<S>(
         _folder: PathBuf,
         _limit: u64,
-        _columns: impl Iterator<Item = (&'a str, Kind)>,
+        _columns: &[DataColumn<S>],
     ) -> Result<Self, ExportError> {
         Err(ExportError::NoParquet)
     }
 
     pub(in crate::corpus) fn add(
         &mut self,
-        _values: impl Iterator<Item = Value>,
+        _values: impl Iterator<Item = ColumnValue>,
         _bytes: Option<&[u8]>,
     ) -> Result<(), ExportError> {
         match *self {}

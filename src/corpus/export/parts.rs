@@ -1,4 +1,4 @@
-//! What the data cards of both kinds of export consist of: `README.md` with the front matter
+//! What the data cards of images and of corpora consist of: `README.md` with the front matter
 //! that the Hugging Face hub and its `datasets` read, and the rest for people.
 //!
 //! Hosts, licences and languages come from the web: in the text they stand in code
@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::columns::{Kind, Value};
+use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn};
 
 /// Rows of a table of what there may be any number of.
 const ROWS: usize = 20;
@@ -35,30 +35,34 @@ pub(in crate::corpus) struct Said {
 const LICENCES: &str = "licences";
 
 impl Said {
-    /// Takes note of what a column says of a sample.
-    pub(in crate::corpus) fn add(&mut self, column: &str, value: &Value) {
-        match value {
-            Value::Texts(licences) if column == LICENCES => {
-                for licence in licences {
-                    count(&mut self.licences, licence);
+    /// Takes note of what the publishers of a sample say in their columns.
+    pub(in crate::corpus) fn add<S>(&mut self, columns: &[DataColumn<S>], sample: &S) {
+        for column in columns.iter().filter(|column| column.consent) {
+            match column.value(sample) {
+                ColumnValue::Texts(licences) if column.name == LICENCES => {
+                    for licence in &licences {
+                        count(&mut self.licences, licence);
+                    }
+                    if licences.is_empty() {
+                        count(&mut self.licences, "none given");
+                    }
                 }
-                if licences.is_empty() {
-                    count(&mut self.licences, "none given");
-                }
+                ColumnValue::Texts(all) if all.is_empty() => {}
+                ColumnValue::Flag(Some(true))
+                | ColumnValue::Text(Some(_))
+                | ColumnValue::Texts(_) => count(&mut self.consent, &column.name),
+                _ => {}
             }
-            Value::Flag(Some(true)) | Value::Text(Some(_)) => count(&mut self.consent, column),
-            Value::Texts(all) if !all.is_empty() => count(&mut self.consent, column),
-            _ => {}
         }
     }
 
     /// Writes the part on licences and consent. The words are what the samples are, what those
-    /// did who made them, and what one of them is called; `columns` those that say something.
-    pub(in crate::corpus) fn write<'a>(
+    /// did who made them, and what one of them is called.
+    pub(in crate::corpus) fn write<S>(
         &self,
         out: &mut dyn Write,
         (things, made, one): (&str, &str, &str),
-        columns: impl Iterator<Item = &'a str>,
+        columns: &[DataColumn<S>],
     ) -> io::Result<()> {
         writeln!(
             out,
@@ -68,11 +72,12 @@ impl Said {
         )?;
         let of = format!("{one}s");
         table(out, "Licences", "as given", &of, &self.licences)?;
+        let columns = columns.iter().filter(|c| c.consent && c.name != LICENCES);
         let consent: NameCounts = columns
-            .filter(|name| *name != LICENCES)
-            .map(|name| {
-                let count = self.consent.get(name).copied().unwrap_or(0);
-                (name.to_owned(), count)
+            .map(|column| {
+                let name = column.name.to_string();
+                let count = self.consent.get(&name).copied().unwrap_or(0);
+                (name, count)
             })
             .collect();
         table(out, "Consent", "column that says so", &of, &consent)
@@ -117,19 +122,19 @@ pub(in crate::corpus) fn feature(
     out: &mut dyn Write,
     indent: &str,
     name: &str,
-    kind: Kind,
+    kind: ColumnKind,
     has_times: bool,
 ) -> io::Result<()> {
     let (key, kind) = match kind {
-        Kind::Image => ("dtype", "image"),
-        Kind::Time if has_times => ("dtype", "timestamp[ms, tz=UTC]"),
-        Kind::Text | Kind::Time => ("dtype", "string"),
-        Kind::Whole => ("dtype", "int64"),
-        Kind::Number => ("dtype", "float64"),
-        Kind::Flag => ("dtype", "bool"),
-        Kind::Texts => ("list", "string"),
-        Kind::Numbers => ("list", "float64"),
-        Kind::Wholes => ("list", "int64"),
+        ColumnKind::Image => ("dtype", "image"),
+        ColumnKind::Time if has_times => ("dtype", "timestamp[ms, tz=UTC]"),
+        ColumnKind::Text | ColumnKind::Time => ("dtype", "string"),
+        ColumnKind::Whole => ("dtype", "int64"),
+        ColumnKind::Number => ("dtype", "float64"),
+        ColumnKind::Flag => ("dtype", "bool"),
+        ColumnKind::Texts => ("list", "string"),
+        ColumnKind::Numbers => ("list", "float64"),
+        ColumnKind::Wholes => ("list", "int64"),
     };
     writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")
 }
@@ -154,19 +159,19 @@ pub(in crate::corpus) fn reading(out: &mut dyn Write, snippet: &str) -> io::Resu
     writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")
 }
 
-/// Ends the card with the columns, by name, kind and meaning, and with the file that made it,
-/// under this title.
-pub(in crate::corpus) fn end<'a>(
+/// Ends the card with the columns, and with the file that made it, under this title.
+pub(in crate::corpus) fn end<S>(
     out: &mut dyn Write,
-    columns: impl Iterator<Item = (&'a str, Kind, &'a str)>,
+    columns: &[DataColumn<S>],
     (title, job): (&str, &str),
 ) -> io::Result<()> {
     writeln!(
         out,
         "\n## Columns\n\n| column | type | meaning |\n|---|---|---|"
     )?;
-    for (name, kind, about) in columns {
-        writeln!(out, "| `{name}` | {} | {about} |", kind.name())?;
+    for column in columns {
+        let (name, kind, about) = (&column.name, column.kind.name(), &column.about);
+        writeln!(out, "| `{name}` | {kind} | {about} |")?;
     }
     let fence = fence(job);
     let job = job.trim_end();

@@ -1,5 +1,5 @@
-//! The folder of an export: written under a temporary name and renamed when it is
-//! complete. An existing folder is replaced only if it is an export.
+//! The folder of a data set: written under a temporary name and renamed when it is complete.
+//! An existing folder is replaced only if it is empty or has the mark of such a data set.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -11,12 +11,54 @@ use crate::outputs::sync_folder;
 
 /// The file that marks an export; readers of data sets ignore files whose names begin
 /// with a dot.
-pub const MARK: &str = ".spoor-export";
+pub(in crate::corpus) const MARK: &str = ".spoor-export";
 
-/// Whether the folder is an export of spoor.
-pub fn is_export(folder: &Path) -> bool {
-    let real = fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir());
-    real && folder.join(MARK).is_file()
+/// Whether a folder is real and has one of these marks.
+pub(in crate::corpus) fn has_mark(folder: &Path, marks: &[&str]) -> bool {
+    let is_real = fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir());
+    is_real && marks.iter().any(|mark| folder.join(mark).is_file())
+}
+
+/// Whether a folder with one of these marks, an empty one or none is in the place.
+pub(in crate::corpus) fn may_replace(to: &Path, marks: &[&str]) -> Result<bool, IoError> {
+    let about = match fs::symlink_metadata(to) {
+        Ok(about) => about,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(IoError::at(to, "looking")(error)),
+    };
+    let is_empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
+    Ok(has_mark(to, marks) || (about.is_dir() && is_empty()))
+}
+
+/// Puts a complete folder in a place that [`may_replace`] has examined, and removes the earlier
+/// one, which is `old` in between.
+pub(in crate::corpus) fn replace(
+    new: &Path,
+    to: &Path,
+    old: &Path,
+    marks: &[&str],
+) -> Result<(), IoError> {
+    let remove = || {
+        if has_mark(old, marks) {
+            fs::remove_dir_all(old).map_err(IoError::at(old, "removing"))?;
+        }
+        Ok(())
+    };
+    remove()?;
+    atomic::replace_folder(new, to, old)?;
+    remove()?;
+    // What was an empty folder has no mark.
+    if old.is_dir() {
+        fs::remove_dir(old).map_err(IoError::at(old, "removing"))?;
+    }
+    Ok(())
+}
+
+/// A temporary name in the same folder, so that renaming moves no bytes; none for what is no
+/// path of a folder.
+pub(in crate::corpus) fn beside(to: &Path, what: &str) -> Option<PathBuf> {
+    let name = to.file_name()?.to_string_lossy();
+    Some(to.with_file_name(format!(".{name}.spoor-{what}")))
 }
 
 /// An unfinished export folder. It is removed when dropped before
@@ -37,8 +79,9 @@ impl Place {
     /// [`ExportError::Occupied`], [`ExportError::NoName`], [`ExportError::Busy`],
     /// [`ExportError::Io`].
     pub(super) fn prepare(to: &Path) -> Result<Self, ExportError> {
-        may_replace(to)?;
-        let partial = beside(to, "partial")?;
+        examine(to)?;
+        let no_name = || ExportError::NoName(to.to_owned());
+        let partial = beside(to, "partial").ok_or_else(no_name)?;
         if partial.exists() {
             if let Ok(mark) = crate::fs::open(partial.join(MARK))
                 && matches!(mark.try_lock(), Err(TryLockError::WouldBlock))
@@ -86,15 +129,10 @@ impl Place {
         let synced = sync_folder(&self.partial).map_err(std::io::Error::other);
         synced.map_err(IoError::at(&self.partial, "writing to the disk"))?;
         // Checked again, because writing may have taken a long time.
-        may_replace(&self.to)?;
-        let old = beside(&self.to, "old")?;
-        if is_export(&old) {
-            fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
-        }
-        atomic::replace_folder(&self.partial, &self.to, &old)?;
-        if old.exists() {
-            fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
-        }
+        examine(&self.to)?;
+        let no_name = || ExportError::NoName(self.to.clone());
+        let old = beside(&self.to, "old").ok_or_else(no_name)?;
+        replace(&self.partial, &self.to, &old, &[MARK])?;
         Ok(self.to.clone())
     }
 }
@@ -110,24 +148,10 @@ impl Drop for Place {
     }
 }
 
-/// Only an earlier export or an empty folder may be replaced.
-fn may_replace(to: &Path) -> Result<(), ExportError> {
-    let there = match fs::symlink_metadata(to) {
-        Ok(there) => there,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(IoError::at(to, "looking")(e).into()),
-    };
-    let empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
-    if is_export(to) || (there.is_dir() && empty()) {
+fn examine(to: &Path) -> Result<(), ExportError> {
+    if may_replace(to, &[MARK])? {
         Ok(())
     } else {
         Err(ExportError::Occupied(to.to_owned()))
     }
-}
-
-/// A temporary name in the same folder, so that renaming moves no bytes.
-fn beside(to: &Path, what: &str) -> Result<PathBuf, ExportError> {
-    let no_name = || ExportError::NoName(to.to_owned());
-    let name = to.file_name().ok_or_else(no_name)?.to_string_lossy();
-    Ok(to.with_file_name(format!(".{name}.spoor-{what}")))
 }

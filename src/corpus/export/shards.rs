@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use super::columns::{Column, Object, Sample};
+use super::columns::ImageSample;
 use super::{ExportError, SHARD_BYTES, Writer};
+use crate::corpus::columns::{DataColumn, json};
 use crate::fs::IoError;
-use crate::sanitize;
 
 pub(super) struct Shards {
     folder: PathBuf,
-    columns: Vec<Column>,
+    columns: Vec<DataColumn<ImageSample>>,
     open: Option<Shard>,
     begun: u32,
 }
@@ -24,7 +24,7 @@ struct Shard {
 }
 
 impl Shards {
-    pub(super) fn new(folder: &Path, columns: Vec<Column>) -> Self {
+    pub(super) fn new(folder: &Path, columns: Vec<DataColumn<ImageSample>>) -> Self {
         Self {
             folder: folder.to_owned(),
             columns,
@@ -70,12 +70,10 @@ impl Shards {
 }
 
 impl Writer for Shards {
-    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
-        let json = serde_json::to_string(&Object(&self.columns, sample));
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+        let json = json(&self.columns, sample);
         let text = sample.text().map_or("", |(_, text)| text);
         let shard = self.shard()?;
-        let json = json.map_err(|e| IoError::at(&shard.path, "writing")(e.into()))?;
-        let json = sanitize::json(&json);
         let key = sample.key();
         let image = bytes.map(|bytes| (sample.extension(), bytes));
         let rest = [("json", json.as_bytes()), ("txt", text.as_bytes())];

@@ -16,8 +16,9 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::{Column, Kind, Sample, Value};
+use super::columns::ImageSample;
 use super::{ExportError, SHARD_BYTES, Writer};
+use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn};
 use crate::fs::IoError;
 
 /// Rows are collected up to this many bytes or rows.
@@ -29,20 +30,22 @@ const GROUP_BYTES: usize = 64 << 20;
 
 /// The images of an export with their columns.
 pub(super) struct Pictures {
-    columns: Vec<Column>,
+    columns: Vec<DataColumn<ImageSample>>,
     table: Table,
 }
 
 impl Pictures {
-    pub(super) fn create(folder: &Path, columns: Vec<Column>) -> Result<Self, ExportError> {
-        let names = columns.iter().map(|c| (c.name.as_ref(), c.kind));
-        let table = Table::create(folder.join("data"), SHARD_BYTES, names)?;
+    pub(super) fn create(
+        folder: &Path,
+        columns: Vec<DataColumn<ImageSample>>,
+    ) -> Result<Self, ExportError> {
+        let table = Table::create(folder.join("data"), SHARD_BYTES, &columns)?;
         Ok(Self { columns, table })
     }
 }
 
 impl Writer for Pictures {
-    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+    fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
         let values = self.columns.iter().map(|column| column.value(sample));
         self.table.add(values, bytes)
     }
@@ -56,12 +59,12 @@ impl Writer for Pictures {
 pub(in crate::corpus) struct Table {
     folder: PathBuf,
     limit: u64,
-    kinds: Vec<Kind>,
+    kinds: Vec<ColumnKind>,
     schema: Arc<Schema>,
     open: Option<Shard>,
     begun: u32,
     /// By column, the rows not yet written.
-    rows: Vec<Vec<Value>>,
+    rows: Vec<Vec<ColumnValue>>,
     images: Vec<Option<Vec<u8>>>,
     held: usize,
 }
@@ -73,19 +76,25 @@ struct Shard {
 
 impl Table {
     /// In the folder, which is made. Files are closed at `limit` bytes.
-    pub(in crate::corpus) fn create<'a>(
+    pub(in crate::corpus) fn create<S>(
         folder: PathBuf,
         limit: u64,
-        columns: impl Iterator<Item = (&'a str, Kind)>,
+        columns: &[DataColumn<S>],
     ) -> Result<Self, ExportError> {
         // A folder with only Parquet files, so that it can be read as a whole.
         std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
-        let (fields, kinds): (Vec<Field>, Vec<Kind>) = columns
-            .map(|(name, kind)| (Field::new(name, data_type(kind), true), kind))
+        let (fields, kinds): (Vec<Field>, Vec<ColumnKind>) = columns
+            .iter()
+            .map(|column| {
+                (
+                    Field::new(&*column.name, data_type(column.kind), true),
+                    column.kind,
+                )
+            })
             .unzip();
         let schema = Schema::new(fields);
         let mut metadata = std::collections::HashMap::new();
-        if kinds.contains(&Kind::Image) {
+        if kinds.contains(&ColumnKind::Image) {
             // Columns not named here have their declared type.
             let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
             metadata.insert("huggingface".to_owned(), features.to_owned());
@@ -159,11 +168,11 @@ impl Table {
     /// Adds a row with a value for each column, and the bytes of its image.
     pub(in crate::corpus) fn add(
         &mut self,
-        values: impl Iterator<Item = Value>,
+        values: impl Iterator<Item = ColumnValue>,
         image: Option<&[u8]>,
     ) -> Result<(), ExportError> {
         for (value, values) in values.zip(&mut self.rows) {
-            if let Value::Text(Some(text)) = &value {
+            if let ColumnValue::Text(Some(text)) = &value {
                 self.held += text.len();
             }
             values.push(value);
@@ -204,84 +213,66 @@ fn image_fields() -> Fields {
     .into()
 }
 
-fn data_type(kind: Kind) -> DataType {
+fn data_type(kind: ColumnKind) -> DataType {
     match kind {
-        Kind::Image => DataType::Struct(image_fields()),
-        Kind::Text => DataType::Utf8,
-        Kind::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
-        Kind::Whole => DataType::Int64,
-        Kind::Number => DataType::Float64,
-        Kind::Flag => DataType::Boolean,
-        Kind::Texts => list(DataType::Utf8),
-        Kind::Numbers => list(DataType::Float64),
-        Kind::Wholes => list(DataType::Int64),
+        ColumnKind::Image => DataType::Struct(image_fields()),
+        ColumnKind::Text => DataType::Utf8,
+        ColumnKind::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+        ColumnKind::Whole => DataType::Int64,
+        ColumnKind::Number => DataType::Float64,
+        ColumnKind::Flag => DataType::Boolean,
+        ColumnKind::Texts => list(DataType::Utf8),
+        ColumnKind::Numbers => list(DataType::Float64),
+        ColumnKind::Wholes => list(DataType::Int64),
     }
 }
 
 /// The values of a column; one of another type counts as absent.
-fn array(kind: Kind, values: Vec<Value>, images: &[Option<Vec<u8>>]) -> ArrayRef {
-    let text = |value: Value| match value {
-        Value::Text(text) => text,
-        _ => None,
-    };
+fn array(kind: ColumnKind, values: Vec<ColumnValue>, images: &[Option<Vec<u8>>]) -> ArrayRef {
     let values = values.into_iter();
+    macro_rules! given {
+        ($kind:ident) => {
+            values.map(|value| match value {
+                ColumnValue::$kind(given) => given,
+                _ => None,
+            })
+        };
+    }
+    macro_rules! lists {
+        ($kind:ident, $builder:expr, $item:expr) => {{
+            let mut lists = ListBuilder::new($builder);
+            for value in values {
+                match value {
+                    ColumnValue::$kind(all) => lists.append_value(all.into_iter().map($item)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }};
+    }
+    let whole = |number: u64| i64::try_from(number).ok();
     match kind {
-        Kind::Image => {
+        ColumnKind::Image => {
             let bytes = BinaryArray::from_iter(images.iter().map(Option::as_deref));
-            let paths = StringArray::from_iter(values.map(text));
+            let paths = StringArray::from_iter(given!(Text));
             let parts: Vec<ArrayRef> = vec![Arc::new(bytes), Arc::new(paths)];
             Arc::new(StructArray::new(image_fields(), parts, None))
         }
-        Kind::Text => Arc::new(StringArray::from_iter(values.map(text))),
-        Kind::Time => {
+        ColumnKind::Text => Arc::new(StringArray::from_iter(given!(Text))),
+        ColumnKind::Time => {
             let time = |text: String| text.parse::<jiff::Timestamp>().ok();
-            let times = values.map(|v| text(v).and_then(time).map(jiff::Timestamp::as_millisecond));
+            let times = given!(Text).map(|text| text.and_then(time));
+            let times = times.map(|time| time.map(jiff::Timestamp::as_millisecond));
             Arc::new(TimestampMillisecondArray::from_iter(times).with_timezone("UTC"))
         }
-        Kind::Whole => Arc::new(Int64Array::from_iter(values.map(|value| match value {
-            Value::Whole(number) => number.and_then(|n| i64::try_from(n).ok()),
-            _ => None,
-        }))),
-        Kind::Number => Arc::new(Float64Array::from_iter(values.map(|value| match value {
-            Value::Number(number) => number,
-            _ => None,
-        }))),
-        Kind::Flag => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
-            Value::Flag(flag) => flag,
-            _ => None,
-        }))),
-        Kind::Texts => {
-            let mut lists = ListBuilder::new(StringBuilder::new());
-            for value in values {
-                match value {
-                    Value::Texts(texts) => lists.append_value(texts.into_iter().map(Some)),
-                    _ => lists.append_null(),
-                }
-            }
-            Arc::new(lists.finish())
+        ColumnKind::Whole => {
+            let numbers = given!(Whole).map(|number| number.and_then(whole));
+            Arc::new(Int64Array::from_iter(numbers))
         }
-        Kind::Numbers => {
-            let mut lists = ListBuilder::new(Float64Builder::new());
-            for value in values {
-                match value {
-                    Value::Numbers(numbers) => lists.append_value(numbers.into_iter().map(Some)),
-                    _ => lists.append_null(),
-                }
-            }
-            Arc::new(lists.finish())
-        }
-        Kind::Wholes => {
-            let mut lists = ListBuilder::new(Int64Builder::new());
-            for value in values {
-                match value {
-                    Value::Wholes(numbers) => {
-                        let numbers = numbers.into_iter();
-                        lists.append_value(numbers.map(|n| i64::try_from(n).ok()));
-                    }
-                    _ => lists.append_null(),
-                }
-            }
-            Arc::new(lists.finish())
-        }
+        ColumnKind::Number => Arc::new(Float64Array::from_iter(given!(Number))),
+        ColumnKind::Flag => Arc::new(BooleanArray::from_iter(given!(Flag))),
+        ColumnKind::Texts => lists!(Texts, StringBuilder::new(), Some),
+        ColumnKind::Numbers => lists!(Numbers, Float64Builder::new(), Some),
+        ColumnKind::Wholes => lists!(Wholes, Int64Builder::new(), whole),
     }
 }

@@ -455,7 +455,7 @@ fn only_an_export_is_replaced_and_only_by_a_whole_one() {
     // An empty folder is as good as none, and what was exported goes.
     fs::create_dir(&to).unwrap();
     job.export(&at(&to)).unwrap();
-    assert!(is_export(&to));
+    assert!(place::has_mark(&to, &[MARK]));
     fs::write(to.join("stale"), "").unwrap();
     job.export(&Request {
         format: Format::Parquet,
@@ -554,8 +554,8 @@ fn the_text_is_the_first_that_describes() {
     };
     let mut seen = Vec::new();
     for step in 0..9 {
-        let mut sample = Sample::new(1, image, &sidecar).unwrap();
-        sample.context = &context;
+        let mut sample = ImageSample::new(1, image, sidecar.clone()).unwrap();
+        sample.context = context.clone();
         let found = sample.text();
         seen.push(found.map(|(from, text)| format!("{from}: {text}")));
         let texts = &mut context.texts;

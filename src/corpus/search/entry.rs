@@ -8,8 +8,8 @@ use tantivy::TantivyDocument;
 use super::named;
 use super::schema::{self, About, DOCUMENT, Fields, Place, Stored};
 use crate::address::PageUrl;
-use crate::corpus::build::DocumentFinder;
 use crate::corpus::entities::Mention;
+use crate::corpus::pipeline::DocumentFinder;
 use crate::language;
 use crate::topic::score::Boundaries;
 

@@ -45,8 +45,8 @@ mod words;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use crate::corpus::build::MARK;
 use crate::corpus::entities::EntityError;
+use crate::corpus::pipeline::MARK;
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};

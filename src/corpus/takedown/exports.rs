@@ -1,4 +1,4 @@
-//! Exports that contain a removed sample. An archive or a table of compressed columns
+//! Exports of images that contain a removed sample. An archive or a table of compressed columns
 //! cannot be edited without writing it again, so such an export is removed as a whole.
 
 use std::io::{BufReader, ErrorKind, Read};
@@ -9,11 +9,12 @@ use sha2::{Digest, Sha256};
 
 use super::TakedownError;
 use super::receipt::GoneFile;
+use crate::corpus::pipeline;
 use crate::fs::IoError;
 use crate::fs::beneath::{self, JobPath, Kind};
 
 /// The folder of the exports in a job's folder, with a subfolder for each.
-const FOLDER: &str = "exports";
+const FOLDER: &str = pipeline::EXPORTS;
 
 /// The folder of the job's report, which shows re-encoded pictures and passages that
 /// cannot be searched for. It is quickly written again.
@@ -56,6 +57,10 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
         let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
             continue;
         };
+        // Pages are taken out of corpora one by one.
+        if pipeline::is_corpus(&folder.join(name.as_str())) {
+            continue;
+        }
         let files = files_of(folder, name.as_str())?;
         for file in &files {
             if holds(folder, file, &search)? {

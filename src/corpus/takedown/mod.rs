@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use crate::address::PageUrl;
 use crate::clock::timestamp;
 use crate::config::Config;
-use crate::corpus::build::{self, BuildError};
+use crate::corpus::pipeline::{self, BuildError};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::DumpError;
@@ -382,8 +382,8 @@ impl Work<'_> {
             url.is_some_and(|url| scope.taken_down(&url, TaskKind::Page).is_some())
         };
         let mut all = BTreeMap::new();
-        for folder in build::of_job(&self.folder)? {
-            let taken = build::remove(&folder, &is_gone, dry_run)?;
+        for folder in pipeline::of_job(&self.folder)? {
+            let taken = pipeline::remove(&folder, &is_gone, dry_run)?;
             all.insert(folder.display().to_string(), taken.documents);
         }
         all.retain(|_, documents| *documents > 0);

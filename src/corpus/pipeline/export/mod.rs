@@ -1,0 +1,140 @@
+//! `spoor export --text`: the documents of a job as a corpus, by a plan that is built in.
+//!
+//! Each page is there once with its newest text. Of copies the page that was crawled first
+//! stays, so that an export of a longer crawl keeps what an earlier one kept. Exact ones go
+//! before repeated paragraphs do, so that mirrors of a page do not make its paragraphs repeated
+//! ones; near ones afterwards, so that menus do not make pages similar.
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use super::plan::{Format, Plan, PlanError};
+use super::{BuildError, Built, How, build};
+use crate::config::Config;
+use crate::language::Language;
+use crate::outputs;
+
+/// Which documents to export, and how.
+#[derive(Debug, Clone)]
+pub struct TextRequest {
+    /// The format that is wanted; JSON lines are always there.
+    pub format: Format,
+    /// Only documents with at least this probability of being on topic; unknown ones go too.
+    pub min_on_topic: Option<f64>,
+    /// Only documents in these languages; all if there are none.
+    pub languages: Vec<Language>,
+    /// Only documents with at least this many words.
+    pub min_words: u32,
+    /// The least similarity of near copies, from 0 to 1.
+    pub near: f64,
+    /// Keeps paragraphs that a host repeats.
+    pub keep_repeated: bool,
+    /// Compresses JSON lines by gzip.
+    pub gzip: bool,
+    /// The folder to write; by default `exports/text-FORMAT` in the job's folder.
+    pub to: Option<PathBuf>,
+}
+
+impl TextRequest {
+    /// Everything except copies and repeated paragraphs.
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            min_on_topic: None,
+            languages: Vec::new(),
+            min_words: 1,
+            near: 0.8,
+            keep_repeated: false,
+            gzip: false,
+            to: None,
+        }
+    }
+
+    /// The plan for a job.
+    fn plan(&self, config: &Config) -> Result<Plan, PlanError> {
+        let job = config.job_folder();
+        let name = match self.format {
+            Format::Jsonl => "jsonl",
+            Format::Paragraphs => "txt",
+            other => other.name(),
+        };
+        let usual = || job.join(format!("exports/text-{name}"));
+        let folder = self.to.clone().unwrap_or_else(usual);
+        let mut text = format!("[source]\njobs = [{}]\n", path(&job));
+        let mut step = |kind: &str, keys: &str| {
+            text.push_str(&format!("\n[[step]]\nkind = \"{kind}\"\n{keys}"));
+        };
+        step("copies", "level = \"url\"\nkeep = \"last\"\n");
+        if !self.languages.is_empty() {
+            let codes: Vec<&str> = self.languages.iter().map(|l| l.code()).collect();
+            step("language", &format!("languages = {codes:?}\n"));
+        }
+        if let Some(least) = self.min_on_topic {
+            step("topic", &format!("least = {least:?}\n"));
+        }
+        step("copies", "least = 1.0\n");
+        if !self.keep_repeated {
+            step("repeated", "");
+        }
+        if self.min_words > 1 {
+            let bounds = format!("bounds = {{ words = {{ least = {} }} }}\n", self.min_words);
+            step("quality", &bounds);
+        }
+        step("copies", &format!("least = {:?}\n", self.near));
+        let compression = match self.format {
+            _ if self.gzip => "gzip",
+            Format::Jsonl | Format::Paragraphs => "none",
+            _ => "zstd",
+        };
+        let formats = match self.format {
+            Format::Jsonl => "",
+            Format::Paragraphs => "\"paragraphs\"",
+            _ => "\"parquet\"",
+        };
+        let name = toml::Value::from(config.job.name.as_str());
+        text.push_str(&format!(
+            "\n[output]\nfolder = {}\nname = {name}\nformats = [{formats}]\n\
+             compression = \"{compression}\"\n",
+            path(&folder)
+        ));
+        Plan::parse(&folder.join(super::PLAN), &text)
+    }
+}
+
+/// The path in a plan, wherever that lies.
+fn path(path: &Path) -> toml::Value {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    toml::Value::from(whole.to_string_lossy().into_owned())
+}
+
+/// Exports a job's documents; `date` is today, as `2026-01-31`. An earlier export is replaced
+/// when the new one is complete; one that was killed goes on where it was, if the job has not
+/// grown since.
+///
+/// # Errors
+///
+/// [`BuildError`]; then an earlier export is unchanged.
+pub fn export_text(
+    config: &Config,
+    request: &TextRequest,
+    date: String,
+) -> Result<Built, BuildError> {
+    let folder = config.job_folder();
+    let _samples = outputs::read_samples(&folder)?;
+    if outputs::documents(&folder)?.next().is_none() {
+        return Err(BuildError::Source {
+            path: folder,
+            why: "no documents to export; `spoor crawl` keeps them in documents/, and jobs that \
+                  an older spoor crawled have none"
+                .to_owned(),
+        });
+    }
+    let how = How {
+        date,
+        is_export: true,
+        ..How::default()
+    };
+    build(&request.plan(config)?, &how)
+}

@@ -1,0 +1,608 @@
+//! Exports of documents put together by hand, read back with readers of the formats.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMillisecondType};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::super::document::paragraphs;
+use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, remove, source};
+use super::*;
+use crate::outputs::{DOCUMENTS, Document};
+use crate::page::Terms;
+use crate::words;
+
+/// What breaks formats that are put together by hand.
+const HOSTILE: &str = "ab ``` | \"x\": \\ {y}, \t=1\u{2028}\u{202e}' \u{fffe} \u{1f680}";
+
+/// A paragraph of words that no other one has.
+fn prose(seed: usize, words: usize) -> String {
+    let words: Vec<String> = (0..words).map(|n| format!("Word{seed}x{n}")).collect();
+    format!("{}.", words.join(" "))
+}
+
+fn document(url: &str, text: &str) -> Document {
+    Document {
+        url: format!("http://{url}"),
+        fetched: "2026-01-02T03:04:05.678Z".to_owned(),
+        title: Some("Pots".to_owned()),
+        charset_used: "UTF-8".to_owned(),
+        extractor: "article".to_owned(),
+        words: words::count(text),
+        hash: Document::hash_of(text),
+        text: text.to_owned(),
+        on_topic: Some(0.9),
+        ..Document::default()
+    }
+}
+
+struct Job {
+    _root: tempfile::TempDir,
+    config: Config,
+}
+
+impl Job {
+    fn of(documents: &[Document]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let text = format!("job.name = 'x'\njob.folder = {:?}", root.path());
+        let job = Self {
+            config: Config::parse(&text, "x.toml").unwrap(),
+            _root: root,
+        };
+        let frames = documents.iter().map(|d| d.to_frame().unwrap());
+        let frames: Vec<Vec<u8>> = frames.collect();
+        // In two files, as of a crawl that was resumed.
+        let (first, second) = frames.split_at(frames.len() / 2);
+        job.put("00000.jsonl.zst", &first.concat());
+        job.put("00001.jsonl.zst", &second.concat());
+        job
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        let folder = self.config.job_folder().join(DOCUMENTS);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+
+    fn export(&self, request: &TextRequest) -> Result<Built, BuildError> {
+        export_text(&self.config, request, "2026-01-31".to_owned())
+    }
+
+    fn lines(&self) -> Built {
+        self.export(&TextRequest::new(Format::Jsonl)).unwrap()
+    }
+}
+
+fn folder(built: &Built) -> &Path {
+    built.folder.as_deref().unwrap()
+}
+
+fn json_lines(path: &Path) -> Vec<Json> {
+    let mut all = Vec::new();
+    source::each_line(path, &mut |_, _, line| {
+        all.push(serde_json::from_slice(line.unwrap()).unwrap());
+        Ok(true)
+    })
+    .unwrap();
+    all
+}
+
+/// The documents of an export, over all files.
+fn exported(built: &Built) -> Vec<Json> {
+    let files = files(&folder(built).join("documents"));
+    files.keys().flat_map(|file| json_lines(file)).collect()
+}
+
+fn removed(built: &Built) -> Vec<Json> {
+    json_lines(&folder(built).join(REMOVED))
+}
+
+/// The steps with what they left, and why the rest went.
+fn left(built: &Built) -> Vec<(&str, u64, Option<(&str, u64)>)> {
+    let steps = built.steps.iter().map(|step| {
+        let why = step.why.iter().next();
+        let why = why.map(|(rule, n)| (rule.as_str(), *n));
+        (step.step.as_str(), step.left, why)
+    });
+    steps.collect()
+}
+
+/// Every file of a folder with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            drop(found.insert(path.clone(), fs::read(&path).unwrap()))
+        }
+    }
+    found
+}
+
+const GERMAN: &str = "Der Leuchtturm steht seit vielen Jahren auf einer kleinen Insel vor der \
+    Küste, und der Wärter zündet an jedem Abend das Licht an, damit die Schiffe den Weg in den \
+    Hafen finden.";
+const ENGLISH: &str = "The lighthouse has been standing on a small island off the coast for many \
+    years, and every evening the keeper lights the lamp so that the ships find their way home.";
+
+const SHORT: &str = "Every evening the keeper of the lighthouse lights the lamp so that the ships find \
+    their way home.";
+
+/// A document for each step that leaves one out.
+fn one_of_each() -> Vec<Document> {
+    let first = format!("{ENGLISH}\n\n{}\n\n{}", prose(1, 9), prose(2, 9));
+    let mut older = document("a.test/1", &format!("{ENGLISH} {}", prose(3, 5)));
+    older.fetched = "2026-01-01T00:00:00Z".to_owned();
+    let english = |url: &str, n: usize| {
+        let text = format!(
+            "{} {}",
+            prose(n, 3),
+            ENGLISH.replace(' ', &format!(" x{n} "))
+        );
+        document(url, &text)
+    };
+    let mut other = english("b.test/other", 6);
+    other.on_topic = Some(0.25);
+    let mut untold = english("b.test/untold", 7);
+    untold.on_topic = None;
+    let near = first.replace("Word1x3 ", "another ");
+    vec![
+        older,
+        document("b.test/de", GERMAN),
+        document("a.test/1", &first),
+        other,
+        untold,
+        document("c.test/mirror", &first),
+        document("c.test/short", SHORT),
+        document("c.test/near", &near),
+        english("c.test/2", 8),
+    ]
+}
+
+#[test]
+fn every_step_leaves_out_what_it_says_and_names_it() {
+    let job = Job::of(&one_of_each());
+    let request = TextRequest {
+        min_on_topic: Some(0.5),
+        languages: vec![Language::of_code("en").unwrap()],
+        min_words: 25,
+        ..TextRequest::new(Format::Jsonl)
+    };
+    let told = job.export(&request).unwrap();
+    let copy = |rule| Some((rule, 1));
+    assert_eq!(
+        left(&told),
+        [
+            ("extract", 9, None),
+            ("copies", 8, copy("same address")),
+            ("language", 7, Some(("language", 1))),
+            ("topic", 5, Some(("on_topic", 2))),
+            ("copies", 4, copy("exact copy")),
+            ("repeated", 4, None),
+            ("quality", 3, Some(("words", 1))),
+            ("copies", 2, copy("near copy")),
+        ]
+    );
+    let documents = exported(&told);
+    let urls: Vec<&str> = documents
+        .iter()
+        .map(|d| d["url"].as_str().unwrap())
+        .collect();
+    assert_eq!(urls, ["http://a.test/1", "http://c.test/2"]);
+    assert_eq!(documents[0]["text"], one_of_each()[2].text);
+
+    let removed = removed(&told);
+    let mut removed: Vec<Vec<&Json>> = removed
+        .iter()
+        .map(|row| {
+            let keys = ["url", "rule", "value", "bound", "copy_of_url"];
+            keys.map(|key| &row[key]).to_vec()
+        })
+        .collect();
+    let near = removed.pop().unwrap();
+    assert_eq!(
+        near[..2],
+        [&json!("http://c.test/near"), &json!("near copy")]
+    );
+    assert!(near[2].as_f64().unwrap() > 0.9);
+    assert_eq!(near[4], "http://a.test/1");
+    let line = |url: &str, rule: &str, value: Json, bound: &str, of: Option<&str>| {
+        let url = format!("http://{url}");
+        [json!(url), json!(rule), value, json!(bound), json!(of)].to_vec()
+    };
+    let first = Some("http://a.test/1");
+    let once = "each address once";
+    let half = "at least 0.5";
+    assert_eq!(
+        removed,
+        [
+            line("a.test/1", "same address", json!(1.0), once, first),
+            line("b.test/de", "language", json!("de"), "en", None),
+            line("b.test/other", "on_topic", json!(0.25), half, None),
+            line("b.test/untold", "on_topic", Json::Null, half, None),
+            line(
+                "c.test/mirror",
+                "exact copy",
+                json!(1.0),
+                "less than 1 alike",
+                first
+            ),
+            line("c.test/short", "words", json!(18.0), "at least 25", None),
+        ]
+        .iter()
+        .map(|row| row.iter().collect::<Vec<_>>())
+        .collect::<Vec<_>>()
+    );
+    let card = fs::read_to_string(folder(&told).join("README.md")).unwrap();
+    for row in [
+        "pretty_name: \"x\"",
+        "2 documents of ",
+        "| topic | 7 | 5 | on_topic 2 |",
+        "| 0.9 to 1.0 | 2 |",
+        "| `text` | string |",
+    ] {
+        assert!(card.contains(row), "{row} is not in {card}");
+    }
+    // A near copy by a stricter bound is none.
+    let strict = TextRequest {
+        near: 1.0,
+        ..TextRequest::new(Format::Jsonl)
+    };
+    assert_eq!(job.export(&strict).unwrap().documents, 7);
+}
+
+const LETTERS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// Six pages with a menu and a footer; the last has nothing else.
+fn with_menus() -> Vec<Document> {
+    let page = |n: usize| {
+        let body = match n {
+            5 => String::new(),
+            _ => format!(
+                "{}\n\nA lone line\nof verse {}\n\n",
+                prose(n, 40),
+                LETTERS[n]
+            ),
+        };
+        let text = format!("Home  | Pots\n\n{body}Edited on {n} May 2026, at 10:0{n}, by us all.");
+        document(&format!("a.test/{n}"), &text)
+    };
+    let mut pages: Vec<Document> = (0..6).map(page).collect();
+    // The same line on one page of another host stays.
+    pages.push(document(
+        "b.test/",
+        &format!("Home | Pots\n\n{}", prose(9, 40)),
+    ));
+    pages
+}
+
+#[test]
+fn paragraphs_that_a_host_repeats_are_left_out_and_counted() {
+    let job = Job::of(&with_menus());
+    let told = job.lines();
+    let step = told.steps.iter().find(|s| s.step == "repeated").unwrap();
+    assert_eq!(step.marked["shortened"], 5);
+    // Nothing is left of the page that had nothing of its own.
+    assert_eq!(step.why["all paragraphs are repeated"], 1);
+    assert_eq!(told.documents, 6);
+    let rows = exported(&told);
+    for (n, row) in rows.iter().take(5).enumerate() {
+        let expected = format!("{}\n\nA lone line\nof verse {}", prose(n, 40), LETTERS[n]);
+        assert_eq!(row["text"], expected);
+        assert_eq!(row["parts_removed"], 2);
+        assert_eq!(row["words"], 46);
+        assert_eq!(row["hash"], with_menus()[n].hash);
+    }
+    assert_eq!(rows[5]["text"], with_menus()[6].text);
+    let lines = removed(&told);
+    assert_eq!(lines[0]["rule"], "all paragraphs are repeated");
+    let all: Vec<Vec<&Json>> = lines[1..]
+        .iter()
+        .map(|row| {
+            let keys = ["paragraph", "url", "value", "bound"];
+            keys.map(|key| &row[key]).to_vec()
+        })
+        .collect();
+    let footer = "Edited on 0 May 2026, at 10:00, by us all.";
+    let line = |paragraph: &str| {
+        let bound = "on fewer than 5 of 6 pages of its host";
+        [
+            json!(paragraph),
+            json!("http://a.test/0"),
+            json!(6.0),
+            json!(bound),
+        ]
+    };
+    let expected = [line("Home  | Pots"), line(footer)];
+    let expected: Vec<Vec<&Json>> = expected.iter().map(|row| row.iter().collect()).collect();
+    assert_eq!(all, expected);
+    // They are no documents, so no document is explained by them.
+    assert!(lines[1]["id"].is_null());
+
+    let kept = TextRequest {
+        keep_repeated: true,
+        ..TextRequest::new(Format::Jsonl)
+    };
+    let told = job.export(&kept).unwrap();
+    assert_eq!((removed(&told).len(), told.documents), (0, 7));
+    for (row, document) in exported(&told).iter().zip(with_menus()) {
+        assert_eq!(row["text"], document.text);
+    }
+}
+
+#[test]
+fn mirrors_make_no_paragraph_a_repeated_one() {
+    let text = prose(1, 40);
+    let pages = (0..9).map(|n| document(&format!("a.test/{n}"), &text));
+    let job = Job::of(&pages.collect::<Vec<_>>());
+    let told = job.lines();
+    assert_eq!((told.documents, removed(&told).len()), (1, 8));
+}
+
+/// A document in which every column says something.
+fn full() -> Document {
+    let mut terms = Terms::default();
+    terms.directives.noai = true;
+    terms.directives.noimageai = true;
+    terms.tdm_reservation = Some(false);
+    terms.tdm_policy = Some(HOSTILE.to_owned());
+    terms.content_signals.insert("ai-train".to_owned(), false);
+    Document {
+        title: Some(HOSTILE.to_owned()),
+        authors: vec!["Ada".to_owned(), HOSTILE.to_owned()],
+        published: Some("2024-05".to_owned()),
+        licences: vec!["https://licence.test/by".to_owned()],
+        perplexity: Some(50.5),
+        contrast: Some(-0.25),
+        hops: 3,
+        via: Some("http://a.test/".to_owned()),
+        terms: Some(terms),
+        ..document("a.test/full", &format!("{HOSTILE}\n\n{}", prose(1, 30)))
+    }
+}
+
+/// That document, and sixty more.
+fn many() -> Job {
+    let mut documents = vec![full()];
+    documents.extend((0..60).map(|n| document(&format!("b.test/{n}"), &prose(n + 10, 200))));
+    Job::of(&documents)
+}
+
+#[test]
+fn parquet_has_typed_columns() {
+    let job = many();
+    let told = job.export(&TextRequest::new(Format::Parquet)).unwrap();
+    let mut rows = 0;
+    for bytes in files(&folder(&told).join("parquet")).into_values() {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap();
+        for batch in reader.build().unwrap() {
+            let batch = batch.unwrap();
+            if rows == 0 {
+                let column = |name: &str| batch.column_by_name(name).unwrap().clone();
+                let text = |name: &str| column(name).as_string::<i32>().value(0).to_owned();
+                assert_eq!(text("text"), full().text);
+                assert_eq!(text("title"), HOSTILE);
+                assert_eq!(text("published"), "2024-05");
+                assert_eq!(text("host"), "a.test");
+                let fetched = column("fetched");
+                let fetched = fetched.as_primitive::<TimestampMillisecondType>();
+                assert_eq!(fetched.value(0), 1_767_323_045_678);
+                let authors = column("authors");
+                let authors = authors.as_list::<i32>().value(0);
+                assert_eq!(authors.as_string::<i32>().value(1), HOSTILE);
+                let contrast = column("crawl_contrast");
+                assert_eq!(contrast.as_primitive::<Float64Type>().value(0), -0.25);
+                let hops = column("hops");
+                assert_eq!(hops.as_primitive::<Int64Type>().value(0), 3);
+                assert!(column("noai").as_boolean().value(0));
+                assert!(!column("tdm_reservation").as_boolean().value(0));
+                let signals = column("content_signals");
+                let signals = signals.as_list::<i32>().value(0);
+                assert_eq!(signals.as_string::<i32>().value(0), "ai-train=no");
+                assert!(column("canonical").is_null(0));
+                assert!(column("modified").is_null(0));
+                assert!(batch.column_by_name("noimageai").is_none());
+            }
+            rows += batch.num_rows();
+        }
+    }
+    assert_eq!(rows, 61);
+}
+
+#[test]
+fn json_lines_hold_nothing_that_acts_and_mean_the_same() {
+    let job = many();
+    let told = job.lines();
+    let path = folder(&told).join("documents/00000.jsonl");
+    let text = fs::read_to_string(path).unwrap();
+    assert!(!text.contains(|c: char| crate::sanitize::acts(c) && c != '\n'));
+    let rows = exported(&told);
+    assert_eq!(rows.len(), 61);
+    assert_eq!(rows[0]["text"], full().text);
+    assert_eq!(rows[0]["authors"], json!(full().authors));
+    assert_eq!(rows[0]["content_signals"], json!(["ai-train=no"]));
+    assert_eq!(rows[1]["canonical"], Json::Null);
+    let packed = TextRequest {
+        gzip: true,
+        ..TextRequest::new(Format::Jsonl)
+    };
+    let packed = job.export(&packed).unwrap();
+    assert!(folder(&packed).join("documents/00000.jsonl.gz").is_file());
+    assert_eq!(exported(&packed), rows);
+}
+
+#[test]
+fn plain_text_is_lines_of_paragraphs() {
+    let documents = [
+        full(),
+        document("a.test/2", "First line\nand second.\n\nThen more here."),
+    ];
+    let job = Job::of(&documents);
+    let told = job.export(&TextRequest::new(Format::Paragraphs)).unwrap();
+    let text = fs::read_to_string(folder(&told).join("paragraphs/00000.txt")).unwrap();
+    let hostile = "ab ``` | \"x\": \\ {y}, =1 ' \u{fffe} \u{1f680}";
+    let expected = format!(
+        "{hostile}\n{}\n\nFirst line\nand second.\nThen more here.\n\n",
+        prose(1, 30)
+    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_damaged_document_is_counted_and_the_others_are_exported() {
+    let job = Job::of(&[]);
+    let good = |n: usize| {
+        let document = document(&format!("a.test/{n}"), &prose(n, 40));
+        document.to_frame().unwrap()
+    };
+    let mut bad = good(1);
+    let middle = bad.len() / 2;
+    bad[middle] ^= 0xFF;
+    job.put("00000.jsonl.zst", &[good(0), bad, good(2)].concat());
+    let told = job.lines();
+    assert_eq!((told.documents, told.steps[0].why["damaged"]), (2, 1));
+    let card = fs::read_to_string(folder(&told).join("README.md")).unwrap();
+    assert!(card.contains("| extract | 3 | 2 | damaged 1 |"), "{card}");
+}
+
+#[test]
+fn nothing_to_export_leaves_no_folder_and_says_why() {
+    let job = Job::of(&[]);
+    let exports = |job: &Job| job.config.job_folder().join("exports");
+    let error = job.export(&TextRequest::new(Format::Parquet)).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("no documents to export"), "{error}");
+    assert!(!exports(&job).exists());
+    let job = Job::of(&one_of_each());
+    let before = files(folder(&job.lines()));
+    let request = TextRequest {
+        min_on_topic: Some(0.95),
+        ..TextRequest::new(Format::Jsonl)
+    };
+    let error = job.export(&request).unwrap_err().to_string();
+    assert!(error.contains("8 by on_topic"), "{error}");
+    assert_eq!(files(&exports(&job)), before);
+}
+
+/// A second export replaces the first; one of older versions of spoor too, and nothing else.
+#[test]
+fn an_export_is_replaced_whole_and_holds_only_what_it_should() {
+    let job = Job::of(&one_of_each());
+    let first = job.lines();
+    fs::write(folder(&first).join("old"), "").unwrap();
+    let again = job.lines();
+    assert!(is_corpus(folder(&again)) && !again.was_there);
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let expected = [
+        MARK,
+        "README.md",
+        "copies.jsonl.zst",
+        "documents",
+        PLAN,
+        REMOVED,
+    ];
+    assert_eq!(names(folder(&again)), expected);
+    let to = |name: &str| TextRequest {
+        to: Some(job.config.job_folder().join(name)),
+        ..TextRequest::new(Format::Jsonl)
+    };
+    let older = job.config.job_folder().join("older");
+    fs::create_dir(&older).unwrap();
+    fs::write(older.join(".spoor-export"), "").unwrap();
+    job.export(&to("older")).unwrap();
+    assert_eq!(names(&older), expected);
+    let error = job.export(&to(DOCUMENTS)).unwrap_err();
+    assert!(matches!(error, BuildError::Occupied { .. }), "{error}");
+}
+
+/// Pages are taken out of it one by one, wherever its job lies now.
+#[test]
+fn a_takedown_finds_the_exports_of_a_job() {
+    let job = Job::of(&with_menus());
+    job.export(&TextRequest::new(Format::Paragraphs)).unwrap();
+    let moved = tempfile::tempdir().unwrap();
+    let moved = moved.path().join("moved");
+    fs::rename(job.config.job_folder(), &moved).unwrap();
+    let found = of_job(&moved).unwrap();
+    assert_eq!(found, [moved.join("exports/text-txt")]);
+    let taken = remove(&found[0], &|url: &str| url == "http://a.test/0", false).unwrap();
+    assert_eq!((taken.documents, taken.lines), (1, 2));
+    for (path, bytes) in files(&found[0]) {
+        let text = zstd::decode_all(bytes.as_slice()).unwrap_or(bytes);
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("a.test/0"), "{}", path.display());
+        assert!(!text.contains("Word0x"), "{}", path.display());
+    }
+    assert!(found[0].join("paragraphs/00000.txt").is_file());
+}
+
+/// A few pages of a few hosts whose paragraphs are often the same.
+fn webs() -> impl Strategy<Value = Vec<Document>> {
+    let paragraph = prop_oneof![
+        (0_usize..4, 1_usize..30).prop_map(|(seed, words)| prose(seed, words)),
+        Just("Home".to_owned()),
+        (1_usize..30).prop_map(|day| format!("This page was edited on {day} May 2026.")),
+        "[a-c .\u{202e}é]{1,12}( \n|\n[ab]{2})?",
+    ];
+    let text = proptest::collection::vec(paragraph, 0..8).prop_map(|all| all.join("\n\n"));
+    let page = ("[ab]\\.test/[0-9]", text);
+    proptest::collection::vec(page, 1..30).prop_map(|pages| {
+        let pages = pages.iter();
+        pages.map(|(url, text)| document(url, text)).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(crate::tests::cases(48))]
+
+    #[test]
+    fn paragraphs_that_stay_are_unchanged_and_a_second_export_is_equal(documents in webs()) {
+        let job = Job::of(&documents);
+        let request = TextRequest::new(Format::Jsonl);
+        let Ok(told) = job.export(&request) else {
+            // Nothing is exported only where no text has a word, or hosts repeat all of them.
+            let full = documents.iter().filter(|d| words::count(&d.text) > 0);
+            let full: BTreeSet<&str> = full.map(|d| d.url.as_str()).collect();
+            prop_assert!(full.is_empty() || full.len() >= 5, "{full:?}");
+            return Ok(());
+        };
+        let rows = exported(&told);
+        prop_assert_eq!(rows.len() as u64, told.documents);
+        prop_assert_eq!(told.steps.last().unwrap().left, told.documents);
+        let removed = removed(&told);
+        let gone = removed.iter().filter(|row| row.get("paragraph").is_none()).count();
+        prop_assert_eq!(gone + rows.len(), documents.len());
+        for row in &rows {
+            // The newest text of the address that has a word.
+            let mut crawled = documents.iter().rev();
+            let crawled = crawled
+                .find(|d| d.url == row["url"] && words::count(&d.text) > 0)
+                .unwrap();
+            let mut before = paragraphs(&crawled.text);
+            let mut kept = 0;
+            for paragraph in paragraphs(row["text"].as_str().unwrap()) {
+                prop_assert!(before.any(|b| b == paragraph), "{:?}", paragraph);
+                kept += 1;
+            }
+            let all = paragraphs(&crawled.text).count() as u64;
+            prop_assert_eq!(all - kept, row["parts_removed"].as_u64().unwrap());
+        }
+        let first = files(folder(&told));
+        let again = job.export(&request).unwrap();
+        prop_assert_eq!(files(folder(&again)), first);
+    }
+}

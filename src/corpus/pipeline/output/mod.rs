@@ -1,0 +1,238 @@
+//! The formats of a corpus. A document is put into all of them at once, so that a corpus is
+//! the same documents in each, in the same order.
+
+#[cfg(feature = "s3")]
+mod bucket;
+#[cfg(not(feature = "s3"))]
+#[path = "no_bucket.rs"]
+mod bucket;
+mod columns;
+mod vertical;
+
+use std::path::{Path, PathBuf};
+
+use super::BuildError;
+use super::document::{Document, folded, paragraphs};
+use super::ordered::ordered;
+use super::plan::{Compression, Format, Layer, Output};
+pub(super) use bucket::send;
+pub(super) use columns::{columns, of_crawl, of_line, terms};
+use serde::Serialize;
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::corpus::columns::{DataColumn, json};
+use crate::corpus::export::ExportError;
+use crate::corpus::export::files::{Files, Packing};
+use crate::corpus::export::table::Table;
+use crate::fs::IoError;
+use crate::sanitize;
+
+/// What was sent to a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sent {
+    /// The store.
+    pub to: String,
+    /// Files that were sent.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there.
+    pub kept: u64,
+    /// Objects that were deleted, because the corpus has no such file any more.
+    pub deleted: u64,
+}
+
+/// A document in the formats of text.
+struct Rendered {
+    document: Document,
+    texts: Vec<String>,
+}
+
+/// Writes documents in all formats into the folder `out`. `feed` passes pieces of work,
+/// `read` makes the documents of a piece, and `take` sees each in order. Returns the number
+/// of files.
+pub(super) fn write<T: Send>(
+    output: &Output,
+    out: &Path,
+    columns: &[DataColumn<Document>],
+    feed: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), BuildError> + Send,
+    read: impl Fn(T) -> Result<Vec<Document>, BuildError> + Sync,
+    mut take: impl FnMut(&Document),
+) -> Result<u32, BuildError> {
+    let mut formats = vec![Format::Jsonl];
+    formats.extend(output.formats.iter().filter(|f| **f != Format::Parquet));
+    let mut files: Vec<Files> = formats
+        .iter()
+        .map(|format| {
+            let (folder, packing) = (out.join(format.name()), packing(output.compression));
+            Files::create(folder, ending(*format), packing, output.shard_bytes)
+        })
+        .collect::<Result<_, _>>()?;
+    let mut table = if output.formats.contains(&Format::Parquet) {
+        let folder = out.join(Format::Parquet.name());
+        Some(Table::create(folder, output.shard_bytes, columns).map_err(of_table)?)
+    } else {
+        None
+    };
+    let work = |piece: T| {
+        let rendered = read(piece)?.into_iter().map(|document| {
+            let texts = formats
+                .iter()
+                .map(|format| text(*format, columns, &document));
+            let texts = texts.collect();
+            Rendered { document, texts }
+        });
+        Ok(rendered.collect::<Vec<_>>())
+    };
+    ordered(feed, work, |rendered: Result<Vec<Rendered>, BuildError>| {
+        for Rendered { document, texts } in rendered? {
+            for (files, text) in files.iter_mut().zip(&texts) {
+                files.begin()?;
+                files.write(&[text.as_bytes()])?;
+            }
+            if let Some(table) = &mut table {
+                let values = columns.iter().map(|column| column.value(&document));
+                table.add(values, None).map_err(of_table)?;
+            }
+            take(&document);
+        }
+        Ok(())
+    })?;
+    let mut count = 0;
+    for files in files {
+        count += files.finish()?;
+    }
+    if let Some(table) = table {
+        count += table.finish().map_err(of_table)?;
+    }
+    Ok(count)
+}
+
+pub(super) fn of_table(error: ExportError) -> BuildError {
+    match error {
+        ExportError::Io(error) => error.into(),
+        _ => BuildError::NoParquet,
+    }
+}
+
+/// The ending of the files of a format.
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Jsonl => "jsonl",
+        Format::Parquet => "parquet",
+        Format::Tsv => "tsv",
+        Format::Vertical => "vert",
+        Format::Text | Format::Sentences | Format::Paragraphs => "txt",
+    }
+}
+
+fn packing(compression: Compression) -> Packing {
+    match compression {
+        Compression::None => Packing::Plain,
+        Compression::Gzip => Packing::Gzip,
+        Compression::Zstd => Packing::Zstd,
+    }
+}
+
+/// The pattern of the files of a format, from the folder of the corpus.
+pub(super) fn pattern(format: Format, compression: Compression) -> String {
+    let packed = match format {
+        Format::Parquet => "",
+        _ => packing(compression).ending(),
+    };
+    format!("{}/*.{}{packed}", format.name(), ending(format))
+}
+
+/// The files of documents as JSON lines in a corpus, in their order.
+pub(super) fn documents(folder: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let folder = folder.join(Format::Jsonl.name());
+    let mut files = Vec::new();
+    for entry in folder.read_dir().map_err(IoError::at(&folder, "listing"))? {
+        files.push(entry.map_err(IoError::at(&folder, "listing"))?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What stands behind a token of the vertical, in this order.
+const VERTICAL: [Layer; 4] = [Layer::Lemmas, Layer::Stems, Layer::Synonyms, Layer::Tags];
+
+/// A document in a format.
+fn text(format: Format, columns: &[DataColumn<Document>], document: &Document) -> String {
+    match format {
+        // Parquet is no text.
+        Format::Parquet => String::new(),
+        Format::Jsonl => format!("{}\n", json(columns, document)),
+        Format::Tsv => {
+            let title = document.title.as_deref().unwrap_or_default();
+            let cells = [&document.url, title, &document.text].map(cell);
+            format!("{}\n", cells.join("\t"))
+        }
+        Format::Vertical => {
+            let named = |layer: &Layer| columns.iter().any(|column| column.name == layer.name());
+            let layers: Vec<Layer> = VERTICAL.into_iter().filter(named).collect();
+            vertical::document(document, &layers)
+        }
+        Format::Text => format!("{}\n", cell(&document.text)),
+        Format::Sentences => {
+            let mut lines = String::new();
+            for paragraph in paragraphs(&document.text) {
+                for sentence in paragraph.unicode_sentences() {
+                    lines.push_str(&cell(sentence));
+                    lines.push('\n');
+                }
+            }
+            lines.push('\n');
+            lines
+        }
+        Format::Paragraphs => {
+            let lines = document.text.lines().map(cell);
+            let lines = lines.filter(|line| !line.is_empty());
+            let lines: String = lines.map(|line| format!("{line}\n")).collect();
+            format!("{lines}\n")
+        }
+    }
+}
+
+/// A text in one line, without what steers a terminal or turns the direction of writing.
+fn cell(text: &str) -> String {
+    let text = folded(text);
+    if !text.contains(sanitize::acts) {
+        return text;
+    }
+    text.chars().filter(|c| !sanitize::acts(*c)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_one_document() {
+        let document = Document {
+            url: "http://a.test/".to_owned(),
+            title: Some("A\tlamp\n".to_owned()),
+            text: "It burns. It\nshines!\n\nAll\u{202e} night.".to_owned(),
+            ..Document::default()
+        };
+        let of = |format| text(format, &[], &document);
+        assert_eq!(
+            of(Format::Tsv),
+            "http://a.test/\tA lamp\tIt burns. It shines! All night.\n"
+        );
+        assert_eq!(of(Format::Text), "It burns. It shines! All night.\n");
+        assert_eq!(
+            of(Format::Sentences),
+            "It burns.\nIt\nshines!\nAll night.\n\n"
+        );
+        assert_eq!(
+            of(Format::Paragraphs),
+            "It burns. It\nshines!\nAll night.\n\n"
+        );
+        assert_eq!(pattern(Format::Tsv, Compression::Zstd), "tsv/*.tsv.zst");
+        assert_eq!(
+            pattern(Format::Parquet, Compression::Zstd),
+            "parquet/*.parquet"
+        );
+    }
+}

@@ -1,0 +1,457 @@
+//! A plan: where the documents come from, the steps in the user's order, and what is written.
+//! `read` reads and checks one.
+
+mod copies;
+mod grammar;
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::language::Language;
+use crate::page::Extractor;
+use serde::{Deserialize, Serialize};
+
+pub use self::copies::{Copies, Keep, Level, Measure, Window};
+pub use self::grammar::{Entities, Grammar, Layer, Left};
+
+/// Why a plan cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The file cannot be read.
+    #[error("{}: reading failed: {source}; give the path of a plan in TOML", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or has a key that is not known.
+    #[error("{}: {why}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// The problem, with line and key.
+        why: String,
+    },
+    /// A value makes no sense.
+    #[error("{}: {key}: {why}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The problem, and what to do.
+        why: String,
+    },
+}
+
+/// A checked plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The file.
+    pub file: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Where the documents come from; paths are relative to the folder of the file.
+    pub source: Source,
+    /// The steps, in the order of the file.
+    pub steps: Vec<Step>,
+    /// What is written.
+    pub output: Output,
+}
+
+/// Where the documents come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Source {
+    /// Folders of jobs.
+    pub jobs: Vec<PathBuf>,
+    /// WARC, ARC, WACZ and WET files, or folders of them but for WACZ.
+    pub archives: Vec<PathBuf>,
+    /// CDXJ indexes, whose captures are taken.
+    pub selections: Vec<PathBuf>,
+    /// Folders of HTML, text and PDF.
+    pub folders: Vec<PathBuf>,
+    /// Files of JSON lines, also compressed, or of Parquet.
+    pub jsonl: Vec<PathBuf>,
+}
+
+/// What is written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Output {
+    /// The folder; by default that of the plan's own name, beside it.
+    pub folder: PathBuf,
+    /// The name on the data card; that of the folder without it.
+    pub name: Option<String>,
+    /// The formats besides JSON lines, which are always written.
+    pub formats: Vec<Format>,
+    /// How files of text are compressed.
+    pub compression: Compression,
+    /// The size in bytes, before compression, at which a file is closed and the next begun.
+    pub shard_bytes: u64,
+    /// Where the finished corpus is sent besides, as `s3://BUCKET/PATH`.
+    pub store: Option<String>,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self {
+            folder: PathBuf::new(),
+            name: None,
+            formats: Vec::new(),
+            compression: Compression::Zstd,
+            shard_bytes: 512 << 20,
+            store: None,
+        }
+    }
+}
+
+/// A format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// A line of JSON a document.
+    Jsonl,
+    /// A row a document.
+    Parquet,
+    /// Address, title and text.
+    Tsv,
+    /// A token a line, as Sketch Engine reads it.
+    Vertical,
+    /// A document a line.
+    Text,
+    /// A sentence a line.
+    Sentences,
+    /// A paragraph a line.
+    Paragraphs,
+}
+
+impl Format {
+    /// Its name in a plan, and that of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "documents",
+            Self::Parquet => "parquet",
+            Self::Tsv => "tsv",
+            Self::Vertical => "vertical",
+            Self::Text => "text",
+            Self::Sentences => "sentences",
+            Self::Paragraphs => "paragraphs",
+        }
+    }
+}
+
+/// A compression of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Zstandard.
+    Zstd,
+    /// Gzip.
+    Gzip,
+    /// None.
+    None,
+}
+
+/// The steps with their kinds in a plan.
+macro_rules! steps {
+    ($($(#[$about:meta])* $name:ident($of:ty) = $kind:literal,)*) => {
+        /// A step.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Step {
+            $($(#[$about])* $name($of),)*
+        }
+
+        impl Step {
+            /// All kinds.
+            const KINDS: &[&str] = &[$($kind),*];
+
+            /// Its kind, as in a plan.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $kind,)*
+                }
+            }
+
+            /// The step of a kind; none where there is no such kind.
+            fn of(kind: &str, table: toml::Table) -> Option<Result<Self, toml::de::Error>> {
+                Some(match kind {
+                    $($kind => <$of>::deserialize(table).map(Self::$name),)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+steps! {
+    /// Takes the text out of pages.
+    Extract(Extract) = "extract",
+    /// By what their publishers forbid.
+    Consent(Consent) = "consent",
+    /// By recognised language.
+    Language(ByLanguage) = "language",
+    /// By what the crawl said of the topic.
+    Topic(ByTopic) = "topic",
+    /// By rules of quality.
+    Quality(Quality) = "quality",
+    /// By perplexity.
+    Perplexity(Perplexity) = "perplexity",
+    /// Without copies.
+    Copies(Copies) = "copies",
+    /// Without the paragraphs that hosts repeat.
+    Repeated(Repetition) = "repeated",
+    /// Without what identifies people.
+    Mask(Mask) = "mask",
+    /// With the fields that rules find.
+    Rules(ByRules) = "rules",
+    /// With tokens and their stems, lemmas and tags.
+    Grammar(Grammar) = "grammar",
+    /// With the entities of a list.
+    Entities(Entities) = "entities",
+}
+
+impl Step {
+    /// Whether it changes texts, so that places in them are no longer right.
+    fn changes_texts(&self) -> bool {
+        match self {
+            Self::Mask(step) => !step.mark,
+            Self::Copies(step) => step.level.is_part(),
+            Self::Repeated(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// `kind = "extract"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Extract {
+    /// What separates the main text from the rest of a page.
+    pub extractor: Extractor,
+}
+
+impl Default for Extract {
+    fn default() -> Self {
+        Self {
+            extractor: Extractor::Article,
+        }
+    }
+}
+
+/// `kind = "consent"`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Consent {
+    /// What is obeyed, as in the section `[consent]` of a job.
+    pub obey: Vec<Signal>,
+    /// Nothing is removed.
+    pub mark: bool,
+}
+
+impl Default for Consent {
+    fn default() -> Self {
+        Self {
+            obey: vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal],
+            mark: false,
+        }
+    }
+}
+
+/// A way in which publishers reserve the use of their content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Signal {
+    /// `X-Robots-Tag` headers and meta robots.
+    Robots,
+    /// The TDM Reservation Protocol.
+    Tdm,
+    /// `Content-Signal` and `Content-Usage` lines of robots.txt.
+    ContentSignal,
+}
+
+/// `kind = "language"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByLanguage {
+    /// Those that stay; any that was recognised without it.
+    pub languages: Vec<Language>,
+    /// The least certainty.
+    pub least: f64,
+    /// Nothing is removed.
+    pub mark: bool,
+}
+
+/// `kind = "topic"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByTopic {
+    /// The least probability to be on topic; what the crawl could not judge is below it.
+    pub least: f64,
+    /// Nothing is removed.
+    pub mark: bool,
+}
+
+/// `kind = "repeated"`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Repetition {
+    /// The fewest pages of a host with a paragraph that counts as repeated.
+    pub pages: u32,
+}
+
+impl Default for Repetition {
+    fn default() -> Self {
+        Self { pages: 5 }
+    }
+}
+
+/// `kind = "quality"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quality {
+    /// Published sets of rules.
+    pub rules: Vec<RuleSet>,
+    /// Own bounds by the name of a measure; they replace those of a set.
+    pub bounds: BTreeMap<String, Bound>,
+    /// Nothing is removed; the values are recorded.
+    pub mark: bool,
+}
+
+/// A published set of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleSet {
+    /// Of the Colossal Clean Crawled Corpus (Raffel et al. 2020).
+    C4,
+    /// Of MassiveText (Rae et al. 2021).
+    Gopher,
+    /// Of FineWeb (Penedo et al. 2024).
+    FineWeb,
+}
+
+/// What a measure may be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bound {
+    /// At least.
+    pub least: Option<f64>,
+    /// At most.
+    pub most: Option<f64>,
+}
+
+/// `kind = "perplexity"`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Perplexity {
+    /// The folder of a topic's model, or `neutral`.
+    pub model: PathBuf,
+    /// The least perplexity of a document that stays.
+    pub least: Option<f64>,
+    /// The highest.
+    pub most: Option<f64>,
+    /// The shares of documents of a language up to which they are `head` and `middle`.
+    pub buckets: Option<[f64; 2]>,
+    /// The buckets that stay; all without it.
+    pub keep: Vec<Bucket>,
+}
+
+impl Perplexity {
+    /// Whether it is that of the language at large.
+    pub fn is_neutral(&self) -> bool {
+        self.model.as_os_str() == NEUTRAL
+    }
+}
+
+/// The model that is built in.
+const NEUTRAL: &str = "neutral";
+
+/// A class of perplexities (CCNet, Wenzek et al. 2020).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// The lowest.
+    Head,
+    /// Between the two.
+    Middle,
+    /// The highest.
+    Tail,
+}
+
+impl Bucket {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Middle => "middle",
+            Self::Tail => "tail",
+        }
+    }
+}
+
+/// `kind = "mask"`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mask {
+    /// What is looked for.
+    pub what: Vec<Private>,
+    /// It is counted and stays in the text.
+    pub mark: bool,
+}
+
+impl Default for Mask {
+    fn default() -> Self {
+        Self {
+            what: vec![Private::Mail, Private::Phone, Private::Ip],
+            mark: false,
+        }
+    }
+}
+
+/// `kind = "rules"`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByRules {
+    /// Rule files, and folders of them.
+    pub files: Vec<PathBuf>,
+    /// Which documents stay.
+    pub need: Need,
+}
+
+/// What a document must have of the rules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// Nothing; all stay.
+    #[default]
+    Nothing,
+    /// A rule that matches.
+    Rule,
+    /// A rule that matches, and all its required fields.
+    Required,
+}
+
+/// What may identify a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Private {
+    /// A mail address.
+    Mail,
+    /// A telephone number.
+    Phone,
+    /// An address of a machine.
+    Ip,
+}
+
+impl fmt::Display for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mail => "mail",
+            Self::Phone => "phone",
+            Self::Ip => "ip",
+        })
+    }
+}

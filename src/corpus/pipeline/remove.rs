@@ -1,0 +1,190 @@
+//! Takes documents out of a corpus that was built, in all its formats.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::plan::Plan;
+use super::removed::LineFile;
+use super::source::each_line;
+use super::{
+    BuildError, Built, COPIES, CORPORA, Cluster, PLAN, REMOVED, Removed, Sent, card, each_copy,
+    each_removed, is_corpus, output, read_mark, seal, work,
+};
+use crate::fs::{IoError, beneath};
+use crate::progress::Step as Progress;
+
+/// What was taken out of a corpus.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Taken {
+    /// The corpus.
+    pub folder: PathBuf,
+    /// Documents that were removed.
+    pub documents: u64,
+    /// Their addresses, each once.
+    pub urls: BTreeSet<String>,
+    /// Lines on documents that had been removed before.
+    pub lines: u64,
+    /// What was sent to the store of the plan.
+    pub sent: Option<Sent>,
+}
+
+/// The folder of the exports in that of a job.
+pub(in crate::corpus) const EXPORTS: &str = "exports";
+
+/// The corpora that were built from a job and are still there, its exports among them.
+///
+/// # Errors
+///
+/// The list cannot be read.
+pub fn of_job(job: &Path) -> Result<Vec<PathBuf>, BuildError> {
+    let text = match beneath::read_to_string(job, CORPORA) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(IoError::at(&job.join(CORPORA), "reading"))?,
+    };
+    let mut all: BTreeSet<PathBuf> = text.lines().map(PathBuf::from).collect();
+    // Its exports, also where its folder was moved.
+    if beneath::is_dir(job, EXPORTS) {
+        let whole = std::path::absolute(job).unwrap_or_else(|_| job.to_owned());
+        let entries = beneath::entries(job, EXPORTS);
+        for (name, _) in entries.map_err(IoError::at(&job.join(EXPORTS), "listing"))? {
+            all.insert(whole.join(EXPORTS).join(work::named(&name)));
+        }
+    }
+    all.retain(|folder| is_corpus(folder) || work::unfinished(folder));
+    Ok(all.into_iter().collect())
+}
+
+/// Removes from a corpus all documents whose address is `gone`, and everything that names
+/// one, also from the store of its plan. Where nothing is to be removed, nothing is written.
+/// A build that is not finished is removed whole, as it may have them.
+///
+/// # Errors
+///
+/// [`BuildError`]; then the corpus is unchanged.
+pub fn remove(
+    folder: &Path,
+    gone: &(dyn Fn(&str) -> bool + Sync),
+    dry_run: bool,
+) -> Result<Taken, BuildError> {
+    let mut taken = Taken {
+        folder: folder.to_owned(),
+        ..Taken::default()
+    };
+    if !dry_run {
+        work::discard(folder)?;
+    }
+    if !is_corpus(folder) {
+        return Ok(taken);
+    }
+    super::each_document(folder, &mut |document| {
+        if gone(&document.url) {
+            taken.documents += 1;
+            taken.urls.insert(document.url);
+        }
+        Ok(true)
+    })?;
+    each_removed(folder, &mut |removed| {
+        taken.lines += u64::from(names(&removed, gone));
+        Ok(true)
+    })?;
+    let mut copies = 0;
+    each_copy(folder, &mut |copy| {
+        copies += u64::from(gone(&copy.url) || gone(&copy.copy_of_url));
+        Ok(true)
+    })?;
+    if dry_run {
+        return Ok(taken);
+    }
+    if taken.documents + taken.lines + copies > 0 {
+        rewrite(folder, gone)?;
+    }
+    // Also where nothing is left to be removed here: a store may have failed before.
+    let plan = Plan::load(&folder.join(PLAN))?;
+    if let Some(to) = &plan.output.store {
+        taken.sent = Some(output::send(folder, to)?);
+    }
+    Ok(taken)
+}
+
+fn names(removed: &Removed, gone: &dyn Fn(&str) -> bool) -> bool {
+    gone(&removed.url) || removed.copy_of_url.as_deref().is_some_and(gone)
+}
+
+/// Writes the corpus again without them, and puts it in the place of the old one.
+fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), BuildError> {
+    let built = read_mark(folder)?;
+    let file = folder.join(PLAN);
+    let mut plan = Plan::load(&file)?;
+    plan.output.folder = folder.to_owned();
+    let earlier = work::EarlierBuild::Goes;
+    let place = work::Workplace::open(folder, "a takedown", "", earlier)?;
+    let out = place.out()?;
+    let columns = output::columns(&built.measures, &built.layers);
+    let mut tally = card::Tally::default();
+    let mut progress = Progress::begin("writing documents", Some(built.documents));
+    let paths = output::documents(folder)?;
+    let feed = |push: &mut dyn FnMut(Vec<u8>) -> bool| {
+        for path in &paths {
+            each_line(path, &mut |_, _, line| {
+                Ok(push(line.unwrap_or_default().to_vec()))
+            })?;
+        }
+        Ok(())
+    };
+    let damaged = |error: serde_json::Error| BuildError::Damaged {
+        path: folder.to_owned(),
+        why: error.to_string(),
+    };
+    let files = output::write(
+        &plan.output,
+        &out,
+        &columns,
+        feed,
+        |line| {
+            let document = output::of_line(&line).map_err(damaged)?;
+            Ok(Some(document)
+                .filter(|d| !gone(&d.url))
+                .into_iter()
+                .collect())
+        },
+        |document| {
+            tally.add(document, &columns);
+            progress.advance(1);
+        },
+    )?;
+    drop(progress);
+    let mut lines = LineFile::create(out.join(REMOVED))?;
+    each_removed(folder, &mut |mut removed| {
+        if gone(&removed.url) {
+            return Ok(true);
+        }
+        if names(&removed, gone) {
+            (removed.copy_of, removed.copy_of_url) = (None, None);
+        }
+        lines.add(&removed)?;
+        Ok(true)
+    })?;
+    lines.finish()?;
+    if folder.join(COPIES).is_file() {
+        let mut lines = LineFile::create(out.join(COPIES))?;
+        each_copy(folder, &mut |copy: Cluster| {
+            if !gone(&copy.url) && !gone(&copy.copy_of_url) {
+                lines.add(&copy)?;
+            }
+            Ok(true)
+        })?;
+        lines.finish()?;
+    }
+    let built = Built {
+        documents: tally.documents,
+        words: tally.words,
+        files,
+        ..built
+    };
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    seal(&plan, &out, &built, &columns, &tally, &date)?;
+    place.finish()?;
+    Ok(())
+}

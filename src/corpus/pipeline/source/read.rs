@@ -1,0 +1,225 @@
+//! What a source has becomes a document: pages are extracted, all are cleaned and counted.
+
+use std::sync::Arc;
+
+use super::super::BuildError;
+use super::super::document::{Document, paragraphs};
+use super::super::plan::{Plan, Step};
+use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
+use super::{Page, Raw};
+use crate::address::PageUrl;
+use crate::corpus::ruled::StoredPage;
+use crate::language;
+use crate::page::{Extracted, Extractor, Fetched};
+use crate::pdf::{self, Failure};
+use crate::rules::{Applied, RuleSet};
+use crate::topic::neutral;
+use crate::web::extract::{self, Options, extract};
+
+/// The name of this step in tables.
+pub(in crate::corpus::pipeline) const READ: &str = "extract";
+
+/// The longest text in bytes: of pages, extraction keeps 2 MiB.
+const MAX_TEXT: usize = 16 << 20;
+
+/// The document of an item. What breaks a rule is noted.
+pub(in crate::corpus::pipeline) fn document(
+    raw: Raw,
+    reading: &Reading,
+    trace: &mut Trace,
+) -> Document {
+    let mut found = match raw {
+        Raw::Text(document) => *document,
+        Raw::Other(known, rule, value, bound) => {
+            let value = match value.parse() {
+                Ok(number) => Value::Number(number),
+                Err(_) => Value::Text(value),
+            };
+            trace.note(rule, value, || bound.to_owned(), false);
+            *known
+        }
+        Raw::Page(page) => match of_page(*page, reading) {
+            Ok(document) => document,
+            Err(left) => {
+                let Unread {
+                    known,
+                    rule,
+                    value,
+                    bound,
+                } = *left;
+                trace.note(rule, Value::Text(value), || bound.to_owned(), false);
+                known
+            }
+        },
+    };
+    if found.host.is_empty() {
+        let url = PageUrl::parse(&found.url);
+        found.host = url.map_or_else(|_| String::new(), |url| url.authority().to_owned());
+    }
+    if trace.broken().is_some() {
+        return found;
+    }
+    let bytes = found.text.len();
+    let bound = || format!("at most {MAX_TEXT} bytes");
+    if !trace.note(
+        "length",
+        Value::Number(bytes as f64),
+        bound,
+        bytes <= MAX_TEXT,
+    ) {
+        found.text.clear();
+        return found;
+    }
+    let mut found = found.begin();
+    let words = Value::Number(f64::from(found.words));
+    trace.note(
+        "words",
+        words,
+        || "at least one".to_owned(),
+        found.words > 0,
+    );
+    if found.words > 0 {
+        let guess = language::guess(paragraphs(&found.text));
+        found.language = guess.map(|guess| guess.language.code().to_owned());
+        found.language_certainty = guess.map(|guess| rounded(guess.certainty));
+    }
+    found
+}
+
+/// How pages are read.
+pub(in crate::corpus::pipeline) struct Reading {
+    extractor: Extractor,
+    pdf: pdf::Reader,
+    rules: Option<Arc<RuleSet>>,
+}
+
+impl Reading {
+    /// As a plan says.
+    pub(in crate::corpus::pipeline) fn of(plan: &Plan) -> Result<Self, BuildError> {
+        let extractor = plan.steps.iter().find_map(|step| match step {
+            Step::Extract(step) => Some(step.extractor),
+            _ => None,
+        });
+        Ok(Self {
+            extractor: extractor.unwrap_or(Extractor::Article),
+            pdf: pdf::Reader::of_this_program(pdf::Limits::default()),
+            rules: rules_of(plan)?,
+        })
+    }
+}
+
+/// Everything but text is left out.
+fn options(extractor: Extractor) -> Options {
+    Options {
+        extractor,
+        documents: Some(extractor),
+        max_links: 0,
+        max_images: 0,
+        ..Options::default()
+    }
+}
+
+/// A page that cannot be read: the rule that it breaks, by which value, and what would be
+/// wanted.
+struct Unread {
+    known: Document,
+    rule: &'static str,
+    value: String,
+    bound: &'static str,
+}
+
+fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<Unread>> {
+    let Page {
+        url,
+        response,
+        known,
+    } = page;
+    let options = options(reading.extractor);
+    let fetched = response.into_fetched();
+    let read = if extract::is_pdf(&fetched) {
+        of_pdf(&url, &fetched, reading, &options).map_err(|failure| {
+            let cut = if fetched.truncated { ", cut" } else { "" };
+            let value = format!("{}{cut}", failure.name());
+            ("pdf", value, "a PDF file that can be read")
+        })
+    } else {
+        extract(&url, &fetched, &options).map_err(|error| {
+            let media = fetched.content_type.as_deref().map(extract::media_type);
+            let value = media.unwrap_or_else(|| error.to_string());
+            ("type", value, "HTML, text or PDF")
+        })
+    };
+    let mut page = match read {
+        Ok(page) => page,
+        Err((rule, value, bound)) => {
+            return Err(Box::new(Unread {
+                known,
+                rule,
+                value,
+                bound,
+            }));
+        }
+    };
+    let terms = known.terms.clone().unwrap_or(page.terms);
+    let main = page.main.take().unwrap_or_default();
+    let meta = std::mem::take(&mut page.metadata);
+    let mut document = Document {
+        published: meta.published,
+        modified: meta.modified,
+        title: meta.title,
+        authors: meta.authors,
+        declared_language: page.language.take(),
+        charset_declared: page.declared_charset.take(),
+        charset_used: Some(page.charset.clone()),
+        controls_removed: page.controls,
+        mime: page.mime.take(),
+        extractor: Some(main.share.extractor.name().to_owned()),
+        text: main.text,
+        licences: terms.licences.clone(),
+        terms: Some(terms).filter(|terms| !terms.is_silent()),
+        ..known
+    };
+    if let Some(rules) = &reading.rules
+        && let Some(applied) = applied(rules, &url, &fetched, &options, &document)
+    {
+        note_rules(&mut document, &applied);
+    }
+    Ok(document)
+}
+
+/// The page of a PDF file.
+fn of_pdf(
+    url: &PageUrl,
+    fetched: &Fetched,
+    reading: &Reading,
+    options: &Options,
+) -> Result<Extracted, Failure> {
+    let original = reading.pdf.read(&fetched.body)?;
+    let words: pdf::WordList<'_> = &neutral::knows;
+    Ok(extract::of_pdf(
+        url,
+        fetched,
+        &original,
+        Some(words),
+        options,
+    ))
+}
+
+/// What rules find on a page.
+fn applied(
+    rules: &RuleSet,
+    url: &PageUrl,
+    fetched: &Fetched,
+    options: &Options,
+    document: &Document,
+) -> Option<Applied> {
+    let day = document
+        .fetched
+        .as_ref()
+        .and_then(|time| time.get(..10)?.parse().ok());
+    if !rules.is_for(url, day) {
+        return None;
+    }
+    let page = StoredPage::of(url, fetched, options, day)?;
+    rules.apply(&page.as_page())
+}

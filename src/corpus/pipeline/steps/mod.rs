@@ -1,0 +1,156 @@
+//! The steps that judge a document by itself: pure, the same document gives the same result.
+
+mod c4;
+mod consent;
+mod entities;
+pub(in crate::corpus) mod grammar;
+mod language;
+mod mask;
+pub(super) mod measures;
+mod perplexity;
+mod quality;
+mod rules;
+mod topic;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::grammar::synonyms_of;
+use self::perplexity::Meter;
+pub(super) use self::quality::measures_of;
+pub(super) use self::rules::{note as note_rules, of_plan as rules_of};
+use super::BuildError;
+use super::document::Document;
+use super::plan::Step;
+
+/// A measured value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// There is none.
+    #[default]
+    None,
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Value {
+    /// A text, where there is one.
+    pub(super) fn text(text: Option<&str>) -> Self {
+        text.map_or(Self::None, |text| Self::Text(text.to_owned()))
+    }
+
+    /// A number, where there is one.
+    pub(super) fn number(number: Option<f64>) -> Self {
+        number.map_or(Self::None, |number| Self::Number(rounded(number)))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Six decimals, which are enough.
+pub(super) fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// What was measured of a document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// The name of the rule.
+    pub rule: String,
+    /// The value.
+    pub value: Value,
+    /// Of what stays, in words.
+    pub bound: String,
+    /// Whether the document stays by it.
+    pub stays: bool,
+}
+
+/// The rules of a step for one document. A step that only removes stops at the first rule
+/// that a document breaks; one that explains goes on.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    pub(super) measured: Vec<Measured>,
+    /// Rules by which it was changed or marked.
+    pub(super) marked: Vec<String>,
+    is_whole: bool,
+}
+
+impl Trace {
+    /// All rules are noted.
+    pub(super) fn whole() -> Self {
+        Self {
+            is_whole: true,
+            ..Self::default()
+        }
+    }
+
+    /// Notes a rule; returns whether to go on with the next.
+    pub(super) fn note(
+        &mut self,
+        rule: &str,
+        value: Value,
+        bound: impl FnOnce() -> String,
+        stays: bool,
+    ) -> bool {
+        if self.is_whole || !stays {
+            self.measured.push(Measured {
+                rule: rule.to_owned(),
+                value,
+                bound: bound(),
+                stays,
+            });
+        }
+        self.is_whole || stays
+    }
+
+    /// The rule by which the document goes.
+    pub(super) fn broken(&self) -> Option<&Measured> {
+        self.measured.iter().find(|measured| !measured.stays)
+    }
+}
+
+/// A step on one document.
+pub(super) trait Local: Send + Sync {
+    /// Changes or measures the document, and notes each rule.
+    fn apply(&self, document: &mut Document, trace: &mut Trace);
+
+    /// Whether it only measures, and a step that compares documents decides; that one then
+    /// counts what stays.
+    fn is_half(&self) -> bool {
+        false
+    }
+
+    /// Whether what breaks a rule stays.
+    fn marks(&self) -> bool {
+        false
+    }
+}
+
+/// What a step does with each document by itself; `None` for one that compares documents.
+pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
+    Ok(match step {
+        // Pages are extracted where they are read.
+        Step::Extract(_) | Step::Copies(_) | Step::Repeated(_) => None,
+        Step::Language(step) => Some(Box::new(step.clone())),
+        Step::Topic(step) => Some(Box::new(step.clone())),
+        Step::Consent(step) => Some(Box::new(step.clone())),
+        Step::Quality(step) => Some(Box::new(quality::Checks::of(step))),
+        Step::Perplexity(step) => Some(Box::new(Meter::load(step)?)),
+        Step::Rules(step) => Some(Box::new(step.clone())),
+        Step::Mask(step) => Some(Box::new(mask::Masks::of(step))),
+        Step::Grammar(step) => Some(Box::new(grammar::Analysis::of(step)?)),
+        Step::Entities(step) => Some(Box::new(entities::Names::of(step)?)),
+    })
+}

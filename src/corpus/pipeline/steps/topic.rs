@@ -1,0 +1,19 @@
+//! Documents by how probable it is that they are about the topic.
+
+use super::super::document::Document;
+use super::super::plan::ByTopic;
+use super::{Local, Trace, Value};
+
+impl Local for ByTopic {
+    fn apply(&self, document: &mut Document, trace: &mut Trace) {
+        let stays = document
+            .on_topic
+            .is_some_and(|probable| probable >= self.least);
+        let bound = || format!("at least {}", self.least);
+        trace.note("on_topic", Value::number(document.on_topic), bound, stays);
+    }
+
+    fn marks(&self) -> bool {
+        self.mark
+    }
+}

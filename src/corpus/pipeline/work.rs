@@ -1,0 +1,332 @@
+//! The folder in which a corpus is built, beside its place, and how far the work has come.
+//!
+//! ```text
+//! .NAME.spoor-build/
+//!   state.json       what is built, and how far it is
+//!   lock             held while a process works on it
+//!   phase-0/         the documents between two phases, in files of a few megabytes
+//!   removed/         what each of these files lost
+//!   out/             the corpus, moved to its place when it is whole
+//! ```
+//!
+//! A file counts once the state says so, and the state is replaced whole. A build that was
+//! killed writes the next file again.
+
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::count::StepCount;
+use super::plan::{Plan, Step};
+use super::source::Cursor;
+use super::{BuildError, MARK};
+use crate::corpus::export::place;
+use crate::fs::{IoError, atomic};
+
+/// The file with the state.
+const STATE: &str = "state.json";
+/// The version of the state.
+const VERSION: u32 = 1;
+
+/// How far a build has come.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    version: u32,
+    /// The plan and its sources.
+    pub(super) print: String,
+    /// The day on which it began, for the data card.
+    pub(super) date: String,
+    /// The phase that runs; all are done where it is their number.
+    pub(super) phase: usize,
+    /// The complete files of each phase so far.
+    pub(super) files: Vec<u32>,
+    /// Where the sources are to be read on.
+    pub(super) cursor: Cursor,
+    /// What each step took and left.
+    pub(super) counts: Vec<StepCount>,
+}
+
+/// What becomes of an earlier corpus, and of a build that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EarlierBuild {
+    /// The build goes on if it is of the same plan and sources, and is refused otherwise.
+    GoesOn,
+    /// It goes.
+    Goes,
+    /// The build goes on if it is of the same plan and sources, and goes otherwise. An export
+    /// of an older spoor may be in the place.
+    IsExport,
+}
+
+impl EarlierBuild {
+    /// The marks of what may be replaced.
+    fn marks(self) -> &'static [&'static str] {
+        match self {
+            Self::IsExport => &[MARK, place::MARK],
+            Self::GoesOn | Self::Goes => &[MARK],
+        }
+    }
+}
+
+fn examine(to: &Path, earlier: EarlierBuild) -> Result<(), BuildError> {
+    if place::may_replace(to, earlier.marks())? {
+        Ok(())
+    } else {
+        Err(BuildError::Occupied {
+            path: to.to_owned(),
+        })
+    }
+}
+
+/// The folder of a build.
+#[derive(Debug)]
+pub(super) struct Workplace {
+    to: PathBuf,
+    earlier: EarlierBuild,
+    folder: PathBuf,
+    /// Held while it is open.
+    _lock: File,
+    pub(super) state: State,
+}
+
+impl Workplace {
+    /// Opens or makes the folder for a corpus at `to`.
+    pub(super) fn open(
+        to: &Path,
+        print: &str,
+        date: &str,
+        earlier: EarlierBuild,
+    ) -> Result<Self, BuildError> {
+        examine(to, earlier)?;
+        let folder = beside(to, "build")?;
+        fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+        let path = folder.join("lock");
+        let lock = File::create(&path).map_err(IoError::at(&path, "creating"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(BuildError::Busy(to.to_owned())),
+            Err(TryLockError::Error(e)) => return Err(IoError::at(&path, "locking")(e).into()),
+        }
+        let begun = State {
+            version: VERSION,
+            print: print.to_owned(),
+            date: date.to_owned(),
+            ..State::default()
+        };
+        let is_same = |known: &State| known.print == begun.print && known.version == VERSION;
+        let known = match earlier {
+            EarlierBuild::Goes => None,
+            EarlierBuild::IsExport => read(&folder)?.filter(is_same),
+            EarlierBuild::GoesOn => read(&folder)?,
+        };
+        if known.as_ref().is_some_and(|known| !is_same(known)) {
+            return Err(BuildError::Changed {
+                path: to.to_owned(),
+                what: "another plan or other sources",
+            });
+        }
+        let mut place = Self {
+            to: to.to_owned(),
+            earlier,
+            folder,
+            _lock: lock,
+            state: begun,
+        };
+        match known {
+            Some(known) => place.state = known,
+            None => {
+                place.clear()?;
+                place.commit()?;
+            }
+        }
+        Ok(place)
+    }
+
+    /// A folder for a build of which nothing is kept.
+    pub(super) fn scratch(print: &str) -> Result<Self, BuildError> {
+        let to = std::env::temp_dir().join(format!("spoor-corpus-{}", std::process::id()));
+        Self::open(&to, print, "", EarlierBuild::Goes)
+    }
+
+    /// Removes all but the lock.
+    fn clear(&self) -> Result<(), BuildError> {
+        let entries = fs::read_dir(&self.folder).map_err(IoError::at(&self.folder, "listing"))?;
+        for entry in entries {
+            let path = entry.map_err(IoError::at(&self.folder, "listing"))?.path();
+            if path.ends_with("lock") {
+                continue;
+            }
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+            removed.map_err(IoError::at(&path, "removing"))?;
+        }
+        Ok(())
+    }
+
+    /// A path in the folder.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The file with what was removed while a file of a phase was made.
+    pub(super) fn removed(&self, phase: usize, file: u32) -> Result<PathBuf, BuildError> {
+        let folder = self.folder.join("removed");
+        fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+        Ok(folder.join(format!("{phase:03}-{file:06}.zst")))
+    }
+
+    /// Writes the state.
+    pub(super) fn commit(&self) -> Result<(), BuildError> {
+        let path = self.folder.join(STATE);
+        let text = serde_json::to_vec(&self.state).map_err(std::io::Error::from);
+        let written = text.and_then(|text| atomic::write_bytes(&self.folder, STATE, &text));
+        written.map_err(IoError::at(&path, "writing"))?;
+        Ok(())
+    }
+
+    /// An empty folder for the corpus.
+    pub(super) fn out(&self) -> Result<PathBuf, BuildError> {
+        let out = self.folder.join("out");
+        if out.exists() {
+            fs::remove_dir_all(&out).map_err(IoError::at(&out, "removing"))?;
+        }
+        fs::create_dir_all(&out).map_err(IoError::at(&out, "making the folder"))?;
+        Ok(out)
+    }
+
+    /// Moves the whole corpus to its place, and removes the rest.
+    pub(super) fn finish(self) -> Result<PathBuf, BuildError> {
+        let out = self.folder.join("out");
+        let synced = crate::outputs::sync_folder(&out).map_err(std::io::Error::other);
+        synced.map_err(IoError::at(&out, "writing to the disk"))?;
+        examine(&self.to, self.earlier)?;
+        let mark = unread(&self.to)?;
+        let old = beside(&self.to, "old")?;
+        place::replace(&out, &self.to, &old, self.earlier.marks())?;
+        drop(mark);
+        self.remove()?;
+        Ok(self.to)
+    }
+
+    /// Removes the folder.
+    pub(super) fn remove(&self) -> Result<(), BuildError> {
+        fs::remove_dir_all(&self.folder).map_err(IoError::at(&self.folder, "removing"))?;
+        Ok(())
+    }
+}
+
+impl Workplace {
+    /// The files on what was removed, in the order of the phases: first documents, then
+    /// paragraphs.
+    pub(super) fn all_removed(&self, plan: &Plan) -> Result<Vec<PathBuf>, BuildError> {
+        let mut all = Vec::new();
+        for (phase, files) in self.state.files.iter().enumerate() {
+            for file in 0..*files {
+                all.push(self.removed(phase, file)?);
+            }
+        }
+        let is_repetition = |step: &Step| matches!(step, Step::Repeated(_));
+        let numbers = (1..).zip(&plan.steps);
+        let numbers = numbers.filter(|(_, step)| is_repetition(step));
+        all.extend(numbers.map(|(number, _)| self.repeated(number)));
+        Ok(all)
+    }
+
+    /// The files on copies, in the order of the steps.
+    pub(super) fn all_copies(&self, plan: &Plan) -> Vec<PathBuf> {
+        let numbers = (1..).zip(&plan.steps);
+        let copies = numbers.filter(|(_, step)| matches!(step, Step::Copies(_)));
+        copies.map(|(number, _)| self.copies(number)).collect()
+    }
+
+    /// The file on the paragraphs that a step found repeated.
+    pub(super) fn repeated(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("repeated-{number:03}.zst"))
+    }
+
+    /// The file on the copies that a step found.
+    pub(super) fn copies(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("copies-{number:03}.zst"))
+    }
+}
+
+/// The name of the corpus that a folder is, or is the work on.
+pub(super) fn named(folder: &str) -> &str {
+    let inner = folder.strip_prefix('.');
+    inner
+        .and_then(|name| name.strip_suffix(".spoor-build"))
+        .unwrap_or(folder)
+}
+
+/// The state of a build of the corpus at `to` that is not finished, if there is one.
+pub(super) fn unfinished(to: &Path) -> bool {
+    beside(to, "build").is_ok_and(|folder| folder.join(STATE).is_file())
+}
+
+/// Removes the work on a corpus that is not finished, if there is any.
+///
+/// # Errors
+///
+/// [`BuildError::Busy`] where a process works on it.
+pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
+    let folder = beside(to, "build")?;
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let lock = folder.join("lock");
+    if let Ok(lock) = crate::fs::open(&lock)
+        && matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Err(BuildError::Busy(to.to_owned()));
+    }
+    fs::remove_dir_all(&folder).map_err(IoError::at(&folder, "removing"))?;
+    Ok(())
+}
+
+fn read(folder: &Path) -> Result<Option<State>, BuildError> {
+    let path = folder.join(STATE);
+    let text = match crate::fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(IoError::at(&path, "reading"))?,
+    };
+    let state = serde_json::from_slice(&text).map_err(|error| BuildError::Damaged {
+        path,
+        why: error.to_string(),
+    })?;
+    Ok(Some(state))
+}
+
+/// Whether a folder is a corpus.
+pub fn is_corpus(folder: &Path) -> bool {
+    place::has_mark(folder, &[MARK])
+}
+
+/// Keeps an earlier corpus from being read while it is replaced.
+///
+/// # Errors
+///
+/// [`BuildError::Searched`] where a process searches or indexes it.
+fn unread(to: &Path) -> Result<Option<File>, BuildError> {
+    let path = to.join(MARK);
+    let Ok(mark) = crate::fs::open(&path) else {
+        return Ok(None);
+    };
+    match mark.try_lock() {
+        Ok(()) => Ok(Some(mark)),
+        Err(TryLockError::WouldBlock) => Err(BuildError::Searched(to.to_owned())),
+        Err(TryLockError::Error(error)) => Err(IoError::at(&path, "locking")(error).into()),
+    }
+}
+
+/// A name in the same folder, so that renaming moves no bytes.
+fn beside(to: &Path, what: &str) -> Result<PathBuf, BuildError> {
+    place::beside(to, what).ok_or_else(|| BuildError::Source {
+        path: to.to_owned(),
+        why: "not the path of a folder; give another `folder` under [output]".to_owned(),
+    })
+}
