@@ -47,7 +47,7 @@
 //! | `local_access` | the secret in the link to a page of a command | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
-//! | `guide` | the guide for users: Markdown to plain text and manual pages | nothing |
+//! | `guide` | the guide for users: Markdown to plain text | nothing |
 //! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | nothing |
 //! | `metrics` | counters and timings of a run, for Prometheus | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |

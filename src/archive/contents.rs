@@ -7,12 +7,12 @@ use std::path::Path;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::copy::{self, CopyError};
 use super::find::{self, Capture, FindError, Source};
 use super::http::Response;
 use super::lookup::stored::StoredError;
-use super::record::Kind;
+use super::record::{Kind, Record};
 use super::select::Selection;
+use super::writer;
 use crate::fs::IoError;
 use crate::page::media_type;
 use crate::progress::Step;
@@ -54,9 +54,6 @@ pub enum ContentsError {
     /// The capture cannot be found or read.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// Its record cannot be copied.
-    #[error(transparent)]
-    Copy(#[from] CopyError),
     /// The record is damaged, or contains something else.
     #[error("{url}, captured at {time}: {why}")]
     Other {
@@ -145,7 +142,33 @@ pub fn write(
 ///
 /// [`ContentsError`] names the capture.
 pub fn write_record(capture: &Capture, out: &mut dyn Write) -> Result<(), ContentsError> {
-    capture.read(|entry| Ok(copy::plain(entry, out)?))
+    let line = &capture.line;
+    let (url, time) = (line.url.clone(), line.time.clone());
+    capture.read(|entry| {
+        let (head, end) = head_of(&entry.record);
+        let written = out
+            .write_all(head.as_bytes())
+            .and_then(|()| io::copy(entry, out))
+            .and_then(|_| out.write_all(end));
+        written.map_err(|error| {
+            let why = error.to_string();
+            ContentsError::Other { url, time, why }
+        })
+    })
+}
+
+/// The head of a record as its format writes it, and what stands behind its block.
+fn head_of(record: &Record) -> (String, &'static [u8]) {
+    if record.version.is_arc() {
+        let values: Vec<&str> = record.headers.iter().map(|(_, value)| &**value).collect();
+        return (format!("{}\n", values.join(" ")), b"\n");
+    }
+    let mut head = format!("{}\r\n", record.version.name());
+    for (name, value) in &record.headers {
+        writer::field(&mut head, name, value);
+    }
+    head.push_str("\r\n");
+    (head, b"\r\n\r\n")
 }
 
 /// What became of saving many.

@@ -1,6 +1,5 @@
 //! Captures of any sources: through an index where there is one, else by reading the files.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cdxj::Line;
 use super::gap;
-use super::index::{INDEX, IndexError, each_line, name_beside};
+use super::index::{each_line, name_beside};
 use super::lookup::shelf::{AnyShelf, Folder, Shelf, ShelfError};
 use super::lookup::stored::{self, Source as Stored, StoredError};
 use super::lookup::wacz::{self, WaczError};
@@ -84,8 +83,6 @@ pub enum Source {
 pub struct Capture {
     /// The line of the index.
     pub line: Line,
-    /// The number of its source.
-    pub source: usize,
     /// Where its file is.
     pub archives: AnyShelf,
 }
@@ -95,22 +92,6 @@ impl Source {
         match self {
             Self::File(path) => Some(path),
             Self::Index { .. } => None,
-        }
-    }
-
-    /// A name that tells it from others.
-    pub fn name(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Index { shelf, name, .. } => shelf.name_of(name),
-        }
-    }
-
-    /// Where its files are.
-    pub fn archives(&self) -> AnyShelf {
-        match self {
-            Self::File(path) => Arc::new(Folder(folder_of(path))),
-            Self::Index { archives, .. } => archives.clone(),
         }
     }
 
@@ -128,35 +109,6 @@ impl Source {
         }
         through_index(&folder.join(index), &folder)
     }
-}
-
-/// The same captures with an index for each folder that has files without one, so that any
-/// capture is found quickly. New indexes are written to `folder`.
-///
-/// # Errors
-///
-/// [`IndexError`] names the file.
-pub fn indexed(sources: &[Source], folder: &Path) -> Result<Vec<Source>, IndexError> {
-    let mut done = Vec::new();
-    let mut without: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
-    for source in sources {
-        match source {
-            Source::Index { .. } => done.push(source.clone()),
-            Source::File(path) => {
-                let files = without.entry(folder_of(path)).or_default();
-                files.push(path.clone());
-            }
-        }
-    }
-    for (number, (of, files)) in without.into_iter().enumerate() {
-        let index = folder.join(format!("index-{number}{INDEX}"));
-        // An index is there only if it is complete.
-        if !index.exists() {
-            super::index::index(&files, &index)?;
-        }
-        done.push(through_index(&index, &of));
-    }
-    Ok(done)
 }
 
 /// The captures of an index on this machine, of files in a folder.
@@ -286,10 +238,9 @@ pub fn each<E: From<FindError>>(
     while let Some(first) = sources.get(number) {
         let rest = sources.get(number..).unwrap_or_default();
         let files: Vec<&Path> = rest.iter().map_while(Source::file).collect();
-        let mut handed = |line, at, archives: &AnyShelf| {
+        let mut handed = |line, archives: &AnyShelf| {
             each(Capture {
                 line,
-                source: number + at,
                 archives: archives.clone(),
             })
         };
@@ -299,7 +250,7 @@ pub fn each<E: From<FindError>>(
                 name,
                 archives,
             } => through(shelf.as_ref(), name, wanted, &mut |line| {
-                handed(line, 0, archives)
+                handed(line, archives)
             })?,
             Source::File(_) => in_files(&files, wanted, &mut handed)?,
         };
@@ -326,8 +277,8 @@ fn through<E: From<FindError>>(
     ended
 }
 
-/// Gets a line, the number of its file, and where the file is.
-type Handed<'h, E> = dyn FnMut(Line, usize, &AnyShelf) -> Result<bool, E> + 'h;
+/// Gets a line, and where its file is.
+type Handed<'h, E> = dyn FnMut(Line, &AnyShelf) -> Result<bool, E> + 'h;
 
 /// What a thread tells of its file.
 type Told = Result<Line, FindError>;
@@ -384,10 +335,10 @@ fn hand_out<E: From<FindError>>(
     receivers: Vec<Receiver<Told>>,
     each: &mut Handed<'_, E>,
 ) -> Result<bool, E> {
-    for (at, (file, receiver)) in files.iter().zip(receivers).enumerate() {
+    for (file, receiver) in files.iter().zip(receivers) {
         let archives: AnyShelf = Arc::new(Folder(folder_of(file)));
         for line in receiver {
-            if !each(line?, at, &archives)? {
+            if !each(line?, &archives)? {
                 return Ok(false);
             }
         }

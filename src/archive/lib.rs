@@ -30,9 +30,7 @@
 //! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, http, reader, record |
 //! | `writer` | exchanges to records | compression, digest |
 //! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
-//! | `copy` | records copied from one archive into another | gap, lookup, reader, record, writer |
-//! | `cut` | a new archive of chosen captures | cdxj, copy, find, gap, index, lookup, record, select, writer |
-//! | `contents` | what captures contain, as files | copy, find, http, lookup, record, select |
+//! | `contents` | what captures contain, as files | find, http, lookup, record, select, writer |
 //! | `pack` | archives as a WACZ | cdxj, find, http, index, lookup, select |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
@@ -52,8 +50,6 @@ pub mod check;
 pub mod chosen;
 mod compression;
 pub mod contents;
-mod copy;
-pub mod cut;
 mod decode;
 pub mod digest;
 pub mod files;

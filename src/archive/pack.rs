@@ -48,8 +48,8 @@ pub enum PackError {
     Find(#[from] FindError),
     /// The format takes WARC files, plain or compressed by gzip.
     #[error(
-        "{}: a WACZ takes files named *.warc or *.warc.gz; `spoor archive cut` makes such a file \
-         of any other", .0.display()
+        "{}: a WACZ takes files named *.warc or *.warc.gz; leave this one out, or \
+         convert it, an ARC by `warcio recompress`", .0.display()
     )]
     Name(PathBuf),
     /// Two files have the same name.

@@ -1,5 +1,5 @@
 //! `spoor completions SHELL`, `spoor man [--out FOLDER]`: shell completions and manual
-//! pages, generated from the declaration of the command line and from the guide.
+//! pages, generated from the declaration of the command line.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
-use spoor::guide::TOPICS;
 
 use super::Arguments;
 
@@ -17,8 +16,7 @@ pub fn completions(shell: Shell) {
     clap_complete::generate(shell, &mut command, "spoor", &mut std::io::stdout());
 }
 
-/// Prints the manual page of the program, or writes one for it, for every command and for
-/// every topic of the guide.
+/// Prints the manual page of the program, or writes one for it and for every command.
 pub fn man(out: Option<&Path>) -> Result<()> {
     let command = Arguments::command();
     match out {
@@ -26,13 +24,7 @@ pub fn man(out: Option<&Path>) -> Result<()> {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("making {}", folder.display()))?;
             clap_mangen::generate_to(command, folder)
-                .with_context(|| format!("writing into {}", folder.display()))?;
-            for topic in TOPICS {
-                let path = folder.join(format!("spoor-{}.7", topic.name));
-                std::fs::write(&path, topic.manual())
-                    .with_context(|| format!("writing {}", path.display()))?;
-            }
-            Ok(())
+                .with_context(|| format!("writing into {}", folder.display()))
         }
         None => {
             let mut page = Vec::new();

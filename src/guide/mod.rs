@@ -1,11 +1,8 @@
 //! The guide: what a user reads about spoor, one topic a page.
 //!
 //! A topic is a Markdown file in this folder and a line in the list below. From these come
-//! the pages of `cargo doc`, the text of `spoor help TOPIC` and the manual pages in section 7
-//! that `spoor man --out FOLDER` writes.
+//! the pages of `cargo doc` and the text of `spoor help TOPIC`.
 
-mod blocks;
-mod manual;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -30,12 +27,7 @@ impl Topic {
     /// The page as plain text with lines of at most `width` columns. Lines of code are never
     /// broken, and may be longer.
     pub fn plain(&self, width: usize) -> String {
-        plain::page(&blocks::parse(self.text), width)
-    }
-
-    /// The page as a manual page in section 7.
-    pub fn manual(&self) -> String {
-        manual::page(self, &blocks::parse(self.text))
+        plain::page(self.text, width)
     }
 }
 
@@ -72,7 +64,7 @@ topics! {
     images: "which images are kept, with which words; ranking and export",
     text: "documents, extractors, and the text of a crawl as a corpus",
     corpora: "documents from jobs and archives, filtered, each once, in many formats",
-    archives: "write, read, search, cut and replay WARC and ARC files, also damaged ones",
+    archives: "write, read, search and replay WARC and ARC files, also damaged ones",
     pdfs: "PDF files: their text, with the place of every character; limits; crawls and corpora",
     fields: "fields such as title and date from the pages of a site; when the site changes",
     grammar: "stems, lemmas, stopwords and parts of speech in a corpus",

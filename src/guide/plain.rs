@@ -1,105 +1,201 @@
-//! A page as plain text.
+//! A page of the guide as plain text.
 
 use console::measure_text_width as columns;
+use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 
-use super::blocks::{Block, Line, Style, Table, linked};
+use super::Topic;
 use crate::fold::fold;
 
 /// The space between two columns of a table.
 const GAP: usize = 2;
 
 /// The page, with the commands that show the topics it links to.
-pub fn page(blocks: &[Block], width: usize) -> String {
-    let mut lines = Vec::new();
-    all(blocks, width, &mut lines);
-    let more: Vec<String> = linked(blocks)
+pub fn page(markdown: &str, width: usize) -> String {
+    let PlainPage { mut out, links, .. } = PlainPage::read(markdown, width);
+    let more: Vec<String> = links
         .iter()
         .map(|name| format!("`spoor help {name}`"))
         .collect();
     if !more.is_empty() {
-        lines.push(String::new());
-        lines.extend(fold(&format!("See also: {}", more.join(", ")), width));
+        out.push(String::new());
+        out.extend(fold(&format!("See also: {}", more.join(", ")), width));
     }
-    lines.join("\n") + "\n"
+    out.join("\n") + "\n"
 }
 
-/// The blocks, separated by empty lines.
-fn all(blocks: &[Block], width: usize, out: &mut Vec<String>) {
-    for (at, block) in blocks.iter().enumerate() {
-        if at > 0 {
-            out.push(String::new());
+/// A page while it is read.
+#[derive(Default)]
+pub(super) struct PlainPage {
+    width: usize,
+    out: Vec<String>,
+    /// The topics that it links to, each once and in order.
+    pub links: Vec<String>,
+    /// The present paragraph, heading, cell or code; code within text keeps its marks, to
+    /// distinguish it from words.
+    text: String,
+    /// The open lists: the number of the next item, if they are numbered.
+    lists: Vec<Option<u64>>,
+    /// How far the open items are indented, and what is to stand before the first line.
+    indents: Vec<usize>,
+    mark: String,
+    /// Something precedes the next block, in the page or in its item.
+    goes_on: bool,
+    /// A table; its first row is the head.
+    rows: Vec<Vec<String>>,
+    /// Whether a column contains numbers, which are right-aligned.
+    right: Vec<bool>,
+    /// The target of the open link, and how much of the text came before it.
+    link: Option<(String, usize)>,
+}
+
+impl PlainPage {
+    pub fn read(markdown: &str, width: usize) -> Self {
+        let mut page = Self {
+            width,
+            ..Self::default()
+        };
+        for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(tag) => page.start(tag),
+                Event::End(tag) => page.end(tag),
+                Event::Text(text) => page.text.push_str(&text),
+                Event::Code(text) => page.text.extend(["`", &*text, "`"]),
+                Event::SoftBreak | Event::HardBreak => page.text.push(' '),
+                // The guide uses no HTML, footnotes, formulas, rules or check boxes.
+                _ => {}
+            }
         }
-        match block {
-            Block::Heading(level, line) => {
-                let text = plain(line);
-                let rule = match level {
+        page
+    }
+
+    fn start(&mut self, tag: Tag) {
+        match tag {
+            Tag::CodeBlock(_) => self.paragraph(),
+            Tag::List(first) => {
+                // The text of a tight item has no paragraph of its own.
+                self.paragraph();
+                self.separate();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                let number = self.lists.last_mut().and_then(Option::as_mut);
+                self.mark = number
+                    .as_ref()
+                    .map_or("- ".to_owned(), |n| format!("{n}. "));
+                number.into_iter().for_each(|number| *number += 1);
+                self.indents.push(self.mark.len());
+                self.goes_on = false;
+            }
+            Tag::Table(columns) => {
+                self.right = columns.iter().map(|c| *c == Alignment::Right).collect();
+            }
+            Tag::TableHead | Tag::TableRow => self.rows.push(Vec::new()),
+            Tag::Link { dest_url, .. } => self.link = Some((dest_url.to_string(), self.text.len())),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(level) => {
+                let text = std::mem::take(&mut self.text);
+                let rule = match level as u8 {
                     1 => "=",
                     2 => "-",
                     _ => "~",
                 };
                 let under = rule.repeat(columns(&text));
-                out.extend([text, under]);
+                self.block(vec![text, under]);
             }
-            Block::Paragraph(line) => out.extend(fold(&plain(line), width)),
-            Block::Code(code) => out.extend(code.lines().map(|line| match line {
-                "" => String::new(),
-                _ => format!("    {line}"),
-            })),
-            Block::List(first, items) => list(*first, items, width, out),
-            Block::Table(rows) => out.extend(table(rows, width)),
+            TagEnd::Paragraph => self.paragraph(),
+            TagEnd::CodeBlock => {
+                let code = std::mem::take(&mut self.text);
+                self.block(code.lines().map(|line| format!("    {line}")).collect());
+            }
+            TagEnd::Item => {
+                self.paragraph();
+                self.indents.pop();
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+                self.goes_on = true;
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.text);
+                if let Some(row) = self.rows.last_mut() {
+                    row.push(cell);
+                }
+            }
+            TagEnd::Table => {
+                let rows = std::mem::take(&mut self.rows);
+                self.block(table(&rows, &self.right, self.room()));
+            }
+            TagEnd::Link => self.end_link(),
+            _ => {}
         }
     }
-}
 
-fn list(first: Option<u64>, items: &[Vec<Block>], width: usize, out: &mut Vec<String>) {
-    for (item, number) in items.iter().zip(first.unwrap_or(0)..) {
-        let mark = match first {
-            Some(_) => format!("{number}. "),
-            None => "- ".to_owned(),
+    /// A link to another topic becomes its name; any other address follows the link's
+    /// text.
+    fn end_link(&mut self) {
+        let Some((to, begin)) = self.link.take() else {
+            return;
         };
-        let mut inner = Vec::new();
-        all(item, width.saturating_sub(mark.len()).max(1), &mut inner);
-        for (at, line) in inner.iter().enumerate() {
-            let before = if at == 0 { &mark } else { "" };
-            let indented = format!("{before:<indent$}{line}", indent = mark.len());
-            out.push(indented.trim_end().to_owned());
+        if let Some(topic) = to.strip_suffix(".md").and_then(Topic::named) {
+            self.text.truncate(begin);
+            self.text.extend(["\"", topic.name, "\""]);
+            if !self.links.iter().any(|name| name == topic.name) {
+                self.links.push(topic.name.to_owned());
+            }
+        } else if self.text.get(begin..) != Some(to.as_str()) {
+            self.text.extend([" <", &*to, ">"]);
         }
     }
-}
 
-/// The text of a line; code keeps its marks, to distinguish it from words.
-pub fn plain(line: &Line) -> String {
-    let mut text = String::new();
-    for (style, part) in line {
-        match style {
-            Style::Code => text.extend(["`", part, "`"]),
-            Style::Topic => text.extend(["\"", part, "\""]),
-            _ => text.push_str(part),
+    fn room(&self) -> usize {
+        self.width.saturating_sub(self.indents.iter().sum()).max(1)
+    }
+
+    fn paragraph(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            self.block(fold(&text, self.room()));
         }
     }
-    text
+
+    /// An empty line, where something precedes.
+    fn separate(&mut self) {
+        if std::mem::replace(&mut self.goes_on, true) {
+            self.out.push(String::new());
+        }
+    }
+
+    fn block(&mut self, lines: Vec<String>) {
+        self.separate();
+        let indent = self.indents.iter().sum();
+        for line in lines {
+            let mark = std::mem::take(&mut self.mark);
+            let line = format!("{mark:>indent$}{line}");
+            self.out.push(line.trim_end().to_owned());
+        }
+    }
 }
 
 /// The table in columns if it fits, with cells of several lines if necessary; else a
 /// paragraph for each row, with the head of each column before its cell.
-pub fn table(table: &Table, width: usize) -> Vec<String> {
-    let rows: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .map(|row| row.iter().map(plain).collect())
-        .collect();
+fn table(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let Some((head, body)) = rows.split_first() else {
         return Vec::new();
     };
-    match widths(&rows, width) {
+    match widths(rows, width) {
         Some(widths) => {
             let in_lines = |row: &Vec<String>| {
                 let cells = row.iter().zip(&widths).map(|(cell, w)| fold(cell, *w));
-                aligned(&cells.collect::<Vec<_>>(), &widths, &table.right)
+                aligned(&cells.collect::<Vec<_>>(), &widths, right)
             };
             let mut lines = in_lines(head);
             let rules = widths.iter().map(|w| vec!["-".repeat(*w)]);
-            lines.extend(aligned(&rules.collect::<Vec<_>>(), &widths, &table.right));
+            lines.extend(aligned(&rules.collect::<Vec<_>>(), &widths, right));
             let mut before: Option<usize> = None;
             for row in body.iter().map(in_lines) {
                 // Separates rows of several lines by empty lines.

@@ -1,4 +1,4 @@
-//! `spoor archive list|get|cut|pack`: captures found in archives of every kind, through
+//! `spoor archive list|get|pack`: captures found in archives of every kind, through
 //! indexes of every kind, also on a web server.
 
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::archive::{arc, filedesc, gzip, page, replaced, warc};
-use crate::support::{Live, Ran, spoor};
+use super::archive::{arc, filedesc, gzip, page, warc};
+use crate::support::{Ran, spoor};
 
 const EACH: usize = 10;
 
@@ -288,136 +288,6 @@ fn a_server_is_asked_as_it_permits() {
     let why = list(&closed, &["--contact", "me@a.test"]);
     assert!(why.contains("robots.txt of the server forbids it"), "{why}");
     assert_eq!(closed.requests.load(Ordering::Relaxed), 1);
-}
-
-/// The records of a file, decompressed.
-fn plain(path: &Path) -> String {
-    let mut text = String::new();
-    let file = std::fs::File::open(path).unwrap();
-    MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text
-}
-
-#[test]
-fn a_cut_has_what_was_chosen_and_what_belongs_to_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let archives = archives(folder.path());
-    let cut = folder.path().join("cut.warc.gz");
-    let chosen = ["--from", "2027", "--url", "http://a.test/7"];
-    let said = run(&[
-        &["cut", text(&archives), "--output", text(&cut)],
-        &chosen[..],
-    ]
-    .concat());
-    assert!(said.starts_with("2 captures"), "{said}");
-    assert!(
-        said.contains("1 of the captures have the contents of revisits"),
-        "{said}"
-    );
-    let out = run(&["get", text(&cut), "--url", "http://a.test/7"]);
-    assert_eq!(out.as_bytes(), page(7));
-    // A file is not written over, and a selection of nothing writes none.
-    let again = [
-        &["archive", "cut", text(&archives), "--output", text(&cut)],
-        &chosen[..],
-    ]
-    .concat();
-    let why = Ran::of(&mut spoor(&again)).refused();
-    assert!(why.contains("is there already"), "{why}");
-    let none = folder.path().join("none.warc.gz");
-    let why = [
-        "archive",
-        "cut",
-        text(&archives),
-        "--output",
-        text(&none),
-        "--status",
-        "404",
-    ];
-    let why = Ran::of(&mut spoor(&why)).refused();
-    assert!(why.contains("no capture fits"), "{why}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
-    // Everything, of every form: all is one gzip member for each record now.
-    let whole = folder.path().join("whole.warc.gz");
-    let said = run(&["cut", text(&archives), "--output", text(&whole)]);
-    assert!(said.starts_with("51 captures"), "{said}");
-    assert!(said.contains("1 requests and metadata"), "{said}");
-    run(&["check", text(&whole)]);
-    let taken = run(&["list", text(&whole)]);
-    assert_eq!(listed(&taken), listed(&run(&["list", text(&archives)])));
-    saved(&whole, &folder.path().join("all"));
-    let records = plain(&whole);
-    assert!(
-        records.starts_with("WARC/1.1\r\nWARC-Type: warcinfo"),
-        "{records:.80}"
-    );
-    assert!(records.contains("GET /31 HTTP/1.1"));
-}
-
-#[test]
-fn damage_is_left_out_of_a_cut_and_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut members: Vec<Vec<u8>> = (0..EACH).map(|n| gzip(&warc(n))).collect();
-    let path = folder.path().join("a.warc.gz");
-    std::fs::write(&path, members.concat()).unwrap();
-    let index = folder.path().join("all.cdxj");
-    run(&["index", text(&path), "--output", text(&index)]);
-    // Damaged after it was indexed.
-    let middle = members[4].len() / 2;
-    members[4][middle] ^= 0xFF;
-    members[6] = gzip(&replaced(&warc(6), "Content-Length: ", "Content-Length: 9"));
-    std::fs::write(&path, members.concat()).unwrap();
-    let cut = folder.path().join("cut.warc.gz");
-    let mut command = spoor(&["archive", "cut", text(&index), "--output", text(&cut)]);
-    let ran = Ran::of(&mut command);
-    assert_eq!(ran.status.code(), Some(1), "{}", ran.err);
-    // One is damaged and one has a wrong length. The latter took more room than before,
-    // so nothing lies where the index says from there on.
-    assert!(ran.out.starts_with("5 captures"), "{}", ran.out);
-    assert!(
-        ran.out.contains("5 captures could not be copied"),
-        "{}",
-        ran.out
-    );
-    assert!(ran.err.contains("left out: a.warc.gz: "), "{}", ran.err);
-    run(&["check", text(&cut)]);
-}
-
-#[test]
-fn a_cut_that_is_killed_goes_on_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.warc.gz");
-    // Enough for some tenths of a second, in few different records.
-    let some: Vec<Vec<u8>> = (0..50).map(|n| gzip(&warc(n))).collect();
-    std::fs::write(&path, some.concat().repeat(20)).unwrap();
-    let cut = |name: &str| {
-        let to = folder.path().join(name);
-        spoor(&["archive", "cut", text(&path), "--output", text(&to)])
-    };
-    Ran::of(&mut cut("whole.warc.gz")).good();
-    let mut killed = 0;
-    let open = folder.path().join("b.warc.gz.open");
-    for part in [1, 2, 4] {
-        let mut live = Live::start(&mut cut("b.warc.gz"));
-        let length = || open.metadata().map_or(0, |about| about.len());
-        live.wait_for(|| length() >= part * 100_000);
-        killed += usize::from(live.kill());
-    }
-    if !folder.path().join("b.warc.gz").exists() {
-        Ran::of(&mut cut("b.warc.gz")).good();
-    }
-    assert!(killed > 0, "it ended before it could be killed");
-    // The first record has the name of the file and the time.
-    let rest = |name: &str| {
-        let text = plain(&folder.path().join(name));
-        text[text.find("WARC-Type: response").unwrap()..].to_owned()
-    };
-    assert!(
-        rest("b.warc.gz") == rest("whole.warc.gz"),
-        "the contents differ"
-    );
-    let left = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 5, "the archive, two cuts and their indexes");
 }
 
 #[test]

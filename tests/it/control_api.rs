@@ -638,13 +638,7 @@ fn shells_and_man_know_every_command() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("man1");
     Ran::of(&mut spoor(&["man", "--out", out.to_str().unwrap()])).good();
-    for name in [
-        "spoor.1",
-        "spoor-ctl.1",
-        "spoor-ctl-set.1",
-        "spoor-crawl.1",
-        "spoor-images.7",
-    ] {
+    for name in ["spoor.1", "spoor-ctl.1", "spoor-ctl-set.1", "spoor-crawl.1"] {
         let text = std::fs::read_to_string(out.join(name)).unwrap();
         assert!(text.contains(".SH"), "{name}");
     }

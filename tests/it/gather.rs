@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use spoor::corpus::gather::gather;
-use spoor::outputs::merge::Part;
+use spoor::outputs::merge::MachinePart;
 use spoor::outputs::{TextPlace, document_at, sentences_at};
 use spoor::settings::StoreKind;
 
@@ -49,11 +49,11 @@ fn crawl(wire: &Wire, hosts: &[usize]) -> Job {
 /// Gathers what machines have written into the folder of a job.
 fn gather_into(job: &Job, jobs: &[Job]) {
     let names = ["one", "two", "three"];
-    let parts = jobs.iter().zip(names).map(|(job, name)| Part {
+    let parts = jobs.iter().zip(names).map(|(job, name)| MachinePart {
         name: name.to_owned(),
         folder: job.folder(),
     });
-    let parts: Vec<Part> = parts.collect();
+    let parts: Vec<MachinePart> = parts.collect();
     let found = gather(&parts, &job.folder(), spoor::clock::now()).unwrap();
     println!("{found:?}");
 }

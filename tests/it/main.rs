@@ -6,7 +6,7 @@
 //! | [`agreement`] | the statistics of people's judgements equal those of other programs |
 //! | [`annotate`] | people judge images, and no vote is lost |
 //! | [`archive`] | WARC and ARC files are read whatever has happened to them |
-//! | [`archive_find`] | `spoor archive list, get, cut, pack`: captures are found in every kind of archive |
+//! | [`archive_find`] | `spoor archive list, get, pack`: captures are found in every kind of archive |
 //! | [`archiving`] | a crawl writes what it sends and receives as WARC files |
 //! | [`batches`] | large and many batches of the store are whole or absent after a SIGKILL |
 //! | [`browser`] | the pages of the program in a real browser |

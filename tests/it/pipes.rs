@@ -67,7 +67,6 @@ const CASES: &[Case] = &[
     given("archive check d", "d/x.warc.zst"),
     given("archive stats x.warc.gz", "x.warc.gz"),
     given("archive index x.warc.gz -o o", "x.warc.gz"),
-    given("archive cut x.warc.gz -o o.warc.gz", "x.warc.gz"),
     given("archive pack x.warc.gz -o o.wacz", "x.warc.gz"),
     given("config check job.toml", "job.toml"),
     given("crawl job.toml", "job.toml"),

@@ -416,9 +416,6 @@ fn no_name_in_an_index_leads_away() {
     ]));
     assert_eq!(ran.status.code(), Some(1), "{ran:#?}");
     assert!(ran.out.starts_with("0 captures"), "{ran:#?}");
-    let cut = folder.path().join("cut.warc.gz");
-    let ran = Ran::of(&mut archive(&["cut", &url, "-o", cut.to_str().unwrap()]));
-    assert_eq!(ran.status.code(), Some(1), "{ran:#?}");
     // An index of blocks names files as well.
     for name in &names {
         let small = format!("test,a)/ 2026\t{name}\t0\t100\t1\n");

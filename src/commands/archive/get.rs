@@ -11,14 +11,14 @@ use spoor::archive::find::{self, Capture, FindError, Source};
 use spoor::archive::select::seconds;
 use spoor::sanitize;
 
-use super::sources::Wanted;
+use super::sources::WantedCaptures;
 use crate::commands::screen::counted as count;
 
 /// Print or save what captures contain.
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: WantedCaptures,
     /// Of several captures, the one nearest to this date; by default the latest.
     #[arg(long, value_name = "DATE", conflicts_with = "all")]
     at: Option<String>,

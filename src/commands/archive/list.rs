@@ -10,7 +10,7 @@ use spoor::archive::find::{self, Capture, FindError};
 use spoor::archive::gap::Place;
 use spoor::sanitize;
 
-use super::sources::Wanted;
+use super::sources::WantedCaptures;
 use crate::commands::screen::counted as count;
 
 /// The widest media type that is printed whole.
@@ -20,7 +20,7 @@ const MIME: usize = 18;
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: WantedCaptures,
     /// At most so many captures.
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u64>,

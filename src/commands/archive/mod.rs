@@ -1,7 +1,6 @@
-//! `spoor archive check|stats|index|list|get|cut|pack`
+//! `spoor archive check|stats|index|list|get|pack`
 
 mod check;
-mod cut;
 mod get;
 mod index;
 mod list;
@@ -15,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Read, search, cut and pack WARC and ARC files.
+/// Read, search and pack WARC and ARC files.
 #[derive(Debug, Args)]
 pub struct Archive {
     #[command(subcommand)]
@@ -59,9 +58,6 @@ enum Work {
     List(list::List),
     /// Print what a capture contains, without its codings, or save what many contain.
     Get(get::Get),
-    /// Write a new archive of chosen captures, with all that belongs to them, and its
-    /// index. A run that was killed goes on where it was.
-    Cut(cut::Cut),
     /// Pack WARC files as a WACZ: with their index and a list of their pages in one file,
     /// which ReplayWeb.page and pywb play.
     Pack(pack::Pack),
@@ -76,7 +72,6 @@ impl Archive {
             Work::Stats { files } => stats::run(&files, self.json),
             Work::List(list) => list.run(self.json),
             Work::Get(get) => get.run(),
-            Work::Cut(cut) => cut.run(self.json),
             Work::Pack(pack) => pack.run(self.json),
         }
     }

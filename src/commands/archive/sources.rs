@@ -21,7 +21,7 @@ const PLACES: &str = "Where the files are";
 
 /// Sources and a selection.
 #[derive(Debug, Args)]
-pub struct Wanted {
+pub struct WantedCaptures {
     /// Archives, folders of them, WACZ files, or indexes named *.cdxj or *.idx. A WACZ or an
     /// index may be on a web server.
     #[arg(required = true, value_name = "SOURCE")]
@@ -64,7 +64,7 @@ fn is_web(source: &str) -> bool {
     source.starts_with("http://") || source.starts_with("https://")
 }
 
-impl Wanted {
+impl WantedCaptures {
     /// What is selected.
     pub fn selection(&self) -> Result<Selection> {
         let mut selection = Selection::default();
@@ -89,29 +89,6 @@ impl Wanted {
             selection.status(status)?;
         }
         Ok(selection)
-    }
-
-    /// How it was selected, in words, for the first record of a new archive.
-    pub fn text(&self) -> String {
-        let lists = [
-            ("url", &self.url),
-            ("prefix", &self.prefix),
-            ("host", &self.host),
-            ("domain", &self.domain),
-            ("mime", &self.mime),
-            ("status", &self.status),
-        ];
-        let lists = lists.into_iter();
-        let mut parts: Vec<String> = lists
-            .flat_map(|(name, values)| values.iter().map(move |value| format!("{name} {value}")))
-            .collect();
-        for (name, date) in [("from", &self.from), ("to", &self.to)] {
-            parts.extend(date.iter().map(|date| format!("{name} {date}")));
-        }
-        if parts.is_empty() {
-            return "everything".to_owned();
-        }
-        parts.join(", ")
     }
 
     /// Where to look.

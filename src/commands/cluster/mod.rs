@@ -20,7 +20,7 @@ use spoor::crawl::cluster::{Node, SessionId, Survey};
 use spoor::crawl::{checkpoint, saved};
 use spoor::daemon::control::{Client, Peers};
 use spoor::daemon::{self, Broker};
-use spoor::outputs::merge::Part;
+use spoor::outputs::merge::MachinePart;
 use spoor::web::scope::Order;
 
 pub use self::owner::Owner;
@@ -203,7 +203,7 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
         let record = folder.join(checkpoint::RECORD);
         let text = config.absolute()?.to_toml();
         std::fs::write(&record, text).with_context(|| record.display().to_string())?;
-        parts.push(Part {
+        parts.push(MachinePart {
             name: session.to_string(),
             folder,
         });
@@ -218,6 +218,7 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
             "folder": into,
             "sessions": parts.collect::<Vec<_>>(),
             "takedowns": gathered.orders,
+            "before": gathered.before,
         }));
     }
     println!(
@@ -229,12 +230,18 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
         "its job file is {}",
         into.join(checkpoint::RECORD).display()
     );
+    if let Some(before) = gathered.before {
+        println!(
+            "what was gathered before is in {}: take from it what you need, and delete it",
+            before.display()
+        );
+    }
     Ok(())
 }
 
 /// Adds takedowns to the list of one of the sessions: they hold for all of them, and none may
 /// have lived to hear of them.
-fn take_down(orders: impl Iterator<Item = Order>, parts: &[Part]) -> Result<()> {
+fn take_down(orders: impl Iterator<Item = Order>, parts: &[MachinePart]) -> Result<()> {
     let orders = Vec::from_iter(orders);
     let Some(part) = parts.first().filter(|_| !orders.is_empty()) else {
         return Ok(());

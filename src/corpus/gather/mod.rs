@@ -4,14 +4,12 @@
 //!
 //! [`outputs::merge`] makes one of the outputs. What else a job's
 //! folder needs is made here: the record of its configuration, and the list of takedowns,
-//! which is that of all parts and of the folder that is replaced. What it lists is removed
-//! from the merged outputs, as a machine may have ended before it was told.
+//! which is that of all parts and of the folder that was gathered before. What it lists is
+//! removed from the merged outputs, as a machine may have ended before it was told.
 //!
-//! A folder that was gathered before is replaced as a whole, by two renames. What people
-//! and other commands have put into it goes along: annotations, exports, receipts of
-//! takedowns, and every file that no crawl writes. What is made of the outputs at no cost but
-//! time, and would be wrong now, does not: the ranking, the report, the search index. Images
-//! and files of the archive that have not changed are taken from there, and not read again.
+//! A folder that was gathered before is moved aside as a whole, so that nothing is lost that
+//! people have put into it; its annotations, its exports and the receipts of its takedowns are in
+//! the new one as well.
 //!
 //! A gathered folder has no frontier, and no crawl can go on in it: a file marks it, and
 //! opening it to crawl says so.
@@ -23,7 +21,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::takedown::{self, Request, TakedownError};
 use crate::clock::timestamp;
@@ -34,44 +32,22 @@ use crate::crawl::checkpoint::{
 use crate::fs::IoError;
 use crate::fs::atomic;
 use crate::fs::beneath::{self, Kind};
-use crate::outputs::merge::{Archived, Earlier, MergeError, Merged, Part, merge};
+use crate::outputs::merge::{MachinePart, MergeError, Merged, merge};
 use crate::outputs::{self, OutputError, SampleLock};
 use crate::settings::Name;
 use crate::web::scope::Takedowns;
 
-/// What is added to the name of a job's folder for the folder in which it is gathered.
+/// What is added to the name of a job's folder for the folder in which it is gathered, and for
+/// the one that was gathered before.
 const BESIDE: &str = ".gathering";
-/// The job's folder in there while it is made, and the old one while it is replaced.
+const BEFORE: &str = ".before-";
+/// The job's folder in there while it is made.
 const NEW: &str = "job";
-const OLD: &str = "before";
 /// The file in there that keeps a second gather away.
 const LOCK: &str = "lock";
 
-/// What of a gathered folder is made again, or would be wrong beside new outputs. Tables of
-/// several files are known by the beginnings of their names.
-const MADE: [&str; 21] = [
-    "archive",
-    "checkpoint.id",
-    "checkpoints",
-    "documents",
-    "duplicates.tsv",
-    "frontier",
-    "frontier.new",
-    GATHERED,
-    "generation",
-    RECORD,
-    "images",
-    "images.tsv",
-    "lock",
-    "logs",
-    "ranking.tsv",
-    "report",
-    "rewriting.json",
-    "samples.lock",
-    "search",
-    "sentences",
-    "sightings",
-];
+/// What people have made of a gathered folder with work of their own.
+const KEPT: [&str; 2] = ["annotations", "exports"];
 
 /// The version of the file that marks a gathered folder; keys are only ever added.
 const VERSION: u32 = 1;
@@ -104,19 +80,10 @@ pub enum GatherError {
     },
     /// There is another folder in the place.
     #[error(
-        "{}: this folder was not made by gathering, and would be replaced; choose another one, \
-         or move it away",
+        "{}: there is a folder that was not made by gathering; choose another one, or move it away",
         .0.display()
     )]
     Taken(PathBuf),
-    /// A part is in the folder that is written, or the other way round.
-    #[error("the part {part} and {} lie in each other; gather into another folder", into.display())]
-    Overlap {
-        /// The part.
-        part: String,
-        /// The folder.
-        into: PathBuf,
-    },
     /// Another process gathers into the folder.
     #[error("{}: another process gathers into this folder; wait for it", .0.display())]
     Busy(PathBuf),
@@ -129,49 +96,38 @@ pub struct Gathered {
     pub merged: Merged,
     /// Takedowns that were applied.
     pub orders: usize,
+    /// Where the folder is now that was gathered before.
+    pub before: Option<PathBuf>,
 }
 
 /// The file that marks a gathered folder.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct Mark {
     version: u32,
     /// When it was gathered.
     time: String,
     /// The names of the parts, in their order.
     parts: Vec<String>,
-    /// The files of the archive, so that they need not be read again.
-    #[serde(default)]
-    archives: Vec<Archived>,
-}
-
-impl Mark {
-    /// That of a folder; `None` where nothing can be taken from there.
-    fn of(folder: &Path) -> Option<Self> {
-        let bytes = beneath::read(folder, GATHERED).ok()?;
-        serde_json::from_slice(&bytes).ok()
-    }
 }
 
 /// Makes one job folder, `into`, of the outputs of all `parts`, in the order in which the
 /// machines began; `now` is milliseconds since 1970.
 ///
-/// - The parts are only read. They must be at rest, up to their last stamp.
+/// - The parts are only read. They must be at rest, up to their last stamp, and lie elsewhere.
 /// - The folder is there as a whole or not at all: an error, a kill or a loss of power leaves
 ///   the one that was gathered before, or none. Between two renames it has no name for a
 ///   moment; a kill right there is mended by the next gather.
 /// - A folder that was not gathered is never replaced, and nothing of a gathered one that
 ///   people have put there is lost.
-/// - Every byte that is taken was checked.
 ///
 /// # Errors
 ///
 /// [`GatherError`] names the part and the file, or the folder.
-pub fn gather(parts: &[Part], into: &Path, now: u64) -> Result<Gathered, GatherError> {
+pub fn gather(parts: &[MachinePart], into: &Path, now: u64) -> Result<Gathered, GatherError> {
     let place = Place::of(into)?;
     let lock = place.lock()?;
     let gathered = gather_with(parts, &place, now, &mut |_| Ok(()));
-    // The old folder is in its place again, and what was begun is of no use.
-    let cleared = place.recover().and_then(|()| place.clear());
+    let cleared = place.clear();
     if cleared.is_ok() {
         place.remove_beside();
     }
@@ -186,41 +142,37 @@ type Watch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), GatherError>;
 
 /// The same in a folder that is locked, without removing what an error leaves.
 fn gather_with(
-    parts: &[Part],
+    parts: &[MachinePart],
     place: &Place,
     now: u64,
     watch: Watch<'_>,
 ) -> Result<Gathered, GatherError> {
-    place.recover()?;
     place.clear()?;
-    place.check(parts)?;
+    // Says early that the old folder is in use.
+    drop(place.hold()?);
     watch("begun")?;
     let new = place.beside.join(NEW);
     std::fs::create_dir_all(&new).map_err(IoError::at(&new, "making the folder"))?;
-    let mark = Mark::of(&place.into);
-    let earlier = mark.as_ref().map(|mark| Earlier {
-        folder: &place.into,
-        archives: &mark.archives,
-    });
-    let merged = merge(parts, &new, earlier)?;
+    let merged = merge(parts, &new)?;
     watch("merged")?;
     // From here on nobody may read or change the old folder.
     let held = place.hold()?;
     let orders = orders(parts, place, &new)?;
     watch("orders")?;
-    carry(&place.into, "", &new)?;
-    watch("carried")?;
+    for name in KEPT {
+        link_all(&place.into, name, &new)?;
+    }
     take_down(&orders, place, now)?;
     watch("taken down")?;
-    describe(parts, &merged, place, now)?;
-    watch("described")?;
     outputs::sync_folder(&new)?;
-    watch("synced")?;
-    place.put(&new, watch)?;
+    describe(parts, place, now)?;
+    watch("described")?;
+    let before = place.put(&new, now, watch)?;
     drop(held);
     Ok(Gathered {
         merged,
         orders: orders.orders().len(),
+        before,
     })
 }
 
@@ -275,26 +227,15 @@ impl Place {
         }
     }
 
-    /// Puts the old folder back, where a kill came between the two renames.
-    fn recover(&self) -> Result<(), GatherError> {
-        let old = self.beside.join(OLD);
-        if old.is_dir() && !exists(&self.into)? {
-            atomic::rename_durably(&old, &self.into)?;
-        }
-        Ok(())
-    }
-
-    /// Removes what is beside the folder, but for the lock.
+    /// Removes what is beside the folder, but for the lock; puts it into its place where it is
+    /// whole and a kill came between the two renames.
     fn clear(&self) -> Result<(), GatherError> {
-        for name in [NEW, OLD] {
-            match beneath::remove_all(&self.beside, name) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(IoError::at(&self.beside.join(name), "removing")(error).into());
-                }
-                _ => {}
-            }
+        let new = self.beside.join(NEW);
+        // The mark is written last.
+        if !exists(&self.into)? && beneath::is_file(&new, GATHERED) {
+            return Ok(atomic::rename_durably(&new, &self.into)?);
         }
-        Ok(())
+        remove(&self.beside, NEW)
     }
 
     /// Removes the folder beside. Whoever locks the file at this moment makes it again.
@@ -304,33 +245,10 @@ impl Place {
         }
     }
 
-    /// Refuses to replace what was not gathered, and to read what is written. Says early that
-    /// the old folder is in use.
-    fn check(&self, parts: &[Part]) -> Result<(), GatherError> {
-        for part in parts {
-            // One that is missing is told with its name later.
-            let Ok(folder) = part.folder.canonicalize() else {
-                continue;
-            };
-            if folder.starts_with(&self.into) || self.into.starts_with(&folder) {
-                return Err(GatherError::Overlap {
-                    part: part.name.clone(),
-                    into: self.into.clone(),
-                });
-            }
-        }
-        drop(self.hold()?);
-        Ok(())
-    }
-
-    /// Keeps everybody off the old folder; nothing where there is none.
+    /// Keeps everybody off the old folder, and refuses one that was not gathered; nothing where
+    /// there is none.
     fn hold(&self) -> Result<Option<(SampleLock, File)>, GatherError> {
-        if !exists(&self.into)? {
-            return Ok(None);
-        }
-        let entries = beneath::entries(&self.into, "");
-        let entries = entries.map_err(IoError::at(&self.into, "listing"))?;
-        if entries.is_empty() {
+        if !self.is_taken()? {
             return Ok(None);
         }
         if !beneath::is_file(&self.into, GATHERED) {
@@ -340,16 +258,27 @@ impl Place {
         Ok(Some((samples, checkpoint::lock(&self.into)?)))
     }
 
-    /// Puts the new folder into the place of the old one.
-    fn put(&self, new: &Path, watch: Watch<'_>) -> Result<(), GatherError> {
-        let old = self.beside.join(OLD);
-        if exists(&self.into)? {
-            atomic::rename_durably(&self.into, &old)?;
+    /// Whether there is a folder with anything in it.
+    fn is_taken(&self) -> Result<bool, IoError> {
+        let entries = exists(&self.into)?.then(|| beneath::entries(&self.into, ""));
+        let entries = entries.transpose();
+        let entries = entries.map_err(IoError::at(&self.into, "listing"))?;
+        Ok(entries.is_some_and(|entries| !entries.is_empty()))
+    }
+
+    /// Puts the new folder into the place of the old one. Returns where that is now.
+    fn put(&self, new: &Path, now: u64, watch: Watch<'_>) -> Result<Option<PathBuf>, GatherError> {
+        let mut before = None;
+        if self.is_taken()? {
+            let name = format!("{}{BEFORE}{now}", self.name.as_str());
+            let aside = before.insert(self.above.join(name));
+            atomic::rename_durably(&self.into, aside)?;
         }
         watch("moved aside")?;
         atomic::rename_durably(new, &self.into)?;
         beneath::sync_folder_of(&self.beside, NEW).map_err(IoError::at(&self.beside, "syncing"))?;
-        watch("in place")
+        watch("in place")?;
+        Ok(before)
     }
 }
 
@@ -357,20 +286,27 @@ fn exists(path: &Path) -> Result<bool, IoError> {
     path.try_exists().map_err(IoError::at(path, "looking for"))
 }
 
+fn remove(folder: &Path, name: &str) -> Result<(), GatherError> {
+    match beneath::remove_all(folder, name) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(IoError::at(&folder.join(name), "removing")(error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The takedowns of all parts and of the old folder, with their receipts.
-fn orders(parts: &[Part], place: &Place, new: &Path) -> Result<Takedowns, GatherError> {
+fn orders(parts: &[MachinePart], place: &Place, new: &Path) -> Result<Takedowns, GatherError> {
     let mut all = Takedowns::default();
-    let folders = parts.iter().map(|part| part.folder.as_path());
-    let into = place.into.as_path();
+    let into = exists(&place.into)?.then_some(place.into.as_path());
+    let folders = (1..).zip(parts.iter().map(|part| part.folder.as_path()));
     let mut has_list = false;
-    for folder in folders.chain(exists(into)?.then_some(into)) {
+    for (number, folder) in into.map(|old| (0, old)).into_iter().chain(folders) {
         has_list |= beneath::is_file(folder, TAKEDOWNS);
         for order in checkpoint::takedowns(folder)?.orders() {
             all.add(order.clone());
         }
-    }
-    for (number, part) in (1..).zip(parts) {
-        receipts(&part.folder, number, new)?;
+        receipts(folder, number, new)?;
     }
     if has_list {
         atomic::write_bytes(new, TAKEDOWNS, all.to_lines().as_bytes())
@@ -411,51 +347,33 @@ fn write(new: &Path, name: &str, bytes: &[u8]) -> Result<(), GatherError> {
     Ok(written.map_err(IoError::at(&new.join(name), "writing"))?)
 }
 
-/// Takes from the old folder what no gather makes, as links where the file system can.
-/// `below` is a folder below both.
-fn carry(old: &Path, below: &str, new: &Path) -> Result<(), GatherError> {
+/// Links all files of a folder of the old one, or copies them where the file system has no
+/// links.
+fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), GatherError> {
     let entries = match beneath::entries(old, below) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(IoError::at(&old.join(below), "listing"))?,
     };
+    beneath::create_dir_all(new, below)
+        .map_err(IoError::at(&new.join(below), "making the folder"))?;
     for (entry, kind) in entries {
-        let is_own = below.is_empty() && is_made(&entry);
-        let name = match below {
-            "" => entry,
-            below => format!("{below}/{entry}"),
-        };
-        let path = new.join(&name);
-        // The new one has what the parts have.
-        if is_own || beneath::is_file(new, &name) {
-            continue;
-        }
+        let name = format!("{below}/{entry}");
         match kind {
-            Kind::Folder => {
-                beneath::create_dir_all(new, &name)
-                    .map_err(IoError::at(&path, "making the folder"))?;
-                carry(old, &name, new)?;
-            }
+            Kind::Folder => link_all(old, &name, new)?,
+            // Votes are appended, and the old folder is to stay as it is.
+            Kind::File
+                if !below.starts_with("annotations")
+                    && beneath::hard_link_into(old, &name, new, &name).is_ok() => {}
             Kind::File => {
-                if beneath::hard_link_into(old, &name, new, &name).is_err() {
-                    let mut from = beneath::open(old, &name)
-                        .map_err(IoError::at(&old.join(&name), "opening"))?;
-                    let to = beneath::create(new, &name).map_err(IoError::at(&path, "creating"));
-                    std::io::copy(&mut from, &mut to?).map_err(IoError::at(&path, "writing"))?;
-                }
+                let bytes = beneath::read(old, &name);
+                let bytes = bytes.map_err(IoError::at(&old.join(&name), "reading"))?;
+                write(new, &name, &bytes)?;
             }
-            Kind::Link | Kind::Other => {
-                let path = old.join(&name);
-                tracing::warn!("{}: left out: it is no file", path.display());
-            }
+            // It stays where it is.
+            Kind::Link | Kind::Other => {}
         }
     }
     Ok(())
-}
-
-/// Whether a name in a gathered folder is of what a gather or a crawl makes.
-fn is_made(name: &str) -> bool {
-    let is_part = name.starts_with("images.") && name.contains(".tsv");
-    is_part || name.ends_with(".partial") || MADE.contains(&name)
 }
 
 /// Removes what was taken down from the new folder.
@@ -484,19 +402,11 @@ fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherEr
     if receipt.is_empty() {
         left.extend(name.as_deref());
     }
-    for name in left {
-        match beneath::remove_all(&new, name) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(IoError::at(&new.join(name), "removing")(error).into());
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    left.into_iter().try_for_each(|name| remove(&new, name))
 }
 
 /// Writes the record of the configuration, and the mark.
-fn describe(parts: &[Part], merged: &Merged, place: &Place, now: u64) -> Result<(), GatherError> {
+fn describe(parts: &[MachinePart], place: &Place, now: u64) -> Result<(), GatherError> {
     let new = place.beside.join(NEW);
     let records = parts.iter().rev().filter_map(|part| {
         let path = part.folder.join(RECORD);
@@ -510,16 +420,15 @@ fn describe(parts: &[Part], merged: &Merged, place: &Place, now: u64) -> Result<
         config.job.folder = place.above.clone();
         config.job.name = place.name.clone();
         write(&new, RECORD, config.to_toml().as_bytes())?;
-    } else if beneath::is_file(&new, RECORD) {
+    } else {
         // That of the takedown.
-        beneath::remove_file(&new, RECORD).map_err(IoError::at(&new.join(RECORD), "removing"))?;
+        remove(&new, RECORD)?;
     }
     let names = parts.iter().map(|part| part.name.clone());
     let mark = Mark {
         version: VERSION,
         time: timestamp(now),
         parts: names.collect(),
-        archives: merged.archives.clone(),
     };
     // Strings and numbers always serialise.
     let mark = serde_json::to_string_pretty(&mark).unwrap_or_default();

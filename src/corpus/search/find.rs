@@ -17,7 +17,7 @@ use tantivy::{
     Term,
 };
 
-use super::query::{self, Request, Wanted};
+use super::query::{self, Request, WantedWord};
 use super::schema::{self, About, CAPTURE, DOCUMENT, Fields, IMAGE, Picture, Stored, schema};
 use super::snippet::Snippet;
 use super::state::State;
@@ -243,7 +243,7 @@ impl Search {
         searcher: &Searcher,
         at: DocAddress,
         score: Option<f32>,
-        wanted: &[Wanted],
+        wanted: &[WantedWord],
     ) -> tantivy::Result<Hit> {
         let Whole {
             title,

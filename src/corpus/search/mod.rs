@@ -14,10 +14,10 @@
 //! - A crawl, a build and searches may go on meanwhile.
 //!
 //! Reading order: `schema` (the fields), `words` (text to words), `read` (lines of files),
-//! `entry` (a line to an entry), `named` (its entities), `state` (how far files were read), `update` (indexing),
-//! `rows` (images, and places in the archive), `parse` (what a user typed), `query` (what is
-//! searched for), `find` (searching), `occur` (words with entities), `snippet` (the context of a hit), `capture` (a stored
-//! page), `asked`, `page` and `server` (the page), `terminal` (results as text).
+//! `entry` (a line to an entry), `named` (its entities), `state` (how far files were read),
+//! `update` (indexing), `rows` (images, and places in the archive), `query` (what is searched for),
+//! `find` (searching), `occur` (words with entities), `snippet` (the context of a hit), `capture`
+//! (a stored page), `asked`, `page` and `server` (the page), `terminal` (results as text).
 //!
 //! Nothing here fetches anything, and nothing but the index is written.
 
@@ -28,7 +28,6 @@ mod find;
 mod named;
 mod occur;
 mod page;
-mod parse;
 mod query;
 mod read;
 mod rows;
@@ -54,8 +53,7 @@ use crate::topic::score::Boundaries;
 
 pub use find::{Facet, Facets, Found, Hit, Search};
 pub use occur::Occurring;
-pub use parse::QueryError;
-pub use query::{Filters, Request, Within};
+pub use query::{Filters, QueryError, Request, Within};
 pub use schema::{About, Picture, Place, Stored};
 pub use server::serve;
 pub use snippet::Snippet;

@@ -14,7 +14,7 @@ use tantivy::{DocAddress, Searcher, TantivyDocument, Term};
 
 use super::find::{Facets, Found, Hit, MOST, Search, facets, guarded, odd, text_of};
 use super::named::{self, OF, Span};
-use super::query::{self, Parsed, Request};
+use super::query::{self, Request, SearchQuery};
 use super::schema::DOCUMENT;
 use super::snippet::Snippet;
 use super::{QueryError, SearchError};
@@ -79,7 +79,7 @@ impl Search {
         at: DocAddress,
         key: u64,
         score: Option<f32>,
-        parsed: &Parsed,
+        parsed: &SearchQuery,
     ) -> tantivy::Result<Option<Hit>> {
         let passage: TantivyDocument = searcher.doc(at)?;
         let span = serde_json::from_str(text_of(&passage, self.fields.about)).map_err(odd)?;

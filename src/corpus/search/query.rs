@@ -1,22 +1,72 @@
 //! A search: what is to occur, which documents are wanted, and the query of the index for
 //! both.
+//!
+//! What a user types has the grammar of tantivy, of which words, phrases, `-`, `OR`, brackets,
+//! `title:` and `text:` are promised. What it lacks is added to what it has read: `kitten*`.
 
 use std::ops::Bound;
 
 use tantivy::Term;
 use tantivy::query::{
-    BooleanQuery, BoostQuery, ConstScoreQuery, FuzzyTermQuery, Occur, PhrasePrefixQuery,
-    PhraseQuery, Query, RangeQuery, TermQuery,
+    BooleanQuery, ConstScoreQuery, Occur, Query, QueryParser, QueryParserError, RangeQuery,
+    TermQuery,
 };
+use tantivy::query_grammar::{self, Delimiter, UserInputAst, UserInputLeaf, UserInputLiteral};
 use tantivy::schema::{Field, IndexRecordOption};
 
 use super::entry::{day, last_day};
 use super::named;
-use super::parse::{Node, QueryError};
-use super::schema::{DOCUMENT, Fields, PARAGRAPH, SENTENCE};
+use super::schema::{DOCUMENT, Fields, PARAGRAPH, SENTENCE, schema};
+use super::update::tokenizers;
+use super::words;
 
 /// How much more a word in the title counts.
 const TITLE: f32 = 2.0;
+/// The longest query, in bytes.
+const LONGEST: usize = 1_000;
+/// The most words, and the most brackets: each may be a level for the parser.
+const MOST_WORDS: usize = 64;
+const MOST_BRACKETS: usize = 16;
+/// The fewest letters before a `*`.
+const PREFIX: usize = 2;
+
+/// Why a query cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// Something is wrong at a place.
+    #[error("the query `{query}`: {why}, at character {at}")]
+    At {
+        /// The query.
+        query: String,
+        /// The number of the character, from 1.
+        at: usize,
+        /// The problem, and what to do.
+        why: String,
+    },
+    /// It is wrong as a whole.
+    #[error("the query `{query}`: {why}")]
+    Whole {
+        /// The query, shortened.
+        query: String,
+        /// The problem, and what to do.
+        why: String,
+    },
+    /// A date cannot be read.
+    #[error("`{0}` is no date; write it as 2024, 2024-05 or 2024-05-17")]
+    Date(String),
+    /// An entity is not there.
+    #[error(
+        "no document has the entity `{0}`; give its name or identifier as the list has it, and \
+         index with `spoor index --entities LIST` first"
+    )]
+    NoEntity(String),
+    /// A class is not there.
+    #[error("no document has an entity of the class `{0}`; give it as the list has it")]
+    NoClass(String),
+    /// A number cannot be read.
+    #[error("`{0}` is no perplexity; write a number above 0")]
+    Perplexity(String),
+}
 
 /// Which documents are wanted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -90,13 +140,13 @@ impl Request {
 
 /// A word that is looked for, as the index has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedWord {
     pub word: String,
     /// Whether longer words that begin so are meant as well.
     pub is_prefix: bool,
 }
 
-impl Wanted {
+impl WantedWord {
     /// Whether this word is meant.
     pub(super) fn is(&self, word: &str) -> bool {
         word == self.word || (self.is_prefix && word.starts_with(&self.word))
@@ -104,9 +154,9 @@ impl Wanted {
 }
 
 /// A query for the index, and the words whose occurrences are shown.
-pub(super) struct Parsed {
+pub(super) struct SearchQuery {
     pub query: Box<dyn Query>,
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<WantedWord>,
     /// Whether words are looked for, so that hits differ in how well they match.
     pub is_ranked: bool,
 }
@@ -116,7 +166,7 @@ pub(super) struct Parsed {
 /// # Errors
 ///
 /// [`QueryError`].
-pub(super) fn parse(request: &Request, fields: &Fields) -> Result<Parsed, QueryError> {
+pub(super) fn parse(request: &Request, fields: &Fields) -> Result<SearchQuery, QueryError> {
     parse_within(request, fields, request.is_near())
 }
 
@@ -130,29 +180,19 @@ pub(super) fn parse_within(
     request: &Request,
     fields: &Fields,
     near: bool,
-) -> Result<Parsed, QueryError> {
-    let node = Node::parse(&request.query)?;
+) -> Result<SearchQuery, QueryError> {
     let kind = if near {
         request.within.kind()
     } else {
         DOCUMENT
     };
-    let said = (kind != DOCUMENT).then_some(fields.said);
-    if said.is_some() && node.as_ref().is_some_and(Node::names_fields) {
-        return Err(QueryError::Whole {
-            query: request.query.clone(),
-            why: "words near an entity are in one sentence or paragraph; leave out title: and \
-                text:, or add --within document"
-                .to_owned(),
-        });
-    }
-    let mut wanted = Vec::new();
-    let mut parts: Vec<(Occur, Box<dyn Query>)> = Vec::new();
-    let is_ranked = node.is_some();
-    if let Some(node) = node {
-        node.wanted(&mut wanted);
-        parts.push((Occur::Must, node.query(fields, said)));
-    }
+    let mut typed = Typed::new(&request.query, kind != DOCUMENT);
+    let query = typed.query(fields)?;
+    let is_ranked = query.is_some();
+    let mut parts: Vec<_> = query
+        .map(|query| (Occur::Must, query))
+        .into_iter()
+        .collect();
     for name in &request.with {
         let entity = term(fields.entity_key, &named::key(name));
         parts.push((Occur::Must, Box::new(ConstScoreQuery::new(entity, 0.0))));
@@ -162,9 +202,9 @@ pub(super) fn parse_within(
     for filter in request.filters.queries(fields)? {
         parts.push((Occur::Must, Box::new(ConstScoreQuery::new(filter, 0.0))));
     }
-    Ok(Parsed {
+    Ok(SearchQuery {
         query: Box::new(BooleanQuery::new(parts)),
-        wanted,
+        wanted: typed.wanted,
         is_ranked,
     })
 }
@@ -226,99 +266,195 @@ impl Filters {
     }
 }
 
-impl Node {
-    /// Whether it asks for words in the title, or in the text alone.
-    fn names_fields(&self) -> bool {
-        match self {
-            Self::Any(nodes) => nodes.iter().any(Self::names_fields),
-            Self::All(nodes) => nodes.iter().any(|(_, node)| node.names_fields()),
-            Self::Words { title, .. } => title.is_some(),
-        }
-    }
-
-    /// The query for documents, or for passages with what is `said` in them.
-    fn query(&self, fields: &Fields, said: Option<Field>) -> Box<dyn Query> {
-        match self {
-            Self::Any(nodes) => {
-                let any = nodes.iter().map(|node| node.query(fields, said)).collect();
-                Box::new(BooleanQuery::union(any))
-            }
-            Self::All(nodes) => {
-                let all = nodes.iter().map(|(is_wanted, node)| {
-                    let occur = if *is_wanted {
-                        Occur::Must
-                    } else {
-                        Occur::MustNot
-                    };
-                    (occur, node.query(fields, said))
-                });
-                Box::new(BooleanQuery::new(all.collect()))
-            }
-            Self::Words {
-                title,
-                words,
-                is_prefix,
-            } => {
-                let of = |field| leaf(field, words, *is_prefix);
-                if let Some(said) = said {
-                    return of(said);
-                }
-                let titles = || Box::new(BoostQuery::new(of(fields.title), TITLE));
-                match title {
-                    Some(true) => of(fields.title),
-                    Some(false) => of(fields.text),
-                    None => Box::new(BooleanQuery::union(vec![titles(), of(fields.text)])),
-                }
-            }
-        }
-    }
-
+/// What a user typed, while it is read.
+struct Typed<'q> {
+    query: &'q str,
+    /// Whether it is for passages, which have no title.
+    is_near: bool,
     /// The words that are to occur.
-    fn wanted(&self, found: &mut Vec<Wanted>) {
-        match self {
-            Self::Any(nodes) => nodes.iter().for_each(|node| node.wanted(found)),
-            Self::All(nodes) => {
-                let wanted = nodes.iter().filter(|(is_wanted, _)| *is_wanted);
-                wanted.for_each(|(_, node)| node.wanted(found));
-            }
-            Self::Words {
-                words, is_prefix, ..
-            } => {
-                for (at, word) in words.iter().enumerate() {
-                    let wanted = Wanted {
-                        word: word.clone(),
-                        is_prefix: *is_prefix && at + 1 == words.len(),
-                    };
-                    if !found.contains(&wanted) {
-                        found.push(wanted);
-                    }
+    wanted: Vec<WantedWord>,
+    has_words: bool,
+}
+
+impl<'q> Typed<'q> {
+    fn new(query: &'q str, is_near: bool) -> Self {
+        Self {
+            query: query.trim(),
+            is_near,
+            wanted: Vec::new(),
+            has_words: false,
+        }
+    }
+
+    fn wrong<T>(&self, why: impl Into<String>) -> Result<T, QueryError> {
+        Err(QueryError::Whole {
+            query: self.query.chars().take(80).collect(),
+            why: why.into(),
+        })
+    }
+
+    /// The query of the index; `None` for an empty one.
+    fn query(&mut self, fields: &Fields) -> Result<Option<Box<dyn Query>>, QueryError> {
+        if self.query.is_empty() || self.query == "*" {
+            return Ok(None);
+        }
+        let ast = self.parse()?;
+        let ast = self.checked(ast, true)?;
+        if !self.has_words {
+            return self.wrong("it has no words; give some letters or digits");
+        }
+        let of = if self.is_near {
+            vec![fields.said]
+        } else {
+            vec![fields.title, fields.text]
+        };
+        let mut parser = QueryParser::new(schema().0, of, tokenizers());
+        parser.set_conjunction_by_default();
+        parser.set_field_boost(fields.title, TITLE);
+        // Users can write none; those of beginnings of words are made here.
+        parser.allow_regexes();
+        match parser.build_query_from_user_input_ast(ast) {
+            Ok(query) => Ok(Some(query)),
+            Err(QueryParserError::AllButQueryForbidden) => self.wrong(ONLY_NOT),
+            Err(error) => self.wrong(error.to_string()),
+        }
+    }
+
+    fn parse(&self) -> Result<UserInputAst, QueryError> {
+        if self.query.len() > LONGEST {
+            return self.wrong(format!("it has more than {LONGEST} bytes; shorten it"));
+        }
+        if self.query.split_whitespace().count() > MOST_WORDS {
+            return self.wrong(format!("it has more than {MOST_WORDS} words; shorten it"));
+        }
+        if self.query.matches('(').count() > MOST_BRACKETS {
+            return self.wrong(format!(
+                "it has more than {MOST_BRACKETS} brackets; shorten it"
+            ));
+        }
+        // As people write, one character for another: an apostrophe is within a word, a dash
+        // between spaces excludes nothing.
+        let plain = self
+            .query
+            .replace(['\u{201c}', '\u{201d}', '\u{201e}'], "\"");
+        let plain = plain.replace('\'', "\u{2019}").replace(" - ", "   ");
+        if let Ok(ast) = query_grammar::parse_query(&plain) {
+            return Ok(ast);
+        }
+        let (_, errors) = query_grammar::parse_query_lenient(&plain);
+        let Some(error) = errors.into_iter().next() else {
+            return self.wrong("a word is missing beside AND, OR, NOT, a colon or a bracket");
+        };
+        let before = plain.get(..error.pos).unwrap_or(&plain);
+        Err(QueryError::At {
+            query: self.query.to_owned(),
+            at: before.chars().count() + 1,
+            why: error.message.replace('\\', ""),
+        })
+    }
+
+    /// What the parser read, with only what is promised, and with the beginnings of words.
+    fn checked(&mut self, ast: UserInputAst, is_wanted: bool) -> Result<UserInputAst, QueryError> {
+        Ok(match ast {
+            UserInputAst::Clause(parts) => {
+                let of = |occur| move |part: &(Option<Occur>, _)| part.0 == occur;
+                if parts.iter().all(of(Some(Occur::MustNot))) {
+                    return self.wrong(ONLY_NOT);
                 }
+                let is_one_of = of(Some(Occur::Should));
+                if parts.iter().any(is_one_of) && !parts.iter().all(is_one_of) {
+                    return self.wrong("put brackets around the words between which OR stands");
+                }
+                let parts = parts.into_iter().map(|(occur, part)| {
+                    let is_wanted = is_wanted && occur != Some(Occur::MustNot);
+                    Ok((occur, self.checked(part, is_wanted)?))
+                });
+                UserInputAst::Clause(parts.collect::<Result<_, QueryError>>()?)
             }
+            UserInputAst::Boost(ast, boost) => {
+                UserInputAst::Boost(Box::new(self.checked(*ast, is_wanted)?), boost)
+            }
+            UserInputAst::Leaf(leaf) => match *leaf {
+                UserInputLeaf::Literal(literal) => self.literal(literal, is_wanted)?,
+                _ => {
+                    return self.wrong(
+                        "it may have words, phrases, OR, brackets, title: and text:; put other \
+                         signs in quotation marks",
+                    );
+                }
+            },
+        })
+    }
+
+    fn literal(
+        &mut self,
+        mut literal: UserInputLiteral,
+        is_wanted: bool,
+    ) -> Result<UserInputAst, QueryError> {
+        match literal.field_name.as_deref() {
+            None => {}
+            Some("title" | "text") if !self.is_near => {}
+            Some("title" | "text") => {
+                return self.wrong(
+                    "words near an entity are in one sentence or paragraph; leave out title: and \
+                     text:, or add --within document",
+                );
+            }
+            Some(_) => {
+                return self.wrong(
+                    "a query has only the fields title: and text:; for others use the filters \
+                     (--host, --language, --bucket, --from, --to, --max-perplexity), and put a \
+                     word with a colon in quotation marks",
+                );
+            }
+        }
+        let ends_so = literal.delimiter == Delimiter::None && literal.phrase.ends_with('*');
+        let is_prefix = literal.prefix || ends_so;
+        let found = words::of(&literal.phrase);
+        self.has_words |= !found.is_empty();
+        for (at, word) in found.iter().enumerate() {
+            let wanted = WantedWord {
+                word: word.clone(),
+                is_prefix: is_prefix && at + 1 == found.len(),
+            };
+            if is_wanted && !self.wanted.contains(&wanted) {
+                self.wanted.push(wanted);
+            }
+        }
+        // The parser knows beginnings of words only at the end of phrases.
+        literal.prefix = is_prefix && found.len() > 1;
+        match found.as_slice() {
+            [word] if is_prefix && word.chars().count() < PREFIX => {
+                self.wrong("at least two letters must stand before `*`")
+            }
+            [word] if is_prefix => Ok(self.beginning(literal.field_name.as_deref(), word)),
+            _ => Ok(UserInputLeaf::from(literal).into()),
+        }
+    }
+
+    /// Words that begin with these letters, in a field or in all.
+    fn beginning(&self, field: Option<&str>, word: &str) -> UserInputAst {
+        let of = |field: &str| {
+            let words = UserInputAst::from(UserInputLeaf::Regex {
+                field: Some(field.to_owned()),
+                pattern: format!("{}.*", regex::escape(word)),
+            });
+            match field {
+                "title" => UserInputAst::Boost(Box::new(words), f64::from(TITLE).into()),
+                _ => words,
+            }
+        };
+        match field {
+            Some(field) => of(field),
+            None if self.is_near => of("said"),
+            None => UserInputAst::or(vec![of("title"), of("text")]),
         }
     }
 }
 
-/// Words one after another in a field.
-fn leaf(field: Field, words: &[String], is_prefix: bool) -> Box<dyn Query> {
-    let mut terms: Vec<Term> = words
-        .iter()
-        .map(|word| Term::from_field_text(field, word))
-        .collect();
-    match (terms.len(), is_prefix) {
-        (0 | 1, is_prefix) => {
-            let term = terms
-                .pop()
-                .unwrap_or_else(|| Term::from_field_text(field, ""));
-            if is_prefix {
-                Box::new(FuzzyTermQuery::new_prefix(term, 0, true))
-            } else {
-                Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs))
-            }
-        }
-        (_, true) => Box::new(PhrasePrefixQuery::new(terms)),
-        (_, false) => Box::new(PhraseQuery::new(terms)),
-    }
-}
+/// The problem of a query, or of a bracket.
+const ONLY_NOT: &str = "it says only what must not occur; add a word that is to occur, and write \
+     -word where AND or OR stands before NOT";
 
 #[cfg(test)]
 mod tests {
@@ -340,6 +476,58 @@ mod tests {
             .collect();
         assert_eq!(shown, [("lamp", false), ("light", true), ("lens", false)]);
         assert!(parsed.wanted[1].is("lighthouse") && !parsed.wanted[0].is("lamps"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let (_, fields) = schema();
+        let said = |query: &str| {
+            let request = Request {
+                query: query.to_owned(),
+                ..Request::default()
+            };
+            parse(&request, &fields).map(drop).unwrap_err().to_string()
+        };
+        for (query, part) in [
+            ("a (b", "expected ')', at character 5"),
+            ("a) b", "unparsed end of query, at character 2"),
+            ("\u{e9} \"b", "missing delimiter \", at character 5"),
+            ("OR a", "boolean operator before term"),
+            ("a OR OR b", "a word is missing beside AND, OR"),
+            ("orb OR", "a word is missing beside AND, OR"),
+            ("-a", "only what must not occur"),
+            ("a OR -b", "only what must not occur"),
+            ("a AND NOT b", "write -word"),
+            ("a OR b c", "brackets around"),
+            ("a b OR c", "brackets around"),
+            ("&&", "no words"),
+            ("()", "expected word, at character 2"),
+            ("a*", "two letters"),
+            ("title:", "expected word, at character 7"),
+            ("a host:b", "--host"),
+            ("http://a.test/", "quotation marks"),
+            ("text:[a TO b]", "quotation marks"),
+            ("text:/a.*/", "quotation marks"),
+            ("title:*", "quotation marks"),
+        ] {
+            let said = said(query);
+            assert!(said.contains(part), "{query}: {said}");
+        }
+        let many = said(&"a ".repeat(65));
+        assert!(many.contains("more than 64 words"), "{many}");
+        let long = said(&"a".repeat(1_001));
+        assert!(long.contains("bytes") && long.len() < 200, "{long}");
+        let deep = said(&"(".repeat(900));
+        assert!(deep.contains("16 brackets"), "{deep}");
+    }
+
+    proptest::proptest! {
+        #![proptest_config(crate::tests::usual())]
+        #[test]
+        fn no_query_panics(query in "[a-c \"'()*:\\-\u{e9}\u{201c}ORANDtitle~^+/\\[\\]{}<>\\\\]{0,40}") {
+            let (_, fields) = schema();
+            drop(parse(&Request { query, ..Request::default() }, &fields).map(drop));
+        }
     }
 
     #[test]

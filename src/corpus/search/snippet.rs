@@ -1,29 +1,29 @@
 //! The context of a hit: the passage of its text with most of the words that were looked
 //! for.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use super::query::Wanted;
+use serde::Serialize;
+use tantivy::schema::Field;
+use tantivy::snippet::SnippetGenerator;
+
+use super::query::WantedWord;
 use super::words;
 
-/// The length of a passage, in characters.
+/// The length of a passage, in bytes.
 const WIDTH: usize = 240;
-/// At most so many of these stand before the first word that was looked for.
-const BEFORE: usize = 80;
-/// So many occurrences are compared.
-const MOST: usize = 2_000;
 
 /// A passage of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Snippet {
     /// Its parts, one after another.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SnippetPart>,
 }
 
 /// A part of a passage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct SnippetPart {
     /// The text, in one line.
     pub text: String,
     /// Whether it was looked for.
@@ -31,148 +31,57 @@ pub struct Part {
     pub is_match: bool,
 }
 
-/// An occurrence of a word.
-#[derive(Debug, Clone, Copy)]
-struct Met {
-    from: usize,
-    to: usize,
-    /// The number of the word.
-    which: usize,
-}
-
 impl Snippet {
     /// The passage of `text` with most of the words.
-    pub(super) fn of(text: &str, wanted: &[Wanted]) -> Self {
-        let met = occurrences(text, wanted);
-        let best = best(&met).unwrap_or_default();
-        let first = met.get(best).map_or(0, |met| met.from);
-        let from = begin(text, first);
-        let to = end(text, from, met.get(best).map_or(0, |met| met.to));
-        let mut parts = Parts::default();
-        if from > 0 {
-            parts.add("\u{2026} ", false);
-        }
-        parts.marked(text, (from, to), &met);
-        if text.get(to..).is_some_and(|rest| !rest.trim().is_empty()) {
-            parts.add(" \u{2026}", false);
-        }
-        parts.finish()
+    pub(super) fn of(text: &str, wanted: &[WantedWord]) -> Self {
+        Self::within(text, wanted, WIDTH)
     }
 
     /// All of a text, such as a title, with the words marked.
-    pub(super) fn whole(text: &str, wanted: &[Wanted]) -> Self {
-        let mut parts = Parts::default();
-        parts.marked(text, (0, text.len()), &occurrences(text, wanted));
-        parts.finish()
+    pub(super) fn whole(text: &str, wanted: &[WantedWord]) -> Self {
+        Self::within(text, wanted, usize::MAX)
+    }
+
+    fn within(text: &str, wanted: &[WantedWord], width: usize) -> Self {
+        let met = met(text, wanted);
+        // The field is for documents of the index, and this is text.
+        let field = Field::from_field_id(0);
+        let found = SnippetGenerator::new(met, words::analyzer(), field, width).snippet(text);
+        let (from, to) = if found.is_empty() {
+            (0, begin(text, width))
+        } else {
+            let range = found.fragment_range();
+            let rest = text.get(range.end..).unwrap_or_default();
+            // It ends with a word, whose signs belong to it.
+            let signs = rest.find(|c: char| c.is_alphanumeric() || c.is_whitespace());
+            (range.start, range.end + signs.unwrap_or(rest.len()))
+        };
+        let rest = text.get(to..).unwrap_or_default();
+        let (to, has_more) = if rest.contains(char::is_alphanumeric) {
+            (to, true)
+        } else {
+            (text.len(), false)
+        };
+        let mut snippet = Self::default();
+        if from > 0 {
+            snippet.add("\u{2026} ", false);
+        }
+        let mut at = from;
+        for word in found.highlighted() {
+            snippet.add(text.get(at..from + word.start).unwrap_or_default(), false);
+            at = from + word.end;
+            snippet.add(text.get(from + word.start..at).unwrap_or_default(), true);
+        }
+        snippet.add(text.get(at..to).unwrap_or_default(), false);
+        if has_more {
+            snippet.add(" \u{2026}", false);
+        }
+        snippet
     }
 
     /// The text of all parts.
     pub fn text(&self) -> String {
         self.parts.iter().map(|part| part.text.as_str()).collect()
-    }
-}
-
-fn occurrences(text: &str, wanted: &[Wanted]) -> Vec<Met> {
-    let mut met = Vec::new();
-    if wanted.is_empty() {
-        return met;
-    }
-    let mut analyzer = words::analyzer();
-    let mut stream = analyzer.token_stream(text);
-    while let Some(token) = stream.next() {
-        if let Some(which) = wanted.iter().position(|wanted| wanted.is(&token.text)) {
-            met.push(Met {
-                from: token.offset_from,
-                to: token.offset_to,
-                which,
-            });
-            if met.len() == MOST {
-                break;
-            }
-        }
-    }
-    met
-}
-
-/// The first occurrence of the best passage: the one with most different words, then with
-/// most occurrences.
-fn best(met: &[Met]) -> Option<usize> {
-    let rated = met.iter().enumerate().map(|(at, first)| {
-        let within = met.get(at..).unwrap_or_default().iter();
-        let within = within.take_while(|met| met.to < first.from + WIDTH - BEFORE);
-        let (mut seen, mut number) = (0_u64, 0_usize);
-        for met in within {
-            seen |= 1 << (met.which % 64);
-            number += 1;
-        }
-        (seen.count_ones(), number, at)
-    });
-    let best = rated.reduce(|best, next| {
-        if (next.0, next.1) > (best.0, best.1) {
-            next
-        } else {
-            best
-        }
-    });
-    best.map(|(.., at)| at)
-}
-
-/// Where a passage begins that shows the byte at `first`: at a word, and not before its
-/// paragraph.
-fn begin(text: &str, first: usize) -> usize {
-    let before = text.get(..first).unwrap_or_default();
-    let mut begin = before
-        .char_indices()
-        .rev()
-        .take(BEFORE)
-        .last()
-        .map_or(0, |(at, _)| at);
-    let near = before.get(begin..).unwrap_or_default();
-    if let Some(paragraph) = near.rfind('\n') {
-        return begin + paragraph + 1;
-    }
-    if begin > 0 {
-        let word = near.find(char::is_whitespace);
-        begin = word.map_or(first, |at| begin + at + 1);
-    }
-    // White space may be longer than one byte.
-    while !text.is_char_boundary(begin) {
-        begin += 1;
-    }
-    begin
-}
-
-/// Where it ends: after a word, and after the byte at `least`.
-fn end(text: &str, from: usize, least: usize) -> usize {
-    let rest = text.get(from..).unwrap_or_default();
-    let Some((most, _)) = rest.char_indices().nth(WIDTH) else {
-        return text.len();
-    };
-    let near = rest.get(..most).unwrap_or_default();
-    let word = near.rfind(char::is_whitespace).map(|at| from + at);
-    let end = word.unwrap_or(from + most);
-    if end >= least {
-        end
-    } else {
-        (from + most).max(least)
-    }
-}
-
-/// Parts while they are joined.
-#[derive(Default)]
-struct Parts {
-    parts: Vec<Part>,
-}
-
-impl Parts {
-    fn marked(&mut self, text: &str, (from, to): (usize, usize), met: &[Met]) {
-        let mut at = from;
-        for met in met.iter().filter(|met| met.from >= from && met.to <= to) {
-            self.add(text.get(at..met.from).unwrap_or_default(), false);
-            self.add(text.get(met.from..met.to).unwrap_or_default(), true);
-            at = met.to;
-        }
-        self.add(text.get(at..to).unwrap_or_default(), false);
     }
 
     /// Adds text in one line.
@@ -194,24 +103,46 @@ impl Parts {
         }
         match self.parts.last_mut() {
             Some(last) if last.is_match == is_match => last.text.push_str(&line),
-            _ => self.parts.push(Part {
+            _ => self.parts.push(SnippetPart {
                 text: line,
                 is_match,
             }),
         }
     }
+}
 
-    fn finish(self) -> Snippet {
-        Snippet { parts: self.parts }
+/// The words of a text that were looked for, of which the rarer ones count more.
+fn met(text: &str, wanted: &[WantedWord]) -> BTreeMap<String, f32> {
+    let mut met = BTreeMap::new();
+    if wanted.is_empty() {
+        return met;
     }
+    for word in words::of(text) {
+        if wanted.iter().any(|wanted| wanted.is(&word)) {
+            *met.entry(word).or_insert(0.0) += 1.0;
+        }
+    }
+    met.values_mut().for_each(|count| *count = 1.0 / *count);
+    met
+}
+
+/// Where the beginning of a text ends that has a width: after a word.
+fn begin(text: &str, width: usize) -> usize {
+    if text.len() <= width {
+        return text.len();
+    }
+    let near = text
+        .get(..text.floor_char_boundary(width))
+        .unwrap_or_default();
+    near.rfind(char::is_whitespace).unwrap_or(near.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wanted(words: &[&str]) -> Vec<Wanted> {
-        let wanted = |word: &&str| Wanted {
+    fn wanted(words: &[&str]) -> Vec<WantedWord> {
+        let wanted = |word: &&str| WantedWord {
             word: word.trim_end_matches('*').to_owned(),
             is_prefix: word.ends_with('*'),
         };
@@ -219,7 +150,7 @@ mod tests {
     }
 
     fn shown(snippet: &Snippet) -> String {
-        let marked = |part: &Part| {
+        let marked = |part: &SnippetPart| {
             if part.is_match {
                 format!("[{}]", part.text)
             } else {
@@ -235,8 +166,9 @@ mod tests {
         let text = format!("A lamp.\n\n{filler}\n\nThe café’s lens and\tthe lamp,\nlit. {filler}");
         let passage = Snippet::of(&text, &wanted(&["lamp", "lens", "caf*"]));
         let passage = shown(&passage);
+        assert!(passage.starts_with("\u{2026} "), "{passage}");
         assert!(
-            passage.starts_with("\u{2026} The [café]’s [lens] and the [lamp], lit. Nothing"),
+            passage.contains(" The [café]’s [lens] and the [lamp], lit. Nothing"),
             "{passage}"
         );
         assert!(

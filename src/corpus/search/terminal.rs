@@ -2,7 +2,7 @@
 
 use super::find::{Found, Hit};
 use super::query::Request;
-use super::snippet::{Part, Snippet};
+use super::snippet::{Snippet, SnippetPart};
 use crate::corpus::report::count;
 use crate::fold::fold;
 use crate::sanitize;
@@ -114,7 +114,7 @@ pub(super) fn facts(hit: &Hit) -> Vec<String> {
 }
 
 fn marked(snippet: &Snippet, bold: bool) -> String {
-    let part = |part: &Part| {
+    let part = |part: &SnippetPart| {
         let text = sanitize::shown(&part.text);
         if bold && part.is_match {
             format!("\u{1b}[1m{text}\u{1b}[0m")
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn results_fit_the_terminal_and_cannot_steer_it() {
-        let words = |text: &str, is_match| Part {
+        let words = |text: &str, is_match| SnippetPart {
             text: text.to_owned(),
             is_match,
         };

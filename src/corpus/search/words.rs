@@ -26,6 +26,15 @@ pub(super) fn analyzer() -> TextAnalyzer {
         .build()
 }
 
+/// The words of a text, in their order.
+pub(super) fn of(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut analyzer = analyzer();
+    let mut stream = analyzer.token_stream(text);
+    stream.process(&mut |token| words.push(token.text.clone()));
+    words
+}
+
 /// Writes a word as it is compared: decomposed (NFKD), without accents, in one case, and
 /// composed again (NFC), since the parts of Hangul are letters.
 fn fold(word: &str, out: &mut String) {

@@ -1,35 +1,31 @@
 //! Changes of images that another part has kept, made in the order of their times.
 
 use super::super::edits::{EditLine, Edits};
-use super::super::{ImageEdit, Outputs, Sidecar, image_path, is_there, rows, sidecar};
+use super::super::{Effect, ImageEdit, Outputs, Sidecar, image_path, is_there, sidecar};
 use super::images::Images;
-use super::timed::{Clock, Sorted, millis};
-use super::{MergeError, Merged, Part, is_made, table_of};
+use super::rows_in_order::{in_order, millis};
+use super::{MachinePart, MergeError, Merged};
 use crate::fs::beneath;
 use crate::progress::Step;
 
 /// Makes the changes in the merged outputs.
 pub(super) fn apply(
-    parts: &[Part],
-    images: &Images<'_>,
+    parts: &[MachinePart],
+    images: &Images,
     outputs: &mut Outputs,
     merged: &mut Merged,
 ) -> Result<(), MergeError> {
-    let name = table_of(&Edits);
     let mut step = Step::begin("changing images of other machines", None);
-    let mut lines = Sorted::of(parts, Clock::Rows, &mut |part| {
-        rows::files(&part.folder, name).map_err(|error| part.wrong(error))
-    })?;
-    while let Some(line) = lines.next()? {
+    in_order(parts, &Edits, &mut |row| {
         let EditLine {
             time, file, edit, ..
-        } = line.parse()?;
-        let time = millis(&time).map_err(|why| line.damaged(why))?;
+        } = row.parse()?;
+        let time = millis(&time).map_err(|why| row.damaged(why))?;
         let own = &file;
-        let file = images.renamed(line.part, own).unwrap_or(own);
+        let file = images.renamed(row.number, own).unwrap_or(own);
         step.advance(1);
-        if images.is_newer(file, edit.page(), time)? {
-            continue;
+        if images.is_newer(file, edit.page(), time) {
+            return Ok(());
         }
         let is_kept = match image_path(file) {
             Some(file) => is_there(outputs.folder(), &sidecar::name_of(file.as_str()))?,
@@ -37,20 +33,20 @@ pub(super) fn apply(
         };
         // The part has the row of a change of its own; one that another part made may lack it
         // where that part has the mark.
-        if is_kept && is_marked(outputs, file, &edit)? && has_page(line.of, own, &edit)? {
-            continue;
+        if is_kept && is_marked(outputs, file, &edit)? && has_page(row.part, own, &edit)? {
+            return Ok(());
         }
-        if is_kept && is_made(outputs.change_image(file, edit)?) {
+        if is_kept && outputs.change_image(file, edit)? != Effect::Missing {
             merged.edits += 1;
         } else {
             merged.lost_edits += 1;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Whether a part has kept the image, with the page of a change.
-fn has_page(part: &Part, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
+fn has_page(part: &MachinePart, file: &str, edit: &ImageEdit) -> Result<bool, MergeError> {
     if !beneath::is_file(&part.folder, sidecar::name_of(file)) {
         return Ok(false);
     }
