@@ -267,8 +267,8 @@ fn measure(job: &Path) -> Measured {
     }
     threads.insert("ended".to_owned(), spent.minus(seen));
     Measured {
-        pages: summary.counts.documents,
-        fetches: summary.counts.fetches,
+        pages: summary.status.pages,
+        fetches: summary.status.fetches,
         seconds,
         peak_mb: peak_mb(),
         threads,

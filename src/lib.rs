@@ -44,7 +44,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | nothing |
-//! | `local_access` | the secret in the link to a page of a command | nothing |
+//! | `local_access` | the secret of a local server, in a header, a cookie or a link | nothing |
 //! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
 //! | `local_server` | HTTP connections of a local server, with limits | nothing |
 //! | `guide` | the guide for users: Markdown to plain text | nothing |

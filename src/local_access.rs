@@ -1,8 +1,9 @@
-//! The secret in the link to a page that a command serves. Who has the link gets a cookie;
-//! who has neither gets nothing of the page.
+//! The secret of a local server: a header or a cookie brings it. Who has the link to a page that
+//! a command serves gets the cookie; who has neither gets nothing of the page.
 //!
 //! Whether a request comes from a page of another site is asked of `local_origin`.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -17,11 +18,17 @@ const TOKEN: &str = "token";
 /// What who comes without the link is answered.
 pub(crate) const NO_LINK: &str = "Use the link that spoor printed; it has the token for this run.";
 
-/// The secret in the link to a page.
-#[derive(Debug, Clone)]
+/// The secret of a server.
+#[derive(Clone)]
 pub struct Access {
     token: String,
     cookie: String,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Access")
+    }
 }
 
 impl Access {
@@ -31,9 +38,17 @@ impl Access {
         getrandom::fill(&mut bytes).ok()?;
         Some(Self {
             token: base16ct::lower::encode_string(&bytes),
-            // Cookies are shared by all ports of a host, so the port is part of their name.
             cookie: format!("spoor-page-{}", address.port()),
         })
+    }
+
+    /// This secret for a server at `address`. Cookies are shared by all ports of a host, so the
+    /// port is part of their name.
+    pub(crate) fn with(token: &str, address: SocketAddr) -> Self {
+        Self {
+            token: token.to_owned(),
+            cookie: format!("spoor-{}", address.port()),
+        }
     }
 
     /// The address of the page at `address` for a browser.
@@ -47,7 +62,10 @@ impl Access {
             let all = headers.get_all(name).into_iter();
             all.filter_map(|value| value.to_str().ok())
         };
-        let bearer = |value: &str| value.strip_prefix("Bearer ").is_some_and(|t| self.is(t));
+        let bearer = |value: &str| match value.split_once(' ') {
+            Some((scheme, rest)) => scheme.eq_ignore_ascii_case("bearer") && self.is(rest.trim()),
+            None => false,
+        };
         let session = self.session();
         let cookies = all(header::COOKIE).flat_map(|value| value.split(';'));
         let mut cookies = cookies.filter_map(|cookie| cookie.trim().split_once('='));
@@ -65,20 +83,26 @@ impl Access {
         if uri.path() != "/" || !pairs.any(|(name, value)| name == TOKEN && self.is(&value)) {
             return None;
         }
-        let (cookie, session) = (&self.cookie, self.session());
         // `Strict` would keep it back where the link is opened from a mail on the web.
-        let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Lax");
+        let cookie = self.set_cookie("Lax");
         let location = without_token(query).unwrap_or_else(|| "/".to_owned());
         let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, location)];
         Some((StatusCode::SEE_OTHER, headers).into_response())
     }
 
-    fn is(&self, other: &str) -> bool {
+    /// The header that sets the cookie; scripts cannot read it.
+    pub(crate) fn set_cookie(&self, same_site: &str) -> String {
+        let (cookie, session) = (&self.cookie, self.session());
+        format!("{cookie}={session}; Path=/; HttpOnly; SameSite={same_site}")
+    }
+
+    /// Compares in constant time.
+    pub(crate) fn is(&self, other: &str) -> bool {
         self.token.as_bytes().ct_eq(other.as_bytes()).into()
     }
 
     /// The value of the cookie, from which the secret cannot be derived.
-    fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         base16ct::lower::encode_string(&Sha256::digest(format!("spoor page\0{}", self.token)))
     }
 }

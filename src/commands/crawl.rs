@@ -93,7 +93,6 @@ fn crawl(
     let told = Told {
         job,
         topic: config.job.name.as_str(),
-        keeps_documents: config.text.documents,
         summary: &summary,
     };
     match (log_format, json) {

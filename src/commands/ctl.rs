@@ -9,14 +9,16 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use spoor::config::Config;
+use spoor::crawl::figures::Toward;
 use spoor::daemon;
 use spoor::daemon::control::{
-    Change, Client, Done, Machines, NewSeeds, SeedResult, Status, Token, Toward,
+    Change, Changes, Client, Done, Machines, NewSeeds, SeedResult, Status, Token,
 };
 use spoor::sanitize;
 use url::Url;
 
 use super::progress::spoken;
+use super::summary::details;
 
 /// Query and control a running crawl.
 ///
@@ -143,7 +145,7 @@ impl Ctl {
             }
             What::Set { values } => {
                 let changes = client.set(&parse(&values)?).await?;
-                show_told(json, &client, &changes, |changes| print_changes(changes))
+                show_told(json, &client, &changes, print_changes)
             }
             What::Log { last, follow } => {
                 for row in client.log(last).await? {
@@ -184,7 +186,7 @@ fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<(
 }
 
 /// The same for what holds for all machines of a cluster.
-fn show_told<T: Serialize>(
+pub fn show_told<T: Serialize>(
     json: bool,
     client: &Client,
     value: &T,
@@ -198,7 +200,7 @@ fn show_told<T: Serialize>(
 }
 
 /// Says how many machines of a cluster have applied what was told.
-pub fn print_machines(client: &Client) {
+fn print_machines(client: &Client) {
     let Some(Machines {
         applied,
         live,
@@ -230,14 +232,34 @@ fn print_done(done: &Done) {
     }
 }
 
-/// Prints the changed keys.
-pub fn print_changes(changes: &[Change]) {
-    for Change { key, from, to } in changes {
+/// Prints what has changed, and what follows from it.
+pub fn print_changes(changes: &Changes) {
+    let Changes {
+        changed,
+        later,
+        rescored,
+        rated,
+    } = changes;
+    for Change { key, from, to } in changed {
         let [from, to] = [from, to].map(|value| value.as_deref().unwrap_or("none"));
         println!("{key} = {to} (was {from})");
     }
-    if changes.is_empty() {
+    if changed.is_empty() {
         println!("nothing has changed");
+    }
+    if changed.iter().any(|c| c.key.starts_with("scope.")) {
+        println!("the queue is being checked against the changed [scope]");
+    }
+    if let Some(came) = rescored {
+        let so_far = if *rated { "" } else { " so far, in progress" };
+        println!(
+            "re-rated: {} addresses seen, {} links with another score, {} of them in another \
+             class, {} now above the cutoff (razor), {} back from above it{so_far}",
+            came.seen, came.rescored, came.moved, came.razored, came.revived
+        );
+    }
+    if !later.is_empty() {
+        println!("takes effect at the next start: {}", later.join(", "));
     }
 }
 
@@ -251,10 +273,6 @@ fn print_status(status: &Status) {
     if let Some(link) = &status.link {
         println!("dashboard {link}");
     }
-    println!(
-        "pages     {} done of {} fetches in {:.1} s",
-        status.pages, status.fetches, status.active_seconds
-    );
     let limits: Vec<String> = status.toward.iter().map(towards).collect();
     if !limits.is_empty() {
         println!("limits    {}", limits.join("; "));
@@ -269,15 +287,13 @@ fn print_status(status: &Status) {
     for kept in &status.kept {
         println!("kept      {}", sanitize::shown(&kept.to_string()));
     }
-    match status.images_left {
-        Some(left) => println!(
-            "images    {} kept; only images are left: {left}{}",
-            status.images,
-            pace(left, status.rates.images)
-        ),
-        None => println!("images    {} kept", status.images),
+    let aside = status.images_left.map(|left| {
+        let pace = pace(left, status.rates.images);
+        format!("; only images are left: {left}{pace}")
+    });
+    for (name, text) in details(status, &aside.unwrap_or_default()) {
+        println!("{name:<9} {text}");
     }
-    println!("received  {:.1} MB", status.bytes as f64 / 1e6);
     let rates = &status.rates;
     println!(
         "rates     {:.1} pages, {:.1} images, {:.2} MB a minute",
@@ -285,28 +301,11 @@ fn print_status(status: &Status) {
         rates.images,
         rates.bytes / 1e6
     );
-    let queued = &status.queued;
-    println!(
-        "queued    seed {}, high {}, medium {}, normal {}, low {}, images {}, waiting {}",
-        queued.seed,
-        queued.high,
-        queued.medium,
-        queued.normal,
-        queued.low,
-        queued.images,
-        status.waiting
-    );
     let hosts = &status.hosts;
     println!(
         "hosts     {}: {} ready, {} due later, {} held, {} parked, {} open",
         hosts.active, hosts.ready, hosts.due, hosts.held, hosts.parked, hosts.open
     );
-    for (what, counts) in [("dropped ", &status.dropped), ("errors  ", &status.errors)] {
-        if !counts.is_empty() {
-            let counts = counts.iter().map(|(reason, n)| format!("{reason} {n}"));
-            println!("{what}  {}", counts.collect::<Vec<_>>().join(", "));
-        }
-    }
     if let Some(disk) = &status.disk {
         println!("disk      {:.1} GB free", disk.free as f64 / 1e9);
     }
@@ -336,7 +335,7 @@ fn pace(left: u64, a_minute: f64) -> String {
 /// How close the crawl is to a limit, as "documents 40 %, 3 min left".
 fn towards(limit: &Toward) -> String {
     let key = limit.key.strip_prefix("limits.").unwrap_or(&limit.key);
-    let share = format!("{key} {:.0} %", 100.0 * (limit.done / limit.of).min(1.0));
+    let share = format!("{key} {:.0} %", 100.0 * limit.share());
     match limit.seconds_left.map(Duration::try_from_secs_f64) {
         Some(Ok(left)) => format!("{share}, {} left", spoken(left)),
         _ => share,

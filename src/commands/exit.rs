@@ -53,7 +53,7 @@ pub fn of_crawl(summary: &Summary) -> u8 {
         Some(Stop::Terminated) => TERMINATED,
         Some(Stop::Interrupted | Stop::Told) => STOPPED,
         Some(Stop::Hopeless) => FAILED,
-        None if summary.counts.documents == 0 && !summary.is_shared => NOTHING,
+        None if summary.status.pages == 0 && !summary.is_shared => NOTHING,
         None => 0,
     }
 }

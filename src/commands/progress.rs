@@ -1,15 +1,16 @@
 //! The progress of a crawl: one line on a terminal, a plain line every 30 seconds without
 //! one, or an event of the log in JSON.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spoor::address::{HostKey, PageUrl};
-use spoor::clock::now;
+use spoor::clock;
 use spoor::config::Config;
-use spoor::crawl::frontier::{Amount, Cells, Counts};
+use spoor::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
+use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Limits, Standing, Stop};
 use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
@@ -28,9 +29,6 @@ const PLAIN: Duration = Duration::from_secs(30);
 /// The time over which rates are measured. Over a shorter one the time that is left jumps.
 const WINDOW: Duration = Duration::from_secs(180);
 
-/// The shortest time over which a rate is meaningful.
-const LEAST: Duration = Duration::from_secs(3);
-
 /// The shortest time without anything to do that is shown, and that has a line of its own.
 const IDLE: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(10);
@@ -42,7 +40,7 @@ const BAR: (usize, usize) = (6, 30);
 pub struct Progress {
     label: Option<&'static str>,
     drawn: Option<Instant>,
-    samples: VecDeque<(Instant, Sample)>,
+    meter: RateMeter,
     /// The last reported state of pausing and stopping.
     paused: bool,
     stopping: bool,
@@ -58,45 +56,13 @@ pub struct Progress {
 /// The most hosts of seeds whose first failure is told.
 const MOST_SEEDS: usize = 1_000;
 
-/// Counters at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Sample {
-    pages: u64,
-    fetches: u64,
-    images: u64,
-    bytes: u64,
-}
-
-impl Sample {
-    /// The hosts of a machine of a cluster come with the counters of others, so that what it has
-    /// done itself is counted there.
-    fn of(frontier: &Cells, standing: &Standing) -> Self {
-        let counts = frontier.counts();
-        let own = if standing.shared {
-            frontier.used()
-        } else {
-            Amount {
-                documents: counts.documents,
-                fetches: counts.fetches,
-                bytes: counts.bytes,
-            }
-        };
-        Self {
-            pages: own.documents,
-            fetches: own.fetches,
-            images: counts.images,
-            bytes: own.bytes,
-        }
-    }
-}
-
 impl Progress {
     /// For work that reports its steps.
     pub fn steps() -> Self {
         Self {
             label: None,
             drawn: None,
-            samples: VecDeque::new(),
+            meter: RateMeter::over(WINDOW),
             paused: false,
             stopping: false,
             idle: false,
@@ -181,25 +147,6 @@ impl Progress {
         }
         self.idle = is_idle;
     }
-
-    fn sample(&mut self, now: Instant, sample: Sample) -> Rates {
-        let second = Duration::from_secs(1);
-        if self
-            .samples
-            .back()
-            .is_none_or(|(at, _)| now.duration_since(*at) >= second)
-        {
-            self.samples.push_back((now, sample));
-        }
-        // The one before the window is the starting point of the measurement.
-        let is_old = |(at, _): &(Instant, Sample)| now.duration_since(*at) >= WINDOW;
-        while self.samples.get(1).is_some_and(is_old) {
-            self.samples.pop_front();
-        }
-        let first = self.samples.front().copied();
-        let (at, before) = first.unwrap_or((now, sample));
-        Rates::between(&before, &sample, now.duration_since(at))
-    }
 }
 
 impl Observer for Progress {
@@ -231,7 +178,8 @@ impl Observer for Progress {
             Mode::Lines | Mode::Json => PLAIN,
         };
         let now = Instant::now();
-        let rates = self.sample(now, Sample::of(frontier, standing));
+        let work = WorkDone::of(frontier, standing.shared);
+        let rates = self.meter.observe(work, clock::now());
         let due = self
             .drawn
             .is_none_or(|drawn| now.duration_since(drawn) >= every);
@@ -251,29 +199,6 @@ impl Observer for Progress {
                 view.tell();
                 self.last = None;
             }
-        }
-    }
-}
-
-/// The rates per second, as far as known.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Rates {
-    pages: Option<f64>,
-    fetches: Option<f64>,
-    images: Option<f64>,
-    bytes: Option<f64>,
-}
-
-impl Rates {
-    fn between(before: &Sample, after: &Sample, time: Duration) -> Self {
-        let rate = |before: u64, after: u64| {
-            (time >= LEAST).then(|| after.saturating_sub(before) as f64 / time.as_secs_f64())
-        };
-        Self {
-            pages: rate(before.pages, after.pages),
-            fetches: rate(before.fetches, after.fetches),
-            images: rate(before.images, after.images),
-            bytes: rate(before.bytes, after.bytes),
         }
     }
 }
@@ -314,12 +239,12 @@ impl View {
         } else {
             &standing.limits
         };
-        let sample = Sample::of(frontier, standing);
+        let work = WorkDone::of(frontier, standing.shared);
         let by_fetches = limits.documents.is_none() && limits.fetches.is_some();
         let (counted, done, limit, rate) = if by_fetches {
-            ("requests", sample.fetches, limits.fetches, rates.fetches)
+            ("requests", work.fetches, limits.fetches, rates.fetches)
         } else {
-            ("pages", sample.pages, limits.documents, rates.pages)
+            ("pages", work.pages, limits.documents, rates.pages)
         };
         let images_left = frontier.images_alone();
         let state = match standing {
@@ -335,10 +260,8 @@ impl View {
             _ => None,
         };
         let idle = idle(frontier, standing);
-        let nearest = match images_left {
-            Some(images) => images_end(images, counts, frontier.active(), limits, rates),
-            None => nearest(counts, frontier.active(), limits, rates),
-        };
+        let toward = Toward::each(&work, frontier.active(), limits, rates);
+        let nearest = nearest(toward, images_left, rates);
         Self {
             label,
             state,
@@ -349,13 +272,13 @@ impl View {
             images: counts.images,
             images_left,
             idle,
-            a_minute: rate.map(|rate| rate * 60.0),
+            a_minute: rates.are_steady().then_some(rate),
             left: nearest
                 .filter(|_| state.is_none() && idle.is_none())
                 .map(|(left, _)| left),
             share: match (nearest, limit) {
                 (Some((_, share)), _) => Some(share),
-                (None, Some(limit)) => Some(share_of(done, limit)),
+                (None, Some(limit)) => Some((done as f64 / limit as f64).min(1.0)),
                 (None, None) => None,
             },
         }
@@ -483,69 +406,23 @@ fn idle(frontier: &Cells, standing: &Standing) -> Option<Duration> {
     let is_working =
         standing.stopping.is_none() && standing.paused.is_none() && standing.outage.is_none();
     let until = frontier.idle_until().filter(|_| is_working)?;
-    let time = Duration::from_millis(until.saturating_sub(now()));
+    let time = Duration::from_millis(until.saturating_sub(clock::now()));
     Some(time).filter(|time| *time >= IDLE)
 }
 
-/// The time until the limit that is reached first, and how far it is reached.
-fn nearest(
-    counts: &Counts,
-    active: u64,
-    limits: &Limits,
-    rates: &Rates,
-) -> Option<(Duration, f64)> {
-    let of = |limit: Option<u64>, done: u64, rate: Option<f64>| {
-        let limit = limit?;
-        let left = time_of(limit.saturating_sub(done), rate)?;
-        Some((left, share_of(done, limit)))
-    };
-    let others = [limits.documents, limits.fetches, limits.bytes];
-    if rates.pages.is_none() && others.iter().any(Option::is_some) {
-        // Only the time limit is known from the start, and it is usually the last one.
-        return None;
-    }
-    let millis = limits
-        .time
-        .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let all = [
-        of(limits.documents, counts.documents, rates.pages),
-        of(limits.fetches, counts.fetches, rates.fetches),
-        of(limits.bytes, counts.bytes, rates.bytes),
-        of(millis, active, Some(1000.0)),
-    ];
-    all.into_iter().flatten().min_by_key(|(left, _)| *left)
-}
-
-/// The time until the queued images are fetched, or until a limit of time or bytes ends
-/// this; those of pages are reached.
-fn images_end(
-    images: u64,
-    counts: &Counts,
-    active: u64,
-    limits: &Limits,
-    rates: &Rates,
-) -> Option<(Duration, f64)> {
-    let hard = Limits {
-        documents: None,
-        fetches: None,
-        ..limits.clone()
-    };
-    let ended = nearest(counts, active, &hard, rates).map(|(left, _)| left);
-    let come = time_of(images, rates.images);
-    Some((come.into_iter().chain(ended).min()?, 1.0))
-}
-
-/// How long `rest` takes at a rate per second; unknown if the rate is zero.
-fn time_of(rest: u64, rate: Option<f64>) -> Option<Duration> {
-    let seconds = rest as f64 / rate.filter(|rate| *rate > 0.0)?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn share_of(done: u64, limit: u64) -> f64 {
-    match limit {
-        0 => 1.0,
-        _ => (done as f64 / limit as f64).min(1.0),
-    }
+/// The time until the crawl ends by a limit, and how far that is reached. Where only images are
+/// left, they end it, or a limit of time or bytes; the limits of pages are reached.
+fn nearest(mut toward: Vec<Toward>, images: Option<u64>, rates: &Rates) -> Option<(Duration, f64)> {
+    let hard = ["limits.bytes", "limits.time"];
+    toward.retain(|limit| images.is_none() || hard.contains(&limit.key.as_str()));
+    let first = Toward::first(&toward);
+    let left = first.and_then(|limit| limit.seconds_left);
+    let come = images.and_then(|images| rates.seconds_for(images as f64, rates.images));
+    let left = left.into_iter().chain(come).min_by(f64::total_cmp)?;
+    let share = first
+        .filter(|_| images.is_none())
+        .map_or(1.0, Toward::share);
+    Some((Duration::try_from_secs_f64(left).ok()?, share))
 }
 
 /// A duration in words, in its two largest units.
@@ -646,20 +523,22 @@ mod tests {
 
     #[test]
     fn the_nearest_limit_tells_the_time_left() {
-        let counts = Counts {
-            documents: 100,
+        let work = WorkDone {
+            pages: 100,
             fetches: 200,
+            images: 0,
             bytes: 1_000_000,
-            ..Counts::default()
         };
         let rates = Rates {
-            pages: Some(1.0),
-            fetches: Some(2.0),
-            images: None,
-            bytes: Some(1_000.0),
+            seconds: 10.0,
+            pages: 60.0,
+            fetches: 120.0,
+            images: 30.0,
+            bytes: 60_000.0,
         };
+        let toward = |limits: &Limits, rates: &Rates| Toward::each(&work, 60_000, limits, rates);
         let left = |limits: Limits| {
-            let nearest = nearest(&counts, 60_000, &limits, &rates);
+            let nearest = nearest(toward(&limits, &rates), None, &rates);
             nearest.map(|(left, share)| (left.as_secs(), (share * 100.0) as u64))
         };
         let pages = Limits {
@@ -674,38 +553,18 @@ mod tests {
         assert_eq!(left(bytes), Some((100, 90)));
         let time = Limits {
             time: Some(Duration::from_secs(80)),
-            ..pages
+            ..pages.clone()
         };
         assert_eq!(left(time.clone()), Some((20, 75)));
-        assert_eq!(nearest(&counts, 60_000, &time, &Rates::default()), None);
-        let counts = Counts::default();
-        let images = |limits: &Limits| {
-            let rates = Rates {
-                images: Some(0.5),
-                ..Rates::default()
-            };
-            let end = images_end(100, &counts, 60_000, limits, &rates);
-            end.map(|(left, _)| left.as_secs())
-        };
-        assert_eq!(images(&pages), Some(200));
-        assert_eq!(images(&time), Some(20));
         assert_eq!(left(Limits::default()), None);
-    }
-
-    #[test]
-    fn nothing_is_foretold_of_a_moment_or_of_a_standstill() {
-        let (before, after) = (
-            Sample::default(),
-            Sample {
-                pages: 9,
-                ..Sample::default()
-            },
-        );
-        let soon = Rates::between(&before, &after, Duration::from_secs(1));
-        assert_eq!(soon, Rates::default());
-        let later = Rates::between(&before, &after, Duration::from_secs(3));
-        assert_eq!((later.pages, later.images), (Some(3.0), Some(0.0)));
-        assert_eq!(time_of(100, later.images), None);
+        let soon = Rates::default();
+        assert_eq!(nearest(toward(&time, &soon), None, &soon), None);
+        let images = |limits: &Limits| {
+            let end = nearest(toward(limits, &rates), Some(100), &rates);
+            end.map(|(left, share)| (left.as_secs(), share))
+        };
+        assert_eq!(images(&pages), Some((200, 1.0)));
+        assert_eq!(images(&time), Some((20, 1.0)));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `spoor replay JOB.toml --from FILE...`
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -8,13 +7,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use spoor::archive::chosen::Chosen;
+use spoor::clock::now;
 use spoor::config::Config;
-use spoor::corpus::before::{Before, Compared, Log};
+use spoor::corpus::before::{Before, Compared, EarlierLog};
+use spoor::crawl::figures::{CrawlFigures, CrawlTotals, LoggedTask, RateMeter, WorkDone};
 use spoor::daemon::replay::{self, Going, ReplayObserver, Replayed};
 use spoor::outputs::{Row, Table};
 use spoor::sanitize;
 
 use super::print_json;
+use super::progress::spoken;
 use super::screen::{self, Mode, counted};
 
 /// The shortest time between two changes of the line on a terminal.
@@ -66,8 +68,10 @@ impl Replay {
             None => self.from.iter().find_map(|path| log_of(path)),
         };
         let mut progress = Progress {
+            figures: CrawlFigures::with_hosts(0),
             before: log.map(Before::of).transpose()?,
-            ..Progress::default()
+            drawn: None,
+            meter: RateMeter::over(WINDOW),
         };
         let how = replay::Replay {
             from,
@@ -88,21 +92,22 @@ impl Replay {
             None => None,
         };
         if self.json {
-            return print_json(&Told::of(&replayed, &progress.seen, compared.as_ref()));
+            let told = Told::of(&replayed, &progress.figures.totals, compared.as_ref());
+            return print_json(&told);
         }
         print!("{}", summary(&replayed, files, began.elapsed()));
         if self.dry_run {
-            print!("{}", dry(&progress.seen, compared.as_ref()));
+            print!("{}", dry(&progress.figures.totals, compared.as_ref()));
         }
         Ok(())
     }
 }
 
 /// The log that a user names.
-fn log_at(path: &Path) -> Result<Log> {
+fn log_at(path: &Path) -> Result<EarlierLog> {
     if path.is_dir() {
         if Table::Log.is_there(path) {
-            return Ok(Log::Job(path.to_owned()));
+            return Ok(EarlierLog::Job(path.to_owned()));
         }
         bail!(
             "{}: this folder has no {}; give the folder of a job",
@@ -111,38 +116,28 @@ fn log_at(path: &Path) -> Result<Log> {
         );
     }
     if path.extension().is_some_and(|ending| ending == "toml") {
-        return Ok(Log::Job(Config::load(path)?.job_folder()));
+        return Ok(EarlierLog::Job(Config::load(path)?.job_folder()));
     }
-    Ok(Log::File(path.to_owned()))
+    Ok(EarlierLog::File(path.to_owned()))
 }
 
 /// The log of the crawl that wrote an archive, if that is in the crawl's folder.
-fn log_of(archive: &Path) -> Option<Log> {
+fn log_of(archive: &Path) -> Option<EarlierLog> {
     let folder = archive.canonicalize().ok()?;
     let job = folder
         .ancestors()
         .take(3)
         .find(|at| Table::Log.is_there(at));
-    job.map(|job| Log::Job(job.to_owned()))
-}
-
-/// What a replay has met in this run.
-#[derive(Debug, Default, Clone, Serialize)]
-struct Seen {
-    pages: u64,
-    on_topic: u64,
-    kept: u64,
-    images: u64,
+    job.map(|job| EarlierLog::Job(job.to_owned()))
 }
 
 /// Shows the progress, and counts.
-#[derive(Default)]
 struct Progress {
-    seen: Seen,
+    /// What the replay has met in this run.
+    figures: CrawlFigures,
     before: Option<Before>,
     drawn: Option<Instant>,
-    /// Pages and bytes at some moments.
-    samples: VecDeque<(Instant, u64, u64)>,
+    meter: RateMeter,
 }
 
 impl ReplayObserver for Progress {
@@ -151,16 +146,11 @@ impl ReplayObserver for Progress {
     }
 
     fn row(&mut self, row: &Row<'_>) {
-        if row.outcome == "done" {
-            let is_page = row.document.is_some();
-            self.seen.pages += u64::from(is_page);
-            self.seen.on_topic += u64::from(row.on_topic == Some(true));
-            let is_kept = row.sentences.is_some() || row.documents.is_some();
-            self.seen.kept += u64::from(is_kept);
-            self.seen.images += u64::from(row.file.is_some());
-        }
-        if let Some(before) = &mut self.before {
-            before.meet(row);
+        if let Some(task) = LoggedTask::of(row) {
+            self.figures.take(&task);
+            if let Some(before) = &mut self.before {
+                before.meet(&task);
+            }
         }
     }
 
@@ -176,7 +166,7 @@ impl ReplayObserver for Progress {
             return;
         }
         self.drawn = Some(now);
-        let line = self.line(going, now);
+        let line = self.line(going);
         match screen::mode() {
             Mode::Terminal => screen::show(line, false),
             _ => screen::say(&line),
@@ -186,24 +176,21 @@ impl ReplayObserver for Progress {
 
 impl Progress {
     /// Pages, images, the rate and the time left.
-    fn line(&mut self, going: Going<'_>, now: Instant) -> String {
+    fn line(&mut self, going: Going<'_>) -> String {
         let pages = going.counts.documents;
-        let read = going.bytes.map_or(0, |(read, _)| read);
-        self.samples.push_back((now, pages, read));
-        let is_old = |(at, ..): &(Instant, u64, u64)| now.duration_since(*at) >= WINDOW;
-        while self.samples.get(1).is_some_and(is_old) {
-            self.samples.pop_front();
-        }
-        let (at, pages_then, read_then) = self.samples.front().copied().unwrap_or((now, 0, 0));
-        let seconds = now.duration_since(at).as_secs_f64();
-        let rate = |more: u64| (seconds > 0.0).then(|| more as f64 / seconds);
+        let work = WorkDone {
+            pages,
+            bytes: going.bytes.map_or(0, |(read, _)| read),
+            ..WorkDone::default()
+        };
+        let rates = self.meter.observe(work, now());
         let mut line = format!(
             "{} pages, {} images",
             counted(pages),
             counted(going.counts.images)
         );
-        if let Some(rate) = rate(pages.saturating_sub(pages_then)) {
-            line.push_str(&format!(", {rate:.0} pages a second"));
+        if rates.seconds > 0.0 {
+            line.push_str(&format!(", {:.0} pages a second", rates.pages / 60.0));
         }
         let Some((read, all)) = going.bytes.filter(|(_, all)| *all > 0) else {
             return line;
@@ -212,21 +199,11 @@ impl Progress {
         if going.passes > 0 {
             line.push_str(" of the archive once more, for images");
         }
-        let rate = rate(read.saturating_sub(read_then)).filter(|rate| *rate > 0.0);
-        if let Some(rate) = rate {
-            let left = all.saturating_sub(read) as f64 / rate;
-            line.push_str(&format!(", {} left", span(left)));
+        let left = rates.seconds_for(all.saturating_sub(read) as f64, rates.bytes);
+        if let Some(left) = left.and_then(|left| Duration::try_from_secs_f64(left).ok()) {
+            line.push_str(&format!(", {} left", spoken(left)));
         }
         line
-    }
-}
-
-/// A time in words.
-fn span(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{s:.0} s"),
-        s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3_600.0),
     }
 }
 
@@ -241,7 +218,7 @@ struct Told<'r> {
     pages: u64,
     images: u64,
     /// In this run.
-    seen: &'r Seen,
+    seen: &'r CrawlTotals,
     passes: Option<u64>,
     exchanges: Option<u64>,
     left_out: Option<&'r std::collections::BTreeMap<String, u64>>,
@@ -251,7 +228,7 @@ struct Told<'r> {
 }
 
 impl<'r> Told<'r> {
-    fn of(replayed: &'r Replayed, seen: &'r Seen, compared: Option<&'r Compared>) -> Self {
+    fn of(replayed: &'r Replayed, seen: &'r CrawlTotals, compared: Option<&'r Compared>) -> Self {
         let tally = replayed.tally.as_ref();
         Self {
             folder: replayed.folder.as_deref(),
@@ -286,7 +263,7 @@ fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
             1 => "1 file".to_owned(),
             n => format!("{} files", counted(n as u64)),
         },
-        span(took.as_secs_f64()),
+        spoken(took),
     );
     out.push_str(&row("pages", counts.documents));
     out.push_str(&row("images", counts.images));
@@ -323,19 +300,20 @@ fn summary(replayed: &Replayed, files: usize, took: Duration) -> String {
 }
 
 /// What a dry run would keep, and what an earlier crawl kept.
-fn dry(seen: &Seen, compared: Option<&Compared>) -> String {
+fn dry(now: &CrawlTotals, compared: Option<&Compared>) -> String {
     let Some(compared) = compared else {
-        let mut out = row("on topic", seen.on_topic);
-        out.push_str(&row("pages that would be kept", seen.kept));
+        let mut out = row("on topic", now.on_topic);
+        out.push_str(&row("pages that would be kept", now.texts));
         out.push_str("nothing is written\n");
         return out;
     };
+    let before = &compared.before;
     let mut out = format!("\n{:<30}{:>14}{:>14}\n", "", "before", "now");
     for (name, (before, now)) in [
-        ("pages", compared.pages),
-        ("on topic", compared.on_topic),
-        ("pages kept", compared.kept),
-        ("images kept", compared.images),
+        ("pages", (before.pages, now.pages)),
+        ("on topic", (before.on_topic, now.on_topic)),
+        ("pages kept", (before.texts, now.texts)),
+        ("images kept", (before.images, now.images)),
     ] {
         let (before, now) = (counted(before), counted(now));
         out.push_str(&format!("{name:<30}{before:>14}{now:>14}\n"));

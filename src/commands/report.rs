@@ -14,7 +14,7 @@ pub struct Report {
     /// The jobs' TOML files; several are put side by side.
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
-    /// Where to write report.html, report.md and the plots; by default the folder `report`
+    /// Where to write report.html and the plots; by default the folder `report`
     /// of the job, or of several jobs `with-OTHERS` in that folder of the first.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -48,7 +48,7 @@ impl Report {
         let jobs: Result<Vec<Config>, _> = self.jobs.iter().map(|j| Config::load(j)).collect();
         let jobs = jobs?;
         let report = report::report(&jobs, self.model.as_deref())?;
-        let paths = report.write(&self.out.unwrap_or_else(|| place(&jobs)))?;
+        let page = report.write(&self.out.unwrap_or_else(|| place(&jobs)))?;
         if self.json {
             println!(
                 "{}",
@@ -57,8 +57,7 @@ impl Report {
             return Ok(());
         }
         print!("{}", report.summary());
-        let [html, markdown] = paths.map(|p| p.display().to_string());
-        println!("\nwritten to {html} and {markdown}");
+        println!("\nwritten to {}", page.display());
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+pub use spoor::crawl::figures::count as counted;
 use spoor::sanitize;
 
 /// How often the spinner moves.
@@ -146,17 +147,4 @@ impl Write for Above {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// A number with separated thousands.
-pub fn counted(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

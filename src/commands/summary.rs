@@ -1,7 +1,6 @@
 //! The summary of a crawl: for people why it ended, where the results are and what to do
 //! next, with the figures below; for programs everything as JSON.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::clock::{now, timestamp};
-use spoor::crawl::frontier::{Amount, ImageLedger, ImagesLeft};
+use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
 use spoor::crawl::pipeline::{End, Stop};
+use spoor::daemon::control::{NextStep, Status};
 use spoor::daemon::{Fruitless, Summary};
-use spoor::page::Bucket;
 use spoor::sanitize;
 
 use super::progress::spoken;
@@ -27,8 +26,6 @@ pub struct Told<'a> {
     pub job: &'a Path,
     /// The topic of the crawl, for the text.
     pub topic: &'a str,
-    /// Whether it keeps documents.
-    pub keeps_documents: bool,
     /// The result of the run.
     pub summary: &'a Summary,
 }
@@ -45,26 +42,21 @@ struct Run {
 
 impl Told<'_> {
     fn run(&self) -> Run {
-        let (before, after) = (&self.summary.before, &self.summary.counts);
-        let own = if self.summary.is_shared {
-            self.summary.own
-        } else {
-            Amount {
-                documents: after.documents.saturating_sub(before.documents),
-                fetches: after.fetches.saturating_sub(before.fetches),
-                bytes: after.bytes.saturating_sub(before.bytes),
-            }
+        let (before, after) = (&self.summary.before, &self.summary.status);
+        let own = |status: &Status| match &status.machine {
+            Some(own) => [own.pages, own.fetches, own.bytes],
+            None => [status.pages, status.fetches, status.bytes],
         };
+        let [pages, fetches, bytes] = own(after);
+        let [pages_before, fetches_before, bytes_before] = own(before);
+        let seconds = after.active_seconds - before.active_seconds;
         Run {
-            pages: own.documents,
-            fetches: own.fetches,
+            pages: pages.saturating_sub(pages_before),
+            fetches: fetches.saturating_sub(fetches_before),
             images: after.images.saturating_sub(before.images),
             sitemaps: after.sitemaps.saturating_sub(before.sitemaps),
-            bytes: own.bytes,
-            time: self
-                .summary
-                .active
-                .saturating_sub(self.summary.active_before),
+            bytes: bytes.saturating_sub(bytes_before),
+            time: Duration::from_secs_f64(seconds.max(0.0)),
         }
     }
 
@@ -72,8 +64,13 @@ impl Told<'_> {
     fn is_idle(&self) -> bool {
         let run = self.run();
         let asked = run.fetches + run.images + run.sitemaps + run.bytes;
-        let had_begun = self.summary.counts.documents > 0;
+        let had_begun = self.summary.status.pages > 0;
         had_begun && asked == 0 && self.summary.end != End::Stopped
+    }
+
+    /// The time spent crawling in all runs.
+    fn active(&self) -> Duration {
+        Duration::from_secs_f64(self.summary.status.active_seconds.max(0.0))
     }
 
     /// The summary for people.
@@ -86,7 +83,7 @@ impl Told<'_> {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let summary = self.summary;
-        let (run, counts) = (self.run(), &summary.counts);
+        let (run, counts) = (self.run(), &summary.status);
         let images = |n| things(n, "image");
         match (self.is_idle(), summary.before.fetches) {
             (true, _) => writeln!(out, "There was nothing to do: {}.", self.reason())?,
@@ -96,7 +93,7 @@ impl Told<'_> {
                  whichever machine fetched them.",
                 things(run.pages, "page"),
                 spoken(run.time),
-                things(counts.documents, "page"),
+                things(counts.pages, "page"),
                 images(counts.images)
             )?,
             (false, 0) => writeln!(
@@ -112,19 +109,19 @@ impl Told<'_> {
                 things(run.pages, "page"),
                 images(run.images),
                 spoken(run.time),
-                things(counts.documents, "page"),
+                things(counts.pages, "page"),
                 images(counts.images),
-                spoken(summary.active)
+                spoken(self.active())
             )?,
         }
-        if counts.documents > 0 {
+        if counts.pages > 0 {
             if self.is_idle() {
                 writeln!(
                     out,
                     "The runs before brought {} and {} in {}.",
-                    things(counts.documents, "page"),
+                    things(counts.pages, "page"),
                     images(counts.images),
-                    spoken(summary.active)
+                    spoken(self.active())
                 )?;
             }
             writeln!(out, "{}", summary.focus.sentence(self.topic))?;
@@ -167,9 +164,9 @@ impl Told<'_> {
             }
             (End::Exhausted, _) => {
                 let mut text = "nothing is left to fetch".to_owned();
-                let waiting = summary.counts.waiting;
-                if summary.hosts.1 > 0 {
-                    let hosts = things(summary.hosts.1 as u64, "host");
+                let waiting = summary.status.waiting;
+                if summary.status.hosts.parked > 0 {
+                    let hosts = things(summary.status.hosts.parked as u64, "host");
                     write!(text, " but pages on {hosts} that did not respond").ok();
                 } else if waiting > 0 {
                     write!(text, " but {} that failed", things(waiting, "address")).ok();
@@ -185,48 +182,13 @@ impl Told<'_> {
 
     /// The commands that may follow.
     fn write_next(&self, out: &mut String) -> std::fmt::Result {
-        let job = self.job.display();
-        let mut next = Vec::new();
-        if self.summary.is_shared {
-            next.push((
-                format!("spoor cluster gather {job}"),
-                "one job of what all machines brought".to_owned(),
-            ));
-        } else if self.summary.counts.documents > 0 {
-            next.push((
-                format!("spoor report {job}"),
-                "the results as a page with pictures".to_owned(),
-            ));
-            if self.keeps_documents {
-                next.push((
-                    format!("spoor export {job} --text"),
-                    "the text of its pages as a corpus".to_owned(),
-                ));
-            }
-            if self.summary.counts.images > 0 {
-                next.push((
-                    format!("spoor export {job} --format imagefolder"),
-                    "the images and their words as a data set".to_owned(),
-                ));
-            }
-        }
-        let on = match self.summary.end {
-            End::Limit(key) => format!("continues, after you raise {key}"),
-            End::Stopped => "continues where it stopped".to_owned(),
-            End::Exhausted if self.summary.hosts.1 > 0 => {
-                "retries later those that did not respond".to_owned()
-            }
-            End::Exhausted => "continues, after you add seeds or widen [scope]".to_owned(),
-        };
-        next.push((format!("spoor crawl {job}"), on));
-        let width = next
-            .iter()
-            .map(|(command, _)| command.chars().count())
-            .max();
+        let ended = self.summary.status.ended.iter();
+        let next: Vec<_> = ended.flat_map(|ended| &ended.next).collect();
+        let width = next.iter().map(|step| step.command.chars().count()).max();
         let width = width.unwrap_or_default();
         writeln!(out, "Next:")?;
-        for (command, what) in next {
-            writeln!(out, "  {command:width$}  {what}")?;
+        for NextStep { command, gives } in next {
+            writeln!(out, "  {command:width$}  {gives}")?;
         }
         Ok(())
     }
@@ -234,7 +196,6 @@ impl Told<'_> {
     /// The figures, over all runs.
     fn write_details(&self, out: &mut String) -> std::fmt::Result {
         let summary = self.summary;
-        let counts = &summary.counts;
         writeln!(
             out,
             "\nDetails, of {}:",
@@ -244,58 +205,21 @@ impl Told<'_> {
                 "all runs"
             }
         )?;
-        writeln!(
-            out,
-            "  pages     {} done of {} fetches in {:.1} s",
-            counts.documents,
-            counts.fetches,
-            summary.active.as_secs_f64()
-        )?;
         let aside = images_aside(&summary.images);
-        writeln!(out, "  images    {} kept{aside}", counts.images)?;
-        if counts.sitemaps > 0 {
-            writeln!(out, "  sitemaps  {} read", counts.sitemaps)?;
+        for (name, text) in details(&summary.status, &aside) {
+            writeln!(out, "  {name:<9} {text}")?;
         }
-        writeln!(out, "  received  {:.1} MB", counts.bytes as f64 / 1e6)?;
-        let buckets: Vec<String> = Bucket::ALL
-            .iter()
-            .zip(counts.queued)
-            .map(|(bucket, n)| format!("{} {n}", bucket.name()))
-            .collect();
-        writeln!(
-            out,
-            "  queued    {}, images {}, waiting {}",
-            buckets.join(", "),
-            counts.queued_images,
-            counts.waiting
-        )?;
-        if counts.watched > 0 {
-            writeln!(
-                out,
-                "  watched   {} pages that are visited again",
-                counts.watched
-            )?;
-        }
-        let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
-        let dropped: Vec<String> = dropped
-            .map(|(reason, n)| format!("{} {n}", reason.name()))
-            .collect();
-        if !dropped.is_empty() {
-            writeln!(out, "  dropped   {}", dropped.join(", "))?;
-        }
-        if summary.hosts.1 > 0 {
-            writeln!(
-                out,
-                "  parked    {} that did not respond",
-                things(summary.hosts.1 as u64, "host")
-            )?;
+        let parked = summary.status.hosts.parked;
+        if parked > 0 {
+            let hosts = things(parked as u64, "host");
+            writeln!(out, "  parked    {hosts} that did not respond")?;
         }
         Ok(())
     }
 
     /// Why not a single page was fetched, if so.
     pub fn nothing(&self) -> Option<String> {
-        let has_pages = self.summary.counts.documents > 0 || self.summary.is_shared;
+        let has_pages = self.summary.status.pages > 0 || self.summary.is_shared;
         if has_pages || self.summary.end == End::Stopped {
             return None;
         }
@@ -322,20 +246,12 @@ impl Told<'_> {
     /// The summary for programs.
     pub fn json(&self, exit_code: u8) -> Value {
         let summary = self.summary;
-        let counts = &summary.counts;
-        let queued: BTreeMap<&str, u64> = Bucket::ALL
-            .iter()
-            .zip(counts.queued)
-            .map(|(bucket, n)| (bucket.name(), n))
-            .collect();
-        let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
-        let dropped: BTreeMap<&str, u64> = dropped.map(|(reason, n)| (reason.name(), *n)).collect();
         let run = self.run();
         let nothing = summary.nothing.iter();
         let nothing: Vec<Value> = nothing
             .map(|Fruitless { url, why }| json!({"url": url, "why": why}))
             .collect();
-        json!({
+        let own = json!({
             "ended": match summary.end {
                 End::Limit(key) => key,
                 End::Exhausted => "exhausted",
@@ -358,15 +274,7 @@ impl Told<'_> {
                 "bytes": run.bytes,
                 "seconds": run.time.as_secs_f64(),
             },
-            "pages": counts.documents,
-            "fetches": counts.fetches,
-            "images": counts.images,
-            "sitemaps": counts.sitemaps,
-            "bytes": counts.bytes,
-            "seconds": summary.active.as_secs_f64(),
-            "queued": queued,
-            "queued_images": counts.queued_images,
-            "images_left": {
+            "images_queued": {
                 "images": summary.images_left.images,
                 "hosts": summary.images_left.hosts,
                 "parked": summary.images_left.parked,
@@ -374,15 +282,17 @@ impl Told<'_> {
             },
             "other_sizes": { "tried": summary.images.tried, "kept": summary.images.stood_in },
             "svgs_left_out": summary.images.svgs,
-            "waiting": counts.waiting,
-            "watched": counts.watched,
-            "dropped": dropped,
-            "parked_hosts": summary.hosts.1,
             "headline": summary.focus.headline(self.topic),
             "focused": summary.focus.focused,
             "control": summary.focus.control,
             "results": summary.folder,
-        })
+        });
+        // Beside the status in its last moment, as `spoor ctl status --json` prints it.
+        let mut all = serde_json::to_value(&summary.status).unwrap_or_default();
+        if let (Value::Object(all), Value::Object(own)) = (&mut all, own) {
+            all.extend(own);
+        }
+        all
     }
 
     /// The same as the last line of a log in JSON.
@@ -401,6 +311,49 @@ impl Told<'_> {
         println!("{}", sanitize::json(&serde_json::to_string(&line)?));
         Ok(())
     }
+}
+
+/// The counters of a crawl, each with its name; `aside` is a remark about the images.
+pub fn details(status: &Status, aside: &str) -> Vec<(&'static str, String)> {
+    let queued = &status.queued;
+    let mut lines = vec![
+        (
+            "pages",
+            format!(
+                "{} done of {} fetches in {:.1} s",
+                status.pages, status.fetches, status.active_seconds
+            ),
+        ),
+        ("images", format!("{} kept{aside}", status.images)),
+        ("received", format!("{:.1} MB", status.bytes as f64 / 1e6)),
+        (
+            "queued",
+            format!(
+                "seed {}, high {}, medium {}, normal {}, low {}, images {}, waiting {}",
+                queued.seed,
+                queued.high,
+                queued.medium,
+                queued.normal,
+                queued.low,
+                queued.images,
+                status.waiting
+            ),
+        ),
+    ];
+    if status.sitemaps > 0 {
+        lines.push(("sitemaps", format!("{} read", status.sitemaps)));
+    }
+    if status.watched > 0 {
+        let text = format!("{} pages that are visited again", status.watched);
+        lines.push(("watched", text));
+    }
+    for (name, counts) in [("dropped", &status.dropped), ("errors", &status.errors)] {
+        if !counts.is_empty() {
+            let counts = counts.iter().map(|(reason, n)| format!("{reason} {n}"));
+            lines.push((name, counts.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    lines
 }
 
 /// Remarks about the images besides their number.

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::report::{Counted, Table, Tally, count, on_terminal};
+use super::report::{Table, count, on_terminal, shares};
 use crate::address::PageUrl;
 use crate::archive::check;
 use crate::archive::http::Response;
 use crate::archive::pack::Page;
 use crate::archive::reader::{Entry, Item, Reader};
 use crate::archive::record::{Kind, Record};
+use crate::crawl::figures::{Counted, NameTally};
 use crate::page::Extractor;
 use crate::web::extract::{self, Options, extract};
 
@@ -69,13 +70,13 @@ pub struct Stored {
 #[derive(Debug, Default)]
 struct Counting {
     stored: Stored,
-    unreadable: Tally,
-    statuses: Tally,
-    media: Tally,
-    encodings: Tally,
-    languages: Tally,
-    hosts: Tally,
-    years: Tally,
+    unreadable: NameTally,
+    statuses: NameTally,
+    media: NameTally,
+    encodings: NameTally,
+    languages: NameTally,
+    hosts: NameTally,
+    years: NameTally,
     sizes: [u64; SIZES.len()],
 }
 
@@ -264,7 +265,7 @@ impl Stored {
             ("year", &self.years),
             ("not readable", &self.unreadable),
         ] {
-            let table = counted.table(name);
+            let table = shares(counted, name);
             if !table.is_empty() {
                 out.push('\n');
                 out.push_str(&table);

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::frontier::store::StoreError;
@@ -49,10 +48,9 @@ impl ExplainContext {
 }
 
 /// Everything known about an address.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Its canonical form.
-    #[schema(value_type = String)]
     pub url: PageUrl,
     /// Its SURT form, which scope rules are matched against.
     pub surt: String,
@@ -66,20 +64,17 @@ pub struct Explanation {
     /// known yet.
     pub robots: Verdict,
     /// The results of its prefixes, and their remaining budget.
-    #[schema(value_type = Object)]
     pub budget: Budget,
     /// Its host.
     pub host: HostReport,
 }
 
 /// What is known about an address in one of its roles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Known {
     /// A page or an image.
-    #[schema(value_type = String)]
     pub kind: TaskKind,
     /// Its record.
-    #[schema(value_type = Object)]
     pub record: UrlRecord,
     /// Whether it is being fetched at this moment.
     pub leased: bool,
@@ -94,7 +89,6 @@ pub struct Known {
     pub ahead: Option<u64>,
     /// The pages through which it was reached, nearest first, the seed last; empty
     /// for a seed.
-    #[schema(value_type = Vec<String>)]
     pub via: Vec<PageUrl>,
     /// How its score was computed, with the numbers filled in.
     pub formula: Option<String>,
@@ -103,18 +97,16 @@ pub struct Known {
     pub learned: Option<LearnedLink>,
     /// For an image: the missing address of the same picture that this one replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub instead_of: Option<PageUrl>,
     /// For an image: the addresses that were tried instead, or had been fetched already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>)]
     pub replaced_by: Vec<PageUrl>,
     /// The rule, limit or robots line that excludes it, if that is why it was dropped.
     pub decided_by: Option<String>,
 }
 
 /// What a learning crawl knows about a link, and its rating.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedLink {
     /// How far the page turned out to be on topic, 0 to 1; set once it was fetched.
     pub reward: Option<f64>,
@@ -129,7 +121,7 @@ pub struct LearnedLink {
 }
 
 /// A part of a learning crawl's rating.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnedPart {
     /// The name of the feature.
     pub name: String,
@@ -140,7 +132,7 @@ pub struct LearnedPart {
 }
 
 /// The verdict of a set of rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether the address may be fetched.
     pub allowed: Option<bool>,
@@ -149,19 +141,16 @@ pub struct Verdict {
 }
 
 /// Everything known about a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// Its key.
-    #[schema(value_type = String)]
     pub host: HostKey,
     /// Whether the job was running when this was gathered.
     pub running: bool,
     /// Its clock, failures and robots state; `None` if it was never contacted.
-    #[schema(value_type = Option<Object>)]
     pub record: Option<HostRecord>,
     /// The clocks it shares with other hosts, by name; for a stopped job only those that
     /// back off.
-    #[schema(value_type = Vec<Vec<Value>>)]
     pub groups: Vec<(String, GroupRecord)>,
     /// Requests that are open at this moment.
     pub open: usize,

@@ -5,7 +5,7 @@
 //! | `allocator` | how the program's allocator is set up for long commands | nothing |
 //! | `explain` | what is known about an address or a host, and which rule decided | crawl::frontier, topic::score, topic::strategy, web::robots, web::scope |
 //! | `control` | the API that queries and controls a running crawl | explain, crawl, web::scope |
-//! | `overview` | all jobs of a folder on one page | control, web::inert |
+//! | `overview` | all jobs of a folder on one page | control, crawl::figures, web::inert |
 //! | `ready` | what a job must have before it may train or crawl | control, crawl::checkpoint, topic::model, fetch, web::scope |
 //! | `error` | why a job cannot run | control, crawl, topic::score, fetch |
 //! | `observer` | progress reports of a run | control, error, crawl |

@@ -19,12 +19,12 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Amount, Cells, Counts, Focus, ImageLedger, ImagesLeft};
+use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
-use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
+use crate::daemon::control::{self, ControlHandle, RatingReloader, Served, Stage, Status};
 use crate::daemon::ready::{self, Ready};
 use crate::fetch::{self, Fetcher};
 use crate::metrics::Metrics;
@@ -45,20 +45,15 @@ pub struct Summary {
     pub end: End,
     /// The reason for stopping, where it was stopped.
     pub stop: Option<Stop>,
-    /// The counters at the start of this run.
-    pub before: Counts,
-    /// The counters over all runs.
-    pub counts: Counts,
+    /// The figures at the start of this run.
+    pub before: Status,
+    /// The figures at its end, over all runs. On a machine of a cluster the counters are those of
+    /// the hosts that it had then, whoever fetched their pages, and `machine` is its own work.
+    pub status: Status,
     /// The counts of pages found by score and by chance, over all runs.
     pub focus: Focus,
-    /// Time spent crawling before this run.
-    pub active_before: Duration,
-    /// Time spent crawling, over all runs.
-    pub active: Duration,
     /// Why the seeds returned nothing, where no run has fetched a page.
     pub nothing: Vec<Fruitless>,
-    /// Hosts with queued tasks, and the number of those given up for now.
-    pub hosts: (usize, usize),
     /// The image ledger, over all runs.
     pub images: ImageLedger,
     /// The images still to fetch.
@@ -67,11 +62,8 @@ pub struct Summary {
     pub finishes_images: bool,
     /// The job's folder.
     pub folder: PathBuf,
-    /// Whether other machines crawl the job as well. The counters are then those of the hosts
-    /// that this one had at the end, whoever fetched their pages.
+    /// Whether other machines crawl the job as well.
     pub is_shared: bool,
-    /// What this machine did itself in this run of what the job may limit, where others crawl too.
-    pub own: Amount,
     /// The limits at the end; they may have been changed meanwhile.
     pub limits: settings::Limits,
 }
@@ -137,7 +129,7 @@ pub fn crawl(
         }
         None => (keeping.keeper(session, changes, &mut outputs)?, None),
     };
-    let before = Before::of(&frontier);
+    let before = desk.figures(&frontier, Stage::Starting, now());
     tell_of_opening(&frontier, resumed, config, observer)?;
     frontier.set_rating(reading.now())?;
     desk.set_ratings(ratings);
@@ -145,7 +137,7 @@ pub fn crawl(
         take_up(&mut frontier, config, &seeds)?;
     }
     let options = options(config);
-    desk.begin(runtime, metrics);
+    desk.begin(metrics);
     watch_signals(runtime, control.stopper());
     let whole = frontier.undivided().ok();
     let mut backups = whole.map(|whole| Backups::new(config, whole, now()));
@@ -187,19 +179,23 @@ pub fn crawl(
         Ok(stop) => stop,
         Err(error) => {
             let error = DaemonError::from(error);
-            watching.end(&frontier, Err(&error.to_string()));
+            let in_force = runtime.block_on(watching.in_force());
+            watching.end(&frontier, Err(&error.to_string()), &in_force);
             served.close(runtime);
             return Err(error);
         }
     };
     let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
-    watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
     let in_force = runtime.block_on(watching.in_force());
-    let mut summary = before.into_summary(&frontier, (end, stop), &in_force)?;
+    let ended = hopeless.as_deref().map_or(Ok(end), Err);
+    let mut status = watching.end(&frontier, ended, &in_force);
+    // It has the token, and the summary goes to logs.
+    status.link = None;
+    let mut summary = summary(&frontier, (before, status), (end, stop), &in_force)?;
     // It is counted what the crawl has done before its cells go to others.
     machine::leave(&mut handler, &mut frontier, options.drain)?;
-    if summary.counts.documents == 0 && member.is_none() {
+    if summary.status.pages == 0 && member.is_none() {
         summary.nothing = troubles.of_seeds(&frontier, &terms(config), &seeds)?;
     }
     drop(backups);
@@ -390,45 +386,25 @@ fn tally(counts: &Counts) -> String {
     format!("{documents} pages, {images} images, {queued} queued")
 }
 
-/// The state of a job at the start of this run.
-struct Before {
-    counts: Counts,
-    used: Amount,
-    active: Duration,
-}
-
-impl Before {
-    fn of(frontier: &Cells) -> Self {
-        Self {
-            counts: frontier.counts().clone(),
-            used: frontier.used(),
-            active: Duration::from_millis(frontier.active()),
-        }
-    }
-
-    fn into_summary(
-        self,
-        frontier: &Cells,
-        (end, stop): (End, Option<Stop>),
-        config: &Config,
-    ) -> Result<Summary, DaemonError> {
-        Ok(Summary {
-            end,
-            stop,
-            before: self.counts,
-            active_before: self.active,
-            nothing: Vec::new(),
-            counts: frontier.counts().clone(),
-            focus: frontier.focus(),
-            active: Duration::from_millis(frontier.active()),
-            hosts: frontier.hosts(),
-            images: frontier.images(),
-            images_left: frontier.images_left()?,
-            finishes_images: config.images.are_finished(),
-            folder: config.job_folder(),
-            is_shared: config.cluster.is_there(),
-            own: frontier.used().minus(self.used),
-            limits: config.limits.clone(),
-        })
-    }
+/// The result of a run that had these figures at its start.
+fn summary(
+    frontier: &Cells,
+    (before, status): (Status, Status),
+    (end, stop): (End, Option<Stop>),
+    config: &Config,
+) -> Result<Summary, DaemonError> {
+    Ok(Summary {
+        end,
+        stop,
+        before,
+        status,
+        focus: frontier.focus(),
+        nothing: Vec::new(),
+        images: frontier.images(),
+        images_left: frontier.images_left()?,
+        finishes_images: config.images.are_finished(),
+        folder: config.job_folder(),
+        is_shared: config.cluster.is_there(),
+        limits: config.limits.clone(),
+    })
 }

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::service;
 use crate::config::Config;
 use crate::crawl::pipeline::{Stop, Stopper};
-use crate::daemon::control::{Changes, ControlHandle, Who};
+use crate::daemon::control::{Changes, ControlHandle, Wanted, Who};
 
 /// The first signal drains, the second one ends the process.
 pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
@@ -112,7 +112,10 @@ pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => handle.reload(&config, &who).await.map(|told| told.value),
+                    Ok(config) => {
+                        let wanted = Wanted::File(Box::new(config));
+                        handle.change(wanted, &who).await.map(|told| told.value)
+                    }
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {

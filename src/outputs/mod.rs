@@ -38,7 +38,6 @@ mod pieces;
 mod remove;
 mod rotate;
 mod rows;
-pub mod ruled;
 mod samples;
 mod schema;
 mod segments;

@@ -1,7 +1,7 @@
-//! The control API over real sockets: every route acts on a running crawl, the document
-//! says what they answer, and only who may gets in.
+//! The control API over real sockets: every route acts on a running crawl and answers with what
+//! the guide says, and only who may gets in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -496,102 +496,87 @@ fn others_are_listened_to_only_with_a_token() {
     Ran::of(check.env("SPOOR_CONTROL_TOKEN", TOKEN)).good();
 }
 
-/// What each documented operation is asked here; `stop` comes last.
-fn examples() -> Vec<(&'static str, String)> {
+/// Keys of an answer.
+type Keys = &'static [&'static str];
+
+/// What each operation is asked here, and the keys of its answer; `stop` comes last.
+fn examples() -> Vec<(&'static str, String, Keys)> {
     let seeds = json!({"urls": ["http://c.test/", "x"]}).to_string();
     let set = json!({"limits.fetches": 500}).to_string();
     let login = json!({"token": TOKEN}).to_string();
     let rules = "[job]\nname = \"job\"\n[limits]\nfetches = 400\n".to_owned();
     let none = String::new;
+    let done: Keys = &["changed", "text"];
+    let changes: Keys = &["changed", "later", "rated"];
+    let board: Keys = &[
+        "sentence",
+        "headline",
+        "focus",
+        "perplexity",
+        "best",
+        "hosts",
+        "images",
+        "pages",
+        "ruled",
+        "rule_events",
+    ];
     vec![
-        ("GET /api/status", none()),
-        ("POST /api/pause", none()),
-        ("POST /api/resume", none()),
-        ("POST /api/checkpoint", none()),
-        ("POST /api/seeds", seeds),
-        ("GET /api/config", none()),
-        ("PATCH /api/config", set),
-        ("POST /api/rules", rules),
-        ("GET /api/explain?url=http%3A%2F%2Fa.test%2F", none()),
-        ("GET /api/host/a.test", none()),
-        ("GET /api/log?last=3", none()),
-        ("GET /api/board", none()),
-        ("GET /api/openapi.json", none()),
-        ("POST /login", login),
-        ("POST /api/stop", none()),
+        ("GET /api/status", none(), &["state", "pages", "hosts"][..]),
+        ("POST /api/pause", none(), done),
+        ("POST /api/resume", none(), done),
+        ("POST /api/checkpoint", none(), done),
+        ("POST /api/seeds", seeds, &["url", "result"][..]),
+        ("GET /api/config", none(), &["values", "live"][..]),
+        ("PATCH /api/config", set, changes),
+        ("POST /api/rules", rules, changes),
+        (
+            "GET /api/explain?url=http%3A%2F%2Fa.test%2F",
+            none(),
+            &["url", "known", "host"][..],
+        ),
+        ("GET /api/host/a.test", none(), &["host"][..]),
+        ("GET /api/log?last=3", none(), &["url", "outcome"][..]),
+        ("GET /api/board", none(), board),
+        ("POST /login", login, &[][..]),
+        ("POST /api/stop", none(), done),
     ]
 }
 
 #[test]
-fn the_document_says_what_the_routes_answer() {
+fn the_guide_says_what_the_routes_answer() {
     let wire = web();
     let job = job(&wire, "");
     let file = job.file();
     let _live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
     wire.wait_for("a.test/0");
-    let document = socket(&job, "GET /api/openapi.json", "").json();
-    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
-    let mut left = BTreeMap::new();
-    for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, operation) in item.as_object().unwrap() {
-            left.insert(
-                format!("{} {path}", method.to_uppercase()),
-                operation.clone(),
-            );
-        }
-    }
-    let schema_of = |operation: &Value, status: &str| {
-        let content = &operation["responses"][status]["content"];
-        let schema = &content["application/json"]["schema"];
-        (!schema.is_null()).then(|| schema.clone())
-    };
-    let check = |schema: &Value, value: &Value, what: &str| {
-        let mut schema = schema.clone();
-        schema["components"] = document["components"].clone();
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        let wrong: Vec<String> = validator
-            .iter_errors(value)
-            .map(|e| e.to_string())
-            .collect();
-        assert!(wrong.is_empty(), "{what}: {wrong:?} in {value}");
-        assert!(
-            !validator.is_valid(&json!("a text")),
-            "{what}: anything would do"
-        );
-    };
-    for (line, body) in examples() {
+    let guide = include_str!("../../src/guide/api.md");
+    let explained = |word: &str| assert!(guide.contains(word), "the guide has no {word}");
+    for (line, body, keys) in examples() {
         let (method, target) = line.split_once(' ').unwrap();
-        let path = target
-            .split('?')
-            .next()
-            .unwrap()
-            .replace("/host/a.test", "/host/{name}");
-        let operation = left.remove(&format!("{method} {path}")).unwrap();
+        let path = target.split('?').next().unwrap();
+        let path = path.replace("/host/a.test", "/host/{name}");
+        explained(&format!("`{method} {path}"));
         // First what is wrong, where anything can be.
-        if operation.get("requestBody").is_some() {
-            let wrong = socket(&job, line, "{");
-            wrong.refused(400);
-            check(
-                &schema_of(&operation, "default").unwrap(),
-                &wrong.json(),
-                line,
-            );
+        if !body.is_empty() {
+            socket(&job, line, "{").refused(400);
         }
         let answer = socket(&job, line, &body);
         if answer.status == 204 {
-            assert!(operation["responses"]["204"].is_object(), "{line}");
+            assert!(keys.is_empty(), "{line}");
             continue;
         }
         assert_eq!(answer.status, 200, "{line}: {answer:?}");
-        check(&schema_of(&operation, "200").unwrap(), &answer.json(), line);
+        let value = answer.json();
+        let first = value.get(0).unwrap_or(&value);
+        for key in keys {
+            assert!(first.get(key).is_some(), "{line}: no {key} in {first}");
+        }
+        if path == "/api/status" || path == "/api/board" {
+            for key in value.as_object().unwrap().keys() {
+                explained(&format!("`{key}`"));
+            }
+        }
     }
-    let metrics = left.remove("GET /metrics").unwrap();
-    assert!(metrics["responses"]["200"]["content"]["text/plain"].is_object());
-    // The stream is followed in another test.
-    let stream = left.remove("GET /api/log/follow").unwrap();
-    assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
-    let end = left.remove("GET /api/end").unwrap();
-    assert!(end["responses"]["200"]["content"]["text/event-stream"].is_object());
     // The page of one machine has nothing of a cluster.
     for (path, bytes) in [
         (
@@ -614,15 +599,8 @@ fn the_document_says_what_the_routes_answer() {
         );
     }
     // One machine is no cluster; another test asks one that is.
-    let cluster = left.remove("GET /api/cluster").unwrap();
     let alone = socket(&job, "GET /api/cluster", "");
     assert!(alone.refused(404).contains("one machine"));
-    check(
-        &schema_of(&cluster, "default").unwrap(),
-        &alone.json(),
-        "GET /api/cluster",
-    );
-    assert!(left.is_empty(), "documented and not asked here: {left:?}");
 }
 
 #[test]
@@ -693,22 +671,12 @@ fn clients_that_never_read_keep_nobody_out() {
 }
 
 #[test]
-fn only_keys_that_there_are_can_be_set_and_the_document_lists_them() {
+fn only_keys_that_there_are_can_be_set() {
     let wire = web();
     let job = job(&wire, "");
     let file = job.file();
     let _live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
     wire.wait_for("a.test/0");
-    let document = socket(&job, "GET /api/openapi.json", "").json();
-    let content = &document["paths"]["/api/config"]["patch"]["requestBody"]["content"];
-    let mut schema = content["application/json"]["schema"].clone();
-    schema["components"] = document["components"].clone();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let keys = spoor::config::keys();
-    assert!(keys.len() > 50 && keys.iter().any(|key| key == "limits.documents"));
-    for key in &keys {
-        assert!(validator.is_valid(&json!({ key: 1 })), "{key}");
-    }
     for key in [
         "limits.made_up",
         "made_up.documents",
@@ -720,7 +688,6 @@ fn only_keys_that_there_are_can_be_set_and_the_document_lists_them() {
         // Taking away what is not there was done before.
         for value in [json!(1), Value::Null] {
             let body = json!({ key: value });
-            assert!(!validator.is_valid(&body), "{key}");
             let answer = socket(&job, "PATCH /api/config", &body.to_string());
             let said = answer.refused(400);
             assert!(said.contains("is not a key"), "{key}: {said}");

@@ -467,7 +467,7 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         (&focused["fetches"], &focused["pages"], &focused["on_topic"]),
         (&json!(fetches), &json!(judged.len()), &json!(found))
     );
-    let told = focused["share"].as_f64().unwrap();
+    let told = focused["thousandths"].as_f64().unwrap() / 1000.0 / judged.len() as f64;
     assert!((told - share).abs() < 1e-9, "{told} {share}");
     let ratio = value("spoor_on_topic_ratio", &[("chosen", "focused")]);
     assert!(found > 0 && (ratio - share).abs() < 1e-9, "{ratio} {share}");

@@ -104,6 +104,6 @@ fn a_model_is_grown_from_the_best_pages_and_used() {
 
     let second = job(folder, "second", "model-grown", server.addr);
     let came = crawl(&second);
-    assert!(came.counts.documents > 0);
+    assert!(came.status.pages > 0);
     runtime.block_on(server.stop()).unwrap();
 }

@@ -175,7 +175,7 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
     assert!(!report.lines().any(is_wide), "{report}");
     let out = job.folder().with_file_name("report");
     shown(&["report", file, "--out", out.to_str().unwrap()]);
-    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     let report = in_one_line(&report);
     assert!(report.contains(says), "{report}");
     // Nobody tries to get around it: each refused page was asked for once.
@@ -230,9 +230,9 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
 
     let out = job.folder().with_file_name("report");
     shown(&["report", file, "--out", out.to_str().unwrap()]);
-    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     let report = in_one_line(&report);
-    let row = "| site.test | 50 % of 44 | 100 % of 44 | 0 | unmatched |";
+    let row = "<th scope=\"row\">site.test</th><td>50 % of 44</td><td>100 % of 44</td><td>0</td><td>unmatched</td>";
     assert!(report.contains(row), "{report}");
     assert!(report.contains("site.test: a rule matches "), "{report}");
 
@@ -323,8 +323,8 @@ fn a_slow_fall_is_told_against_the_weeks_before() {
         "--out",
         out.to_str().unwrap(),
     ]);
-    let report = std::fs::read_to_string(out.join("report.md")).unwrap();
-    assert!(report.contains("| week of "), "{report}");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(report.contains(">week of</th>"), "{report}");
 
     // Without the weeks before, nothing has fallen: the host is new.
     dated(&job, |_| Some(ago(0)));

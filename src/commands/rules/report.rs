@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::json;
 use spoor::config::Config;
 use spoor::corpus;
+use spoor::crawl::figures::RulesAtWork;
 use spoor::fold::{self, fold};
-use spoor::outputs;
 use spoor::rules::{Event, RuleSet, Standing, Totals};
 use spoor::sanitize;
 
@@ -38,10 +38,8 @@ impl Report {
             };
             let config = Config::load(job)?;
             let rules = RuleSet::read(&config.rules.files)?;
-            let mut events = Vec::new();
-            let folder = config.job_folder();
-            let watch = outputs::ruled::watched(&folder, &rules, |event| events.push(event))?;
-            (watch.standings(usize::MAX), events)
+            let at_work = RulesAtWork::of_log(&config.job_folder(), &rules)?;
+            (at_work.hosts(usize::MAX), at_work.events)
         } else {
             let rules = RuleSet::read(&self.of)?;
             let (watch, events) = corpus::ruled::watched(&self.from, &rules)?;

@@ -7,7 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::document::{Document, paragraphs};
 use super::{BuildError, each_document, each_removed};
-use crate::corpus::report::{Counted, Table, Tally, count, on_terminal};
+use crate::corpus::report::{Table, count, on_terminal, shares};
+use crate::crawl::figures::{Counted, NameTally};
 use crate::progress::Step as Progress;
 
 /// Rows of a table.
@@ -72,7 +73,7 @@ pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
         progress.advance(1);
         Ok(true)
     })?;
-    let mut removed = Tally::default();
+    let mut removed = NameTally::default();
     each_removed(folder, &mut |gone| {
         removed.add(&format!("{}: {}", gone.step, gone.rule));
         Ok(true)
@@ -101,12 +102,12 @@ pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
 #[derive(Default)]
 struct Counting {
     stats: Stats,
-    languages: Tally,
-    hosts: Tally,
-    years: Tally,
-    encodings: Tally,
-    types: Tally,
-    buckets: Tally,
+    languages: NameTally,
+    hosts: NameTally,
+    years: NameTally,
+    encodings: NameTally,
+    types: NameTally,
+    buckets: NameTally,
 }
 
 impl Counting {
@@ -188,7 +189,7 @@ impl Stats {
             ("bucket", &self.buckets),
             ("removed", &self.removed),
         ] {
-            let table = counted.table(name);
+            let table = shares(counted, name);
             if !table.is_empty() {
                 out.push('\n');
                 out.push_str(&table);

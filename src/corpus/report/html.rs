@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::sections::{Section, Table, count, decimal, duration};
+use super::sections::{Section, Table, decimal, duration};
 use super::{Figures, Report, Verdict};
+use crate::crawl::figures::count;
 use crate::sanitize;
 
 const STYLE: &str = include_str!("report.css");
@@ -78,7 +79,7 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
                 }
             }
             @if let Some(manners) = job.manners() { p.when { (manners) } }
-            @if job.rows == 0 { p { "Nothing was crawled yet: the log is empty." } }
+            @if job.log.totals.rows == 0 { p { "Nothing was crawled yet: the log is empty." } }
             @if !pictures.is_empty() {
                 h3 { "Pictures and their words" }
                 ul.pictures {
@@ -107,7 +108,7 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
                     }
                 }
             }
-            @let hosts: Vec<_> = job.top_hosts.iter().filter(|h| h.pages > 0).take(10).collect();
+            @let hosts: Vec<_> = job.log.top_hosts.iter().filter(|h| h.pages > 0).take(10).collect();
             @if !hosts.is_empty() {
                 h3 { "The sites that gave most" }
                 div.wide tabindex="0" {
@@ -148,7 +149,7 @@ fn facts(job: &Figures) -> [(String, String); 6] {
     };
     let share = share.or(range).unwrap_or_else(|| "\u{2013}".to_owned());
     [
-        (count(job.pages), "pages".to_owned()),
+        (count(job.log.totals.pages), "pages".to_owned()),
         (share, format!("of the chosen ones on topic{beside}")),
         (
             count(documents.count),
@@ -160,8 +161,11 @@ fn facts(job: &Figures) -> [(String, String); 6] {
                 ),
             },
         ),
-        (count(job.images), "images with their words".to_owned()),
-        (count(job.hosts), "sites".to_owned()),
+        (
+            count(job.log.totals.images),
+            "images with their words".to_owned(),
+        ),
+        (count(job.log.hosts), "sites".to_owned()),
         (duration(job.seconds()), "from first to last".to_owned()),
     ]
 }

@@ -3,55 +3,51 @@
 //!
 //! [`report`] reads the files of jobs (the log, the sentences, the votes, a model) and
 //! returns plain data; [`Report::write`] turns these into `report.html`, a self-contained
-//! file, and `report.md` with its plots beside it. The tables and figures are those of the
-//! theses: table 5.1 and figures 5.1, 5.2 and 5.5 of Werner 2015, and the errors, hosts,
-//! encodings and media types of a crawl.
+//! file, with its plots beside it. The tables and figures are those of the theses: table 5.1
+//! and figures 5.1, 5.2 and 5.5 of Werner 2015, and the errors, hosts, encodings and media
+//! types of a crawl.
 //!
 //! Everything is read line by line, once: memory is bounded by the number of hosts, not of
 //! rows. A crawl may be running, so an incomplete last line or gzip member is not damage.
 //! Any other damage is named in the report, by file and line, and the rest is counted.
 //!
-//! The report knows neither the frontier's store nor the network; from `frontier` it only
-//! uses the arithmetic of the headline. It shows pictures and words from the web, so a
-//! takedown removes the report in the job's folder.
+//! The report knows neither the frontier's store nor the network; the figures of the log are
+//! those of [`crate::crawl::figures`], and from `frontier` it only uses the arithmetic of the
+//! headline. It shows pictures and words from the web, so a takedown removes the report in the
+//! job's folder.
 //!
-//! Reading order: this file, `verdict` (the results), `tally` (counting in bounded
-//! memory), `judged` (classes of images), `politeness`, `rows` (the log), `ruled` (the rules at work), `text`
+//! Reading order: this file, `verdict` (the results), `judged` (classes of images), `text`
 //! (sentences and their perplexity), `sections` (figures to tables and plots), `plot`,
-//! `html`, `markdown`.
+//! `html`, `terminal`.
 
 mod html;
 mod judged;
-mod markdown;
 pub mod plot;
-mod politeness;
-mod rows;
-mod ruled;
 mod sections;
-mod tally;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
 mod verdict;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub(in crate::corpus) use self::markdown::on_terminal;
-pub use self::politeness::Politeness;
-pub use self::rows::{BucketFigures, Ending, HostFigures, KindFigures};
-pub(in crate::corpus) use self::sections::{Table, count};
-pub(in crate::corpus) use self::tally::Tally;
-pub use self::tally::{Counted, Series};
+pub(in crate::corpus) use self::sections::Table;
+pub(in crate::corpus) use self::terminal::{on_terminal, shares};
 pub use self::text::{ModelUse, Packet, Perplexity};
 pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
 use crate::config::Config;
+pub(in crate::corpus) use crate::crawl::figures::count;
+use crate::crawl::figures::{CrawlFigures, LogFigures, LoggedTask, MAX_ROW};
 use crate::fs::{IoError, atomic};
-use crate::outputs::{self, OutputError};
-use crate::rules::{Event, Standing};
+use crate::outputs::{self, Line, OutputError};
+use crate::progress::Step;
+use crate::rules::RuleSet;
 use crate::topic::model::FolderError;
 
 /// The most problems that are named; further ones are counted.
@@ -92,60 +88,15 @@ pub struct Figures {
     pub strategy: &'static str,
     /// The results, with which the report begins.
     pub verdict: Verdict,
-    /// When the first request was made, in milliseconds since 1970.
-    pub begun: Option<u64>,
-    /// When the last was finished, in milliseconds since 1970.
-    pub ended: Option<u64>,
-    /// The longest time without a finished task, in milliseconds.
-    pub longest_pause: u64,
-    /// The time until the last page was finished, in milliseconds, without the pauses of more
-    /// than a minute in which no task was finished.
-    pub page_time: u64,
-    /// The same up to the last row.
-    #[serde(skip)]
-    worked: u64,
-    /// Rows of the log.
-    pub rows: u64,
+    /// What its log says.
+    #[serde(flatten)]
+    pub log: LogFigures,
     /// Sentences in `sentences/*.txt.gz`.
     pub sentences: u64,
     /// Their tokens.
     pub tokens: u64,
-    /// Hosts with at least one page.
-    pub hosts: u64,
-    /// Pages that were fetched and kept, counting each visit.
-    pub pages: u64,
-    /// Bytes of their decoded bodies.
-    pub page_bytes: u64,
-    /// Images that were kept.
-    pub images: u64,
-    /// Requests by kind.
-    pub kinds: Vec<KindFigures>,
-    /// How the requests ended, the most frequent first.
-    pub endings: Vec<Ending>,
-    /// HTTP statuses, ascending.
-    pub statuses: Vec<(u16, u64)>,
-    /// Pages by priority class, best first.
-    pub buckets: Vec<BucketFigures>,
-    /// The hosts with most pages, most first.
-    pub top_hosts: Vec<HostFigures>,
-    /// Encodings of the pages kept, the most frequent first.
-    pub encodings: Counted,
-    /// Media types of all responses with a body, the most frequent first.
-    pub media: Counted,
-    /// Languages that the pages kept declare, the most frequent first.
-    pub languages: Counted,
-    /// Whether the delays were kept.
-    pub politeness: Politeness,
-    /// Images kept so far, over time since `begun`.
-    pub images_over_time: Series,
-    /// Judged images by class, over time since `begun`.
-    pub classes_over_time: Vec<(String, Series)>,
     /// The perplexity of the sentences; `None` without a model or sentences.
     pub perplexity: Option<Perplexity>,
-    /// The hosts that rules are for, those with a fall first.
-    pub ruled: Vec<Standing>,
-    /// What changed on these hosts, the last ones.
-    pub rule_events: Vec<Event>,
     /// Unreadable parts of the job's files, by file and line.
     pub troubles: Troubles,
 }
@@ -154,7 +105,7 @@ impl Figures {
     /// How long the crawl took, in seconds: from the first request to the last row,
     /// including interruptions.
     pub fn seconds(&self) -> f64 {
-        let (Some(begun), Some(ended)) = (self.begun, self.ended) else {
+        let (Some(begun), Some(ended)) = (self.log.totals.begun, self.log.totals.ended) else {
             return 0.0;
         };
         ended.saturating_sub(begun) as f64 / 1000.0
@@ -208,8 +159,8 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
         {
             figures.name = free;
         }
-        let focus = rows::read(&mut figures, config);
-        verdict::read(&mut figures, config, &focus);
+        read_log(&mut figures, config);
+        verdict::read(&mut figures, config);
         text::read(&mut figures, config, &mut models);
         read.push(figures);
     }
@@ -219,14 +170,45 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
     })
 }
 
+/// Reads the log of a job; a missing one counts as empty.
+fn read_log(figures: &mut Figures, config: &Config) {
+    let class_of = judged::classes(config).unwrap_or_else(|error| {
+        figures.troubles.add(error);
+        HashMap::new()
+    });
+    let may_overlap = config.politeness.connections_per_host > 1;
+    // Rules that cannot be read now are left out: what they found is in the log.
+    let rules = RuleSet::read(&config.rules.files).unwrap_or_default();
+    let mut log = CrawlFigures::for_report(may_overlap, rules, class_of);
+    let mut step = Step::begin("reading the log", None);
+    let table = outputs::Table::Log;
+    let end = outputs::each_line(&config.job_folder(), table, MAX_ROW, |line: Line<'_>| {
+        step.advance(1);
+        let read = line.bytes.ok_or_else(|| "too long".to_owned());
+        match read.and_then(LoggedTask::read) {
+            Ok(task) => log.take(&task),
+            Err(why) => figures.troubles.add(format!(
+                "{}:{}: not a row that spoor wrote ({why}); left out",
+                line.path.display(),
+                line.number
+            )),
+        }
+    });
+    if let Err(error) = end {
+        let trouble = format!("the log was not read to its end: {error}");
+        figures.troubles.add(trouble);
+    }
+    figures.log = log.finish();
+}
+
 impl Report {
-    /// Writes `report.html`, `report.md` and the plots into `folder`, creating it if
-    /// necessary, each file atomically; returns the first two paths.
+    /// Writes `report.html` and the plots into `folder`, creating it if necessary, each file
+    /// atomically; returns the path of the page.
     ///
     /// # Errors
     ///
     /// [`ReportError::Io`].
-    pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], ReportError> {
+    pub fn write(&self, folder: &Path) -> Result<PathBuf, ReportError> {
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let sections = sections::of(self);
         let put = |name: &str, text: &str| {
@@ -238,9 +220,6 @@ impl Report {
         for figure in sections.iter().flat_map(|s| &s.figures) {
             put(&figure.file, &figure.svg)?;
         }
-        Ok([
-            put("report.html", &html::page(self, &sections))?,
-            put("report.md", &markdown::page(self, &sections))?,
-        ])
+        put("report.html", &html::page(self, &sections))
     }
 }

@@ -4,9 +4,9 @@
 //! the writer of a page escapes them.
 
 use super::plot::{Line, Plot, Scale};
-use super::tally::{Counted, Series};
 use super::text::{ModelUse, Packet, Perplexity};
 use super::{Figures, Report};
+use crate::crawl::figures::{Counted, OutcomeFigures, Series, count};
 
 /// A heading with its content.
 #[derive(Debug, Default)]
@@ -53,9 +53,9 @@ pub(super) fn of(report: &Report) -> Vec<Section> {
         errors(jobs),
         hosts(jobs),
         ruled(jobs),
-        names(jobs, "Encodings", "encoding", |j| &j.encodings),
-        names(jobs, "MIME types", "type", |j| &j.media),
-        names(jobs, "Languages", "declared", |j| &j.languages),
+        names(jobs, "Encodings", "encoding", |j| &j.log.encodings),
+        names(jobs, "MIME types", "type", |j| &j.log.media),
+        names(jobs, "Languages", "declared", |j| &j.log.languages),
         troubles(jobs),
     ];
     let says = |s: &Section| !(s.text.is_empty() && s.tables.is_empty() && s.figures.is_empty());
@@ -78,7 +78,7 @@ fn head(jobs: &[Figures], name: &str) -> Vec<String> {
 
 /// Table 5.1 of Werner 2015.
 fn overview(jobs: &[Figures]) -> Section {
-    let rate = |of: f64, job: &Figures| match job.page_time as f64 / 1e3 {
+    let rate = |of: f64, job: &Figures| match job.log.totals.page_time as f64 / 1e3 {
         s if s > 0.0 => decimal(of / s),
         _ => "-".to_owned(),
     };
@@ -91,20 +91,24 @@ fn overview(jobs: &[Figures]) -> Section {
         row(jobs, "Strategy", |j| j.strategy.to_owned()),
         row(jobs, "Sentences", |j| count(j.sentences)),
         row(jobs, "Tokens", |j| count(j.tokens)),
-        row(jobs, "Hosts", |j| count(j.hosts)),
-        row(jobs, "Pages", |j| count(j.pages)),
-        row(jobs, "Volume (MB)", |j| decimal(j.page_bytes as f64 / 1e6)),
-        row(jobs, "Pages/s", |j| rate(j.pages as f64, j)),
-        row(jobs, "KB/s", |j| rate(j.page_bytes as f64 / 1e3, j)),
-        row(jobs, "Images", |j| count(j.images)),
+        row(jobs, "Hosts", |j| count(j.log.hosts)),
+        row(jobs, "Pages", |j| count(j.log.totals.pages)),
+        row(jobs, "Volume (MB)", |j| {
+            decimal(j.log.totals.page_bytes as f64 / 1e6)
+        }),
+        row(jobs, "Pages/s", |j| rate(j.log.totals.pages as f64, j)),
+        row(jobs, "KB/s", |j| {
+            rate(j.log.totals.page_bytes as f64 / 1e3, j)
+        }),
+        row(jobs, "Images", |j| count(j.log.totals.images)),
         row(jobs, "Perplexity", |j| {
             let of = j.perplexity.as_ref().map(|p| decimal(p.all));
             of.unwrap_or_else(|| "-".to_owned())
         }),
-        row(jobs, "Begun (UTC)", |j| time(j.begun)),
+        row(jobs, "Begun (UTC)", |j| time(j.log.totals.begun)),
         row(jobs, "Time", |j| duration(j.seconds())),
         row(jobs, "Longest pause", |j| {
-            duration(j.longest_pause as f64 / 1e3)
+            duration(j.log.totals.longest_pause as f64 / 1e3)
         }),
     ];
     let mut text = vec![
@@ -114,7 +118,7 @@ fn overview(jobs: &[Figures]) -> Section {
          page, and pauses of more than a minute."
             .to_owned(),
     ];
-    for job in jobs.iter().filter(|j| j.rows == 0) {
+    for job in jobs.iter().filter(|j| j.log.totals.rows == 0) {
         text.push(format!(
             "{}: nothing was crawled yet, the log is empty.",
             job.name
@@ -242,15 +246,15 @@ fn images(jobs: &[Figures]) -> Section {
             lines: pairs.into_iter().map(line).collect(),
         }
     };
-    let kept = jobs.iter().filter(|j| j.images > 0);
+    let kept = jobs.iter().filter(|j| j.log.totals.images > 0);
     let kept = series(
-        kept.map(|j| (j.name.clone(), &j.images_over_time))
+        kept.map(|j| (j.name.clone(), &j.log.images_over_time))
             .collect(),
     );
     let caption = "Images that were kept, over time (as figure 5.2 of Werner's thesis of 2015).";
     section.draw("images.svg", caption.to_owned(), &kept);
     for (n, job) in (1..).zip(jobs) {
-        let classes = job.classes_over_time.iter();
+        let classes = job.log.classes_over_time.iter();
         let classes = series(classes.map(|(c, s)| (c.clone(), s)).collect());
         let name = &job.name;
         let caption = format!(
@@ -273,7 +277,8 @@ impl Section {
 }
 
 fn buckets(jobs: &[Figures]) -> Section {
-    let find = |job: &Figures, name: &str| job.buckets.iter().find(|b| b.bucket == name).cloned();
+    let find =
+        |job: &Figures, name: &str| job.log.buckets.iter().find(|b| b.bucket == name).cloned();
     let mut rows = Vec::new();
     for bucket in crate::page::Bucket::ALL {
         let name = bucket.name();
@@ -297,7 +302,7 @@ fn buckets(jobs: &[Figures]) -> Section {
 }
 
 fn politeness(jobs: &[Figures]) -> Section {
-    let of = |job: &Figures| job.politeness.clone();
+    let of = |job: &Figures| job.log.politeness.clone();
     if jobs.iter().all(|j| of(j).measured == 0) {
         return Section::default();
     }
@@ -325,7 +330,7 @@ fn politeness(jobs: &[Figures]) -> Section {
 
 fn errors(jobs: &[Figures]) -> Section {
     let mut names: Vec<(String, Option<String>)> = Vec::new();
-    for ending in jobs.iter().flat_map(|j| &j.endings) {
+    for ending in jobs.iter().flat_map(|j| &j.log.endings) {
         let name = (ending.outcome.clone(), ending.reason.clone());
         if !names.contains(&name) {
             names.push(name);
@@ -337,8 +342,8 @@ fn errors(jobs: &[Figures]) -> Section {
             None => outcome.clone(),
         };
         row(jobs, name, |job| {
-            let same = |e: &&super::Ending| e.outcome == *outcome && e.reason == *reason;
-            count(job.endings.iter().find(same).map_or(0, |e| e.count))
+            let same = |e: &&OutcomeFigures| e.outcome == *outcome && e.reason == *reason;
+            count(job.log.endings.iter().find(same).map_or(0, |e| e.count))
         })
     });
     let words = "How the requests ended, robots.txt, sitemaps and images included.";
@@ -348,25 +353,29 @@ fn errors(jobs: &[Figures]) -> Section {
         head(jobs, "outcome"),
         rows.collect(),
     );
-    let mut statuses: Vec<u16> = jobs.iter().flat_map(|j| &j.statuses).map(|s| s.0).collect();
+    let mut statuses: Vec<u16> = jobs
+        .iter()
+        .flat_map(|j| &j.log.statuses)
+        .map(|s| s.0)
+        .collect();
     statuses.sort_unstable();
     statuses.dedup();
     let rows = statuses.iter().map(|status| {
         row(jobs, status.to_string(), |job| {
-            let same = job.statuses.iter().find(|s| s.0 == *status);
+            let same = job.log.statuses.iter().find(|s| s.0 == *status);
             count(same.map_or(0, |s| s.1))
         })
     });
     section.add(head(jobs, "HTTP status"), rows.collect());
     let mut kinds: Vec<&str> = Vec::new();
-    for kind in jobs.iter().flat_map(|j| &j.kinds) {
+    for kind in jobs.iter().flat_map(|j| &j.log.kinds) {
         if !kinds.contains(&kind.kind) {
             kinds.push(kind.kind);
         }
     }
     let rows = kinds.iter().map(|kind| {
         row(jobs, *kind, |job| {
-            match job.kinds.iter().find(|k| k.kind == *kind) {
+            match job.log.kinds.iter().find(|k| k.kind == *kind) {
                 Some(of) => format!(
                     "{} ({} got, {} MB, {} ms each)",
                     count(of.requests),
@@ -393,7 +402,7 @@ fn hosts(jobs: &[Figures]) -> Section {
             "MB",
             "perplexity",
         ];
-        let rows = job.top_hosts.iter().map(|host| {
+        let rows = job.log.top_hosts.iter().map(|host| {
             vec![
                 host.host.clone(),
                 count(host.pages),
@@ -414,6 +423,7 @@ fn hosts(jobs: &[Figures]) -> Section {
     }
     let tops = jobs.iter().map(|job| Counted {
         top: job
+            .log
             .top_hosts
             .iter()
             .map(|h| (h.host.clone(), h.pages))
@@ -436,7 +446,7 @@ fn ruled(jobs: &[Figures]) -> Section {
         of => format!("{:.0} % of {}", 100.0 * n as f64 / of as f64, count(of)),
     };
     let rows = jobs.iter().flat_map(|job| {
-        job.ruled.iter().map(move |host| {
+        job.log.ruled.iter().map(move |host| {
             let name = &host.host;
             let totals = &host.totals;
             vec![
@@ -469,13 +479,13 @@ fn ruled(jobs: &[Figures]) -> Section {
     let head = names.map(str::to_owned).to_vec();
     let mut section = table("Rules", words, head, rows.collect());
     let events = jobs.iter().flat_map(|job| {
-        let events = job.rule_events.iter().rev();
+        let events = job.log.rule_events.iter().rev();
         events.map(|event| vec![event.time.clone(), event.to_string()])
     });
     let head = ["seen", "change"].map(str::to_owned).to_vec();
     section.add(head, events.collect());
     let weeks = jobs.iter().flat_map(|job| {
-        let hosts = job.ruled.iter().take(RULED_BY_WEEK);
+        let hosts = job.log.ruled.iter().take(RULED_BY_WEEK);
         hosts.flat_map(move |host| {
             let name = if several {
                 format!("{}: {}", job.name, host.host)
@@ -587,19 +597,6 @@ impl Section {
             self.tables.push(Table { head, rows });
         }
     }
-}
-
-/// A number with a comma between thousands.
-pub(in crate::corpus) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A number with a suitable number of digits.

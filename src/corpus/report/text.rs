@@ -12,8 +12,8 @@ use flate2::read::MultiGzDecoder;
 use serde::Serialize;
 
 use super::Figures;
-use super::tally::Steps;
 use crate::config::Config;
+use crate::crawl::figures::Steps;
 use crate::outputs;
 use crate::progress::Step;
 use crate::topic::lm::{self, MIN_TOKENS};

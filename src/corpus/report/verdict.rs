@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::Figures;
 use crate::config::Config;
-use crate::crawl::frontier::{Focus, Headline};
+use crate::crawl::frontier::Headline;
 use crate::fs::beneath;
 use crate::outputs::{self, Document, Sidecar, Table};
 use crate::picture::thumbnail;
@@ -99,11 +99,11 @@ pub struct Passage {
     pub text: String,
 }
 
-/// Reads the data for the verdict other than the log, which gave `focus`.
-pub(super) fn read(figures: &mut Figures, config: &Config, focus: &Focus) {
+/// Reads the data for the verdict other than the log, which was read before.
+pub(super) fn read(figures: &mut Figures, config: &Config) {
     let folder = config.job_folder();
     let topic = config.job.name.as_str();
-    let headline = focus.headline(topic);
+    let headline = figures.log.focus.headline(topic);
     figures.verdict.sentence = headline.to_string();
     figures.verdict.headline = Some(headline);
     texts(figures, &folder);
@@ -297,12 +297,12 @@ impl Figures {
 
     /// Whether the pauses were observed, in a sentence.
     pub(super) fn manners(&self) -> Option<String> {
-        let politeness = &self.politeness;
+        let politeness = &self.log.politeness;
         let (measured, short) = (politeness.measured, politeness.violations);
         if measured == 0 {
             return None;
         }
-        let all = super::sections::count(measured);
+        let all = super::count(measured);
         Some(match short {
             0 => format!(
                 "It was polite: all of {all} pauses between two requests to a site were observed."
@@ -312,7 +312,7 @@ impl Figures {
             }
             n => format!(
                 "Of {all} pauses between two requests to a site {} were shorter than due.",
-                super::sections::count(n)
+                super::count(n)
             ),
         })
     }

@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{ControlError, Who};
 use crate::clock::{now, timestamp};
@@ -13,7 +12,7 @@ use crate::outputs::{self, Table};
 use crate::sanitize;
 
 /// A change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// When, RFC 3339 in UTC.
     pub time: String,

@@ -18,13 +18,11 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
-use utoipa::ToSchema;
 
 use super::dashboard;
 use super::problem::Problem;
 use super::routes;
+use crate::local_access::Access;
 use crate::local_origin::{self, Sender};
 use crate::local_server::Seat;
 use crate::settings;
@@ -172,38 +170,25 @@ impl Token {
             Err(AccessError::NoToken(from.to_owned()))
         }
     }
-
-    /// Compares in constant time.
-    fn is(&self, other: &str) -> bool {
-        self.0.as_bytes().ct_eq(other.as_bytes()).into()
-    }
-
-    /// The value of the cookie, from which the token cannot be derived.
-    fn session(&self) -> String {
-        base16ct::lower::encode_string(&Sha256::digest(format!("spoor control\0{}", self.0)))
-    }
 }
 
 /// Access control for a server on TCP.
 #[derive(Debug)]
 pub(crate) struct Auth {
-    token: Option<Token>,
+    access: Option<Access>,
     /// The paths served without a token: the page that asks for it, and nothing more.
     open: &'static [&'static str],
     /// Whether other machines have access.
     remote: bool,
-    cookie: String,
 }
 
 impl Auth {
-    /// For a server on this address. Cookies are shared by all ports of a host, so the
-    /// port is part of their name.
+    /// For a server on this address.
     pub fn new(address: std::net::SocketAddr, token: Option<Token>) -> Self {
         Self {
-            token,
+            access: token.map(|token| Access::with(&token.0, address)),
             open: &dashboard::PARTS,
             remote: !address.ip().is_loopback(),
-            cookie: format!("spoor-{}", address.port()),
         }
     }
 
@@ -220,26 +205,8 @@ impl Auth {
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else {
-            return true;
-        };
-        let values = |name| {
-            let all = headers.get_all(name).into_iter();
-            all.filter_map(|value| value.to_str().ok())
-        };
-        let bearer = |value: &str| match value.split_once(' ') {
-            Some((scheme, rest)) => scheme.eq_ignore_ascii_case("bearer") && token.is(rest.trim()),
-            None => false,
-        };
-        if values(header::AUTHORIZATION).any(bearer) {
-            return true;
-        }
-        let session = token.session();
-        let cookies = values(header::COOKIE).flat_map(|value| value.split(';'));
-        cookies
-            .filter_map(|cookie| cookie.trim().split_once('='))
-            .filter(|(name, _)| *name == self.cookie)
-            .any(|(_, value)| session.as_bytes().ct_eq(value.as_bytes()).into())
+        let access = self.access.as_ref();
+        access.is_none_or(|access| access.admits(headers))
     }
 }
 
@@ -299,7 +266,7 @@ pub(crate) async fn authorize(
 }
 
 /// The body of a login.
-#[derive(Deserialize, Serialize, ToSchema)]
+#[derive(Deserialize, Serialize)]
 pub(super) struct Login {
     /// The operator's token.
     token: String,
@@ -307,9 +274,6 @@ pub(super) struct Login {
 
 /// Sets a cookie that identifies a browser from then on, over TCP; scripts cannot read it,
 /// and other sites cannot send it.
-#[utoipa::path(post, path = "/login", request_body = Login,
-    responses((status = 204, description = "The cookie is set, if a token is required"),
-        (status = "default", body = Problem)))]
 pub(crate) async fn login(
     auth: Option<Extension<Arc<Auth>>>,
     body: Bytes,
@@ -318,10 +282,10 @@ pub(crate) async fn login(
     let Some(Extension(auth)) = auth else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let Some(token) = &auth.token else {
+    let Some(access) = &auth.access else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    if !token.is(login.token.trim()) {
+    if !access.is(login.token.trim()) {
         return Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "the token is wrong",
@@ -329,9 +293,7 @@ pub(crate) async fn login(
              the file that control.token_file names",
         ));
     }
-    let Auth { cookie, .. } = &*auth;
-    let session = token.session();
-    let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
+    let cookie = access.set_cookie("Strict");
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -387,15 +349,17 @@ mod tests {
             Ok(Some(other.to_owned()))
         );
         said(of("0.0.0.0:1", None, Some("hunter2")), VARIABLE);
-        let token = Token(long.to_owned());
-        assert!(!format!("{token:?} {}", token.session()).contains("hunter2"));
+        let address = "127.0.0.1:99".parse().unwrap();
+        let (token, access) = (Token(long.to_owned()), Access::with(long, address));
+        let shown = format!("{token:?} {access:?} {}", access.session());
+        assert!(!shown.contains("hunter2"));
     }
 
     #[test]
     fn only_the_token_or_its_cookie_opens() {
-        let address = "127.0.0.1:99".parse().unwrap();
+        let address: std::net::SocketAddr = "127.0.0.1:99".parse().unwrap();
         let token = Token("0123456789abcdef".to_owned());
-        let session = token.session();
+        let session = Access::with(&token.0, address).session();
         let auth = Auth::new(address, Some(token));
         let knows = |name: header::HeaderName, value: &str| {
             let mut headers = HeaderMap::new();

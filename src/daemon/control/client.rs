@@ -14,9 +14,7 @@ use url::Url;
 use super::Token;
 use super::remote::{OtherMachine, Peers};
 use super::routes::MACHINES;
-use super::{
-    Change, Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status,
-};
+use super::{Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status};
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint;
 use crate::crawl::cluster::SessionId;
@@ -122,14 +120,14 @@ impl Client {
         self.get("api/config", |_| {}).await
     }
 
-    /// As [`ControlHandle::set`](super::ControlHandle::set).
+    /// As [`ControlHandle::change`](super::ControlHandle::change), with single keys.
     ///
     /// # Errors
     /// [`ControlError`].
     pub async fn set(
         &self,
         values: &serde_json::Map<String, Value>,
-    ) -> Result<Vec<Change>, ControlError> {
+    ) -> Result<Changes, ControlError> {
         self.send(Method::PATCH, "api/config", json(values)?).await
     }
 
@@ -152,7 +150,7 @@ impl Client {
         self.get(&format!("api/host/{host}"), |_| {}).await
     }
 
-    /// As [`ControlHandle::reload`](super::ControlHandle::reload), with the text of a job file.
+    /// As [`ControlHandle::change`](super::ControlHandle::change), with the text of a job file.
     ///
     /// # Errors
     /// [`ControlError`].

@@ -16,7 +16,6 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
-use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::remote::Peers;
@@ -34,7 +33,7 @@ use crate::settings::Limits;
 const KEPT: Duration = Duration::from_secs(2);
 
 /// The machines of a cluster, those of earlier sessions included.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterNow {
     /// `run` or `done`; absent where no machine has begun.
     #[serde(default)]
@@ -57,7 +56,7 @@ pub struct ClusterNow {
 }
 
 /// A session: one life of a machine.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineNow {
     /// The machine's name.
     pub machine: String,
@@ -92,7 +91,7 @@ pub struct MachineNow {
 }
 
 /// What a live machine says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningNow {
     /// Its stage.
     pub stage: Stage,
@@ -113,7 +112,7 @@ pub struct RunningNow {
 }
 
 /// What all machines have done and have, as far as they answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
     /// Machines that are live.
     pub live: usize,
@@ -132,7 +131,7 @@ pub struct Sums {
 }
 
 /// A limit that holds for all machines together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitNow {
     /// The key, such as `limits.documents`.
     pub key: String,
@@ -431,8 +430,6 @@ impl ControlHandle {
 
 /// The machines of the job's cluster, with what they have done and have; 404 where the job is
 /// crawled by one machine.
-#[utoipa::path(get, path = "/api/cluster",
-    responses((status = 200, body = ClusterNow), (status = "default", body = Problem)))]
 pub(super) async fn cluster(
     State(handle): State<ControlHandle>,
 ) -> Result<Json<ClusterNow>, Problem> {

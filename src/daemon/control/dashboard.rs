@@ -12,26 +12,29 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
 
-use super::history::{self, Packet, RecentImage, RecentPage, Yield};
 use super::problem::Problem;
-use super::rules::{RuleEvent, RuledHost};
+use super::rules::RuleEvent;
 use super::status::unsent;
 use super::{ControlError, ControlHandle};
 use crate::clock::now;
-use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
+use crate::crawl::figures::{HostFigures, Latest, PagePacket, RecentImage, RecentPage};
+use crate::crawl::frontier::{Curve, Focus, Headline, HostTurn};
 use crate::crawl::pipeline::Steering;
 use crate::fs::beneath;
 use crate::metrics::{self, Levels};
 use crate::outputs::Sidecar;
 use crate::page::Bucket;
 use crate::picture::thumbnail;
+use crate::rules::Standing;
 use crate::sanitize;
 
-/// Hosts in the list of the best ones.
+/// Hosts in the list of the best ones, and those that rules are for; changes on these.
 const HOSTS: usize = 20;
+
+/// The latest images that are shown.
+const IMAGES: usize = 24;
 
 /// Hosts of each state in the list of the next ones.
 const TURNS: usize = 8;
@@ -46,103 +49,54 @@ const SIDE: u32 = 320;
 const MAX_TEXT: usize = 300;
 
 /// The results of a crawl, beyond its status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Dashboard {
-    /// The benefit of focusing.
+    /// The findings in one sentence.
+    pub sentence: String,
+    /// The same as data.
+    pub headline: Headline,
+    /// The benefit of focusing over the course of the crawl.
     pub focus: FocusNow,
     /// The perplexity of the pages in the order fetched, in packets.
-    pub perplexity: Vec<Packet>,
+    pub perplexity: Vec<PagePacket>,
     /// The hosts with the most pages on topic.
-    pub best: Vec<Yield>,
+    pub best: Vec<HostFigures>,
     /// The next hosts, a few of each state.
-    pub hosts: Vec<Turn>,
+    pub hosts: Vec<NextTurn>,
     /// The latest images.
     pub images: Vec<GalleryImage>,
     /// The latest pages, newest first, including those that failed.
-    #[serde(default)]
     pub pages: Vec<RecentPage>,
     /// The hosts that rules are for; empty without rules.
-    #[serde(default)]
-    pub ruled: Vec<RuledHost>,
+    pub ruled: Vec<Standing>,
     /// The last changes of these hosts, newest first.
-    #[serde(default)]
     pub rule_events: Vec<RuleEvent>,
 }
 
 /// What was found by score, and in the random control sample.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FocusNow {
-    /// The findings in one sentence.
-    #[serde(default)]
-    pub sentence: String,
-    /// The share of pages on topic among those chosen by score; absent if it is too early
-    /// to tell, or if only its range is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<f64>,
-    /// The lower end of the range of the true share, as estimated by the judge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_low: Option<f64>,
-    /// The upper end of that range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_high: Option<f64>,
-    /// The same for the control sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drawn_share: Option<f64>,
     /// Over the course of the crawl; each point spans the same number of fetches.
-    pub points: Vec<Chosen>,
+    pub points: Vec<Focus>,
     /// The sum of the last points.
-    pub recent: Chosen,
+    pub recent: Focus,
     /// The sum of all points.
-    pub total: Chosen,
-    /// How many times as often a page is on topic if its link was chosen by score; absent
-    /// if it is too early to tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gain: Option<f64>,
-    /// The lower end of its 95 % interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gain_low: Option<f64>,
-    /// The upper end; absent if it is unbounded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gain_high: Option<f64>,
-}
-
-/// Links by how they were chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Chosen {
-    /// By score.
-    pub focused: Found,
-    /// In the control sample.
-    pub control: Found,
-}
-
-/// Followed links, and the pages they led to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Found {
-    /// How many links.
-    pub fetches: u64,
-    /// Those that led to a page.
-    pub pages: u64,
-    /// The pages that are more likely on topic than off topic.
-    pub on_topic: u64,
-    /// The share of the pages that are on topic, 0 to 1, as in the headline; absent
-    /// without a page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<f64>,
+    pub total: Focus,
 }
 
 /// A host and its next request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Turn {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextTurn {
     /// The host.
     pub host: String,
     /// `ready`, `due` (its clock is running) or `parked` (given up for now).
-    pub state: String,
+    pub state: &'static str,
     /// Milliseconds until its clock permits a request; 0 if it does now.
     pub due_in: u64,
 }
 
 /// An image that was kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GalleryImage {
     /// Its picture is at `/dashboard/image/ID`.
     pub id: String,
@@ -157,46 +111,11 @@ pub struct GalleryImage {
     pub score: Option<f64>,
 }
 
-impl From<Focus> for Chosen {
-    fn from(focus: Focus) -> Self {
-        let found = |tally: Tally| Found {
-            fetches: tally.fetches,
-            pages: tally.pages,
-            on_topic: tally.on_topic,
-            share: tally.share(),
-        };
-        Self {
-            focused: found(focus.focused),
-            control: found(focus.control),
-        }
-    }
-}
-
-impl FocusNow {
-    fn of(curve: &Curve, topic: &str) -> Self {
-        let total = curve.total();
-        let headline = total.headline(topic);
-        Self {
-            sentence: headline.to_string(),
-            share: headline.share,
-            share_low: headline.share_range.map(|(low, _)| low),
-            share_high: headline.share_range.map(|(_, high)| high),
-            drawn_share: headline.drawn_share,
-            points: curve.points().iter().map(|p| Chosen::from(*p)).collect(),
-            recent: curve.recent(LATELY).into(),
-            total: total.into(),
-            gain: headline.gain,
-            gain_low: headline.gain_interval.map(|(low, _)| low),
-            gain_high: headline.gain_interval.and_then(|(_, high)| high),
-        }
-    }
-}
-
-impl Turn {
+impl NextTurn {
     fn of(turn: HostTurn, now: u64) -> Self {
         Self {
             host: turn.host.as_str().to_owned(),
-            state: turn.state.to_owned(),
+            state: turn.state,
             due_in: turn.due.saturating_sub(now),
         }
     }
@@ -249,8 +168,6 @@ async fn part(media: &'static str, text: impl Into<Cow<'static, str>>) -> Respon
 }
 
 /// The results of the crawl: on topic or not, perplexity, hosts, images.
-#[utoipa::path(get, path = "/api/board",
-    responses((status = 200, body = Dashboard), (status = "default", body = Problem)))]
 pub(super) async fn dashboard(
     State(handle): State<ControlHandle>,
 ) -> Result<Json<Dashboard>, Problem> {
@@ -258,9 +175,6 @@ pub(super) async fn dashboard(
 }
 
 /// Counters, gauges and histograms in the text format of Prometheus (0.0.4).
-#[utoipa::path(get, path = "/metrics",
-    responses((status = 200, body = String, content_type = "text/plain"),
-        (status = "default", body = Problem)))]
 pub(super) async fn metrics(State(handle): State<ControlHandle>) -> Result<Response, Problem> {
     let text = handle.metrics().await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
@@ -271,13 +185,13 @@ async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<Strin
         let advice = "the gallery shows only the latest images";
         Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
     };
-    let Some(file) = handle.image_file(&id) else {
-        return missing();
-    };
     // One at a time, because the crawl needs the cores.
     let _decoding = handle.0.decoding.lock().await;
-    let folder = handle.0.folder.clone();
-    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
+    let of = handle.clone();
+    let decode = move || {
+        let file = of.log().figures.latest.file(&id)?.to_owned();
+        thumbnail(&beneath::read(&of.0.folder, file).ok()?, SIDE)
+    };
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
             let media = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
@@ -322,33 +236,43 @@ impl ControlHandle {
 
     /// The results of the crawl, including what only the run itself knows. Reads files.
     pub(super) fn dashboard_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Dashboard {
-        let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let (perplexity, best, kept, pages) = {
-            let history = self.history();
-            let kept = history.images(&earlier).take(history::IMAGES).cloned();
-            let kept: Vec<RecentImage> = kept.collect();
-            let pages: Vec<RecentPage> = history.pages(&earlier).cloned().collect();
+            let mut log = self.log();
+            if let Err(error) = log.read_on(&self.0.folder) {
+                tracing::warn!("the results so far: {error}");
+            }
+            let Latest { pages, images } = &log.figures.latest;
+            let kept: Vec<RecentImage> = images.iter().take(IMAGES).cloned().collect();
             (
-                history.packets(&earlier),
-                history.best(&earlier, HOSTS),
+                log.figures.packets(),
+                log.figures.best_hosts(HOSTS),
                 kept,
-                pages,
+                pages.iter().cloned().collect(),
             )
         };
         let (ruled, rule_events) = {
-            let watch = self.rules_watch();
-            (watch.hosts(), watch.events())
+            let at_work = self.rules_at_work();
+            let events = at_work.last_events(HOSTS).iter().rev();
+            (at_work.hosts(HOSTS), events.map(RuleEvent::from).collect())
         };
         let folder = &self.0.folder;
         let shown = |kept: RecentImage| {
             let sidecar = Sidecar::load(folder, &kept.file).ok();
             shown(kept, sidecar.as_ref())
         };
+        let total = curve.total();
+        let headline = total.headline(&self.0.topic);
         Dashboard {
-            focus: FocusNow::of(curve, &self.0.topic),
+            sentence: headline.to_string(),
+            headline,
+            focus: FocusNow {
+                points: curve.points().to_vec(),
+                recent: curve.recent(LATELY),
+                total,
+            },
             perplexity,
             best,
-            hosts: turns.into_iter().map(|t| Turn::of(t, now)).collect(),
+            hosts: turns.into_iter().map(|t| NextTurn::of(t, now)).collect(),
             images: kept.into_iter().map(shown).collect(),
             pages,
             ruled,
@@ -369,13 +293,6 @@ impl ControlHandle {
         let checkpoint = self.checkpoint_standing();
         levels.checkpoint = checkpoint.map(|standing| (standing.age(now()), standing.bytes));
         metrics.render(&levels).map_err(|_| ControlError::Ended)
-    }
-
-    fn image_file(&self, id: &str) -> Option<String> {
-        let earlier = self.0.earlier.get().cloned().unwrap_or_default();
-        let history = self.history();
-        let kept = history.images(&earlier).find(|kept| kept.id == id)?;
-        Some(kept.file.clone())
     }
 }
 

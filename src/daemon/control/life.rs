@@ -14,12 +14,12 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, watch};
-use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::status::Stage;
 use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};
+use crate::config::Config;
 use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::End;
 use crate::fs::{atomic, beneath};
@@ -41,7 +41,7 @@ enum Now {
 }
 
 /// Why a crawl ended, and what its operator may do next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// `limit`, `exhausted`, `stopped` or `failed`.
     pub why: String,
@@ -52,7 +52,7 @@ pub struct Ending {
 }
 
 /// A command that may come next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextStep {
     /// As it is typed.
     pub command: String,
@@ -61,7 +61,7 @@ pub struct NextStep {
 }
 
 /// The final data of a crawl.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Farewell {
     /// The status; `ended` says why it ended.
     pub status: Status,
@@ -139,40 +139,54 @@ impl Life {
 }
 
 impl Ending {
-    fn of(end: Result<End, &str>, job: &str, has_images: bool) -> Self {
-        let step = |command: String, gives: &str| NextStep {
-            command,
-            gives: gives.to_owned(),
+    fn of(end: Result<End, &str>, job: &str, status: &Status, config: &Config) -> Self {
+        let mut next = Vec::new();
+        let mut step = |command: String, gives: &str| {
+            let gives = gives.to_owned();
+            next.push(NextStep { command, gives });
         };
-        let mut next = vec![
-            step(format!("spoor report {job}"), "the results as a page"),
-            step(
-                format!("spoor export {job} --text"),
-                "the text of its pages as a corpus",
-            ),
-        ];
-        if has_images {
-            next.push(step(
-                format!("spoor export {job} --format imagefolder"),
-                "the images and their words as a data set",
-            ));
+        if config.cluster.is_there() {
+            let command = format!("spoor cluster gather {job}");
+            step(command, "one job of what all machines brought");
+        } else if status.pages > 0 {
+            let command = format!("spoor report {job}");
+            step(command, "the results as a page with pictures");
+            if config.text.documents {
+                let command = format!("spoor export {job} --text");
+                step(command, "the text of its pages as a corpus");
+            }
+            if status.images > 0 {
+                let command = format!("spoor export {job} --format imagefolder");
+                step(command, "the images and their words as a data set");
+            }
         }
-        let again = step(format!("spoor crawl {job}"), "continues where it stopped");
-        let (why, text) = match end {
+        let (why, text, on) = match end {
             Ok(End::Limit(key)) => (
                 "limit",
                 format!("the limit {key} is reached; raise it to continue"),
+                format!("continues, after you raise {key}"),
             ),
-            Ok(End::Exhausted) => ("exhausted", "nothing is left to fetch".to_owned()),
-            Ok(End::Stopped) => {
-                next.push(again);
-                ("stopped", "it was stopped; nothing is lost".to_owned())
-            }
-            Err(error) => {
-                next.push(again);
-                ("failed", error.to_owned())
-            }
+            Ok(End::Exhausted) => (
+                "exhausted",
+                "nothing is left to fetch".to_owned(),
+                if status.hosts.parked > 0 {
+                    "retries later those that did not respond".to_owned()
+                } else {
+                    "continues, after you add seeds or widen [scope]".to_owned()
+                },
+            ),
+            Ok(End::Stopped) => (
+                "stopped",
+                "it was stopped; nothing is lost".to_owned(),
+                "continues where it stopped".to_owned(),
+            ),
+            Err(error) => (
+                "failed",
+                error.to_owned(),
+                "continues where it stopped".to_owned(),
+            ),
         };
+        step(format!("spoor crawl {job}"), &on);
         Self {
             why: why.to_owned(),
             text,
@@ -190,23 +204,21 @@ impl ControlHandle {
     }
 
     /// To be called when the crawl has ended, or failed with an error, before the API
-    /// closes: viewers are sent the last figures.
-    pub fn end(&self, frontier: &Cells, end: Result<End, &str>) {
+    /// closes: viewers are sent the last figures. Returns the status in the end.
+    pub fn end(&self, frontier: &Cells, end: Result<End, &str>, config: &Config) -> Status {
         let now = now();
         let mut status = self.figures(frontier, Stage::Ended, now);
-        // If it is being changed at this moment, the page does without the limits.
-        if let Ok(config) = self.0.in_force.try_lock() {
-            self.complete(&mut status, &config);
-        }
+        self.complete(&mut status, config);
         let job = self.0.file.get().map_or("JOB.toml", String::as_str);
-        let ending = Ending::of(end, job, frontier.counts().images > 0);
+        let ending = Ending::of(end, job, &status, config);
         self.0.note(&ending);
         status.ended = Some(ending);
         let farewell = Farewell {
-            status,
+            status: status.clone(),
             board: self.dashboard_of(&frontier.focus_curve(), frontier.turns(0), now),
         };
         self.0.life.farewell.send_replace(Some(Arc::new(farewell)));
+        status
     }
 
     /// The final data, for a request that arrived too late: the loop of the crawl has
@@ -244,9 +256,6 @@ impl ControlHandle {
 
 /// One server-sent event `end` with the last figures ([`Farewell`]) when the crawl has
 /// ended. If the connection breaks before that, the process has gone.
-#[utoipa::path(get, path = "/api/end",
-    responses((status = 200, body = String, content_type = "text/event-stream"),
-        (status = "default", body = Problem)))]
 pub(super) async fn end(
     State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {

@@ -15,15 +15,14 @@
 //! | `GET /api/cluster` | [`ClusterNow`]: all machines of the job's cluster |
 //! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
-//! | `GET /api/openapi.json` | a description of this API, for programs |
 //! | `GET /` | the dashboard, a page for people |
 //!
 //! An error has a status of 400 or above and is a [`Problem`].
 //!
 //! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
 //! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
-//! as it is written), `audit` (the record of changes), `history` (the results so far),
-//! `dashboard`, `orders` (what holds for all machines of a cluster), `life` (before the crawl
+//! as it is written), `audit` (the record of changes), `dashboard` (the results so far),
+//! `orders` (what holds for all machines of a cluster), `life` (before the crawl
 //! and at its end), `routes`, `auth` (access control), `entrance` (the address), `server`,
 //! `socket`, `client`; `remote` (questions of other machines), `cluster` (all machines at a
 //! moment).
@@ -39,7 +38,6 @@ mod client;
 mod cluster;
 mod dashboard;
 mod entrance;
-mod history;
 mod life;
 mod orders;
 mod problem;
@@ -58,15 +56,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-use utoipa::ToSchema;
 
 use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
 use crate::crawl::cluster::EngineError;
 use crate::crawl::cluster::orders::Act;
+use crate::crawl::figures::{FollowedLog, LoggedTask, RulesAtWork, WorkDone};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
@@ -78,10 +75,8 @@ use crate::outputs::Row;
 use crate::page::TaskKind;
 use crate::rules::RuleSet;
 
-use history::History;
 use life::Life;
 use orders::{Outcome, Shared};
-use rules::RulesWatch;
 
 pub use crate::local_server::Who;
 pub use audit::Entry;
@@ -89,24 +84,25 @@ pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
 pub use cluster::{ClusterNow, LimitNow, MachineNow, RunningNow, Sums, see};
-pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
+pub use dashboard::{Dashboard, FocusNow, GalleryImage, NextTurn};
 pub use entrance::Entrance;
-pub use history::{Packet, RecentPage, Yield};
 pub use life::{Ending, Farewell, NextStep, ending};
 pub use orders::{Kept, Machines, Obedient, Told};
 pub use problem::Problem;
-pub use reload::{Change, Changes, InForce, limits};
+pub use reload::{Change, Changes, InForce, Wanted, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
 pub use remote::{Answering, Peers, answer_others};
-pub use routes::openapi;
-pub use rules::{RuleEvent, RuledHost, RuledWeek};
+pub use rules::RuleEvent;
 pub(crate) use server::accept;
 pub use server::{Served, serve};
-pub use status::{Disk, HostsNow, MachineFigures, Memory, Queued, Rates, Stage, Status, Toward};
+pub use status::{Disk, MachineFigures, Memory, Queued, Stage, Status};
 pub use tail::Lost;
 
 /// The most seeds that are added between two rounds of a crawl's loop.
 const SEEDS_AT_ONCE: usize = 200;
+
+/// The most hosts of the dashboard's figures; beyond that, the worse half is forgotten.
+const MAX_HOSTS: usize = 4_000;
 
 /// The file in a job's folder that records that the job is paused, and since when.
 const PAUSED: &str = "paused";
@@ -203,7 +199,7 @@ pub enum ControlError {
 }
 
 /// The result of an operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// False if there was nothing to change.
     pub changed: bool,
@@ -212,15 +208,14 @@ pub struct Done {
 }
 
 /// Addresses to be fetched before all others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSeeds {
     /// In full, such as `https://example.org/`.
-    #[schema(max_items = 10_000)]
     pub urls: Vec<String>,
 }
 
 /// The result for a seed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seeded {
     /// As given.
     pub url: String,
@@ -232,7 +227,7 @@ pub struct Seeded {
 }
 
 /// Whether a seed will be fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeedResult {
     /// It is queued now.
@@ -261,11 +256,10 @@ struct Inner {
     topic: String,
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
-    /// The results of this run, and of the runs before it.
-    history: std::sync::Mutex<History>,
-    earlier: OnceLock<Arc<History>>,
+    /// The results of all runs.
+    log: std::sync::Mutex<FollowedLog>,
     /// The rules at work, over all runs.
-    rules: std::sync::Mutex<RulesWatch>,
+    rules: std::sync::Mutex<RulesAtWork>,
     metrics: OnceLock<Metrics>,
     /// Set once the model is loaded.
     ratings: OnceLock<RatingReloader>,
@@ -298,8 +292,7 @@ impl ControlHandle {
             in_force: Mutex::new(Arc::new(config.clone())),
             pulse: std::sync::Mutex::new(status::Pulse::new(now())),
             tail: tail::Tail::new(&folder),
-            history: std::sync::Mutex::default(),
-            earlier: OnceLock::new(),
+            log: std::sync::Mutex::new(FollowedLog::with_hosts(MAX_HOSTS)),
             rules: std::sync::Mutex::default(),
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
@@ -319,29 +312,31 @@ impl ControlHandle {
     pub fn observe(&self, frontier: &Cells, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
-            self.history().row(row);
-            if let Some(rules) = self.rules_in_force() {
-                self.rules_watch().row(row, &rules, self.0.metrics.get());
+            if let (Some(rules), Some(task)) = (self.rules_in_force(), LoggedTask::of(row)) {
+                rules::watch(
+                    &mut self.rules_at_work(),
+                    &task,
+                    &rules,
+                    self.0.metrics.get(),
+                );
             }
         }
-        self.pulse().observe(status::figures(frontier), row, now());
+        let work = WorkDone::of(frontier, self.0.is_shared);
+        self.pulse().observe(work, row, now());
     }
 
-    /// To be called when the crawl begins: makes its `metrics` available, and starts
-    /// reading the results of earlier runs of the job.
-    pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
+    /// To be called when the crawl begins: makes its `metrics` available.
+    pub fn begin(&self, metrics: Metrics) {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
         if let Some(rules) = self.rules_in_force() {
             // Before the first row of this run, so that none is seen twice.
-            *self.rules_watch() = RulesWatch::of_log(&self.0.folder, &rules);
+            match RulesAtWork::of_log(&self.0.folder, &rules) {
+                Ok(at_work) => *self.rules_at_work() = at_work,
+                Err(error) => tracing::warn!("the log of earlier runs: {error}"),
+            }
         }
-        let handle = self.clone();
-        runtime.spawn_blocking(move || {
-            let history = History::of_log(&handle.0.folder);
-            handle.0.earlier.set(Arc::new(history)).ok();
-        });
     }
 
     /// Sets the job file's name, for the commands that are suggested at the end.
@@ -556,11 +551,9 @@ impl ControlHandle {
         answer.ok_or(ControlError::Ended)
     }
 
-    fn history(&self) -> std::sync::MutexGuard<'_, History> {
-        self.0
-            .history
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// The results so far. They may be read on meanwhile, so only threads that may block ask.
+    fn log(&self) -> std::sync::MutexGuard<'_, FollowedLog> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The rules by which pages are read now, if there are any.
@@ -568,7 +561,7 @@ impl ControlHandle {
         self.0.ratings.get()?.rules()
     }
 
-    fn rules_watch(&self) -> std::sync::MutexGuard<'_, RulesWatch> {
+    fn rules_at_work(&self) -> std::sync::MutexGuard<'_, RulesAtWork> {
         // It contains only figures, so a panic cannot leave it in a harmful state.
         self.0.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
-use utoipa::ToSchema;
 
 use super::reload::{keys, merged, with};
 use super::{Change, ControlError, ControlHandle, Entry, NewSeeds, SeedResult, Seeded, Who, seed};
@@ -120,7 +119,7 @@ struct Bounds {
 
 /// A key of `[politeness]` that keeps its value although an order of another machine has a less
 /// polite one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// The full key, such as `politeness.min_delay`.
     pub key: String,

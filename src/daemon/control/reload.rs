@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::orders::{self, Outcome, Told};
 use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
@@ -39,10 +38,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const ELSEWHERE: [&str; 2] = ["rank.", "annotate."];
 
 /// The current configuration of a crawl.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InForce {
     /// Every section with every key that has a value, as in a job file.
-    #[schema(value_type = Object)]
     pub values: Value,
     /// Which of them may change while the crawl runs.
     pub live: String,
@@ -50,7 +48,7 @@ pub struct InForce {
 
 /// A key with a new value; `keywords` stands for the keyword table, with the words that
 /// differ, and `rules` for the rules that take fields from pages, with the names of those.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The full key, such as `limits.documents`.
     pub key: String,
@@ -63,7 +61,7 @@ pub struct Change {
 }
 
 /// The result of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// The keys that have changed; empty if none has.
     pub changed: Vec<Change>,
@@ -72,10 +70,18 @@ pub struct Changes {
     /// Progress of re-rating all links at the time of the response; absent if it was not
     /// needed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
     pub rescored: Option<Rescored>,
     /// Whether it had finished by then; if not, its end is reported in the program's log.
     pub rated: bool,
+}
+
+/// What the configuration of a running crawl is to become.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// What may change of a job file.
+    File(Box<Config>),
+    /// Single keys.
+    Values(BTreeMap<String, Value>),
 }
 
 /// Checks that a job file leaves to the machines of a cluster what all of them need to agree on
@@ -115,35 +121,50 @@ impl ControlHandle {
         }
     }
 
-    /// Applies those parts of another configuration that may change while the crawl runs.
-    /// When this returns, nothing that they forbid is leased any more; after a change of
-    /// the scope or the ratings, the queue is re-filtered or re-rated in the background.
+    /// Changes the configuration while the crawl runs: everything that may change of a job file,
+    /// or single keys such as `limits.documents`, of which null removes the value. When this
+    /// returns, nothing that the new values forbid is leased any more; after a change of the
+    /// scope or the ratings, the queue is re-filtered or re-rated in the background.
     ///
     /// # Errors
     ///
-    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; then
-    /// nothing is changed.
-    pub async fn reload(&self, config: &Config, who: &Who) -> Result<Told<Changes>, ControlError> {
+    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`], and
+    /// [`ControlError::Change`] if a key is unknown, cannot change while the crawl runs, or has an
+    /// invalid value; then nothing is changed.
+    pub async fn change(&self, wanted: Wanted, who: &Who) -> Result<Told<Changes>, ControlError> {
         let shared = self.shared()?;
         let mut held = self.0.in_force.lock().await;
-        let wanted = merged(&held, config);
-        let mut later: Vec<String> = keys(&wanted, config);
-        later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
-        let (changed, rates, machines) = match shared {
+        let (new, later) = match &wanted {
+            Wanted::Values(values) => (orders::set(&held, values)?, Vec::new()),
+            Wanted::File(file) => {
+                let new = merged(&held, file);
+                let mut later: Vec<String> = keys(&new, file);
+                later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
+                (new, later)
+            }
+        };
+        let told = match shared {
             None => {
-                let (changed, rates) = self.put(&mut held, wanted, who).await?;
+                let (changed, rates) = self.put(&mut held, new, who).await?;
                 drop(held);
-                (changed, rates, None)
+                Told::alone(Outcome::Changed(changed, rates))
             }
             Some(shared) => {
-                check_cluster(&held, config)?;
-                self.check_ratings(&wanted)?;
+                if let Wanted::File(file) = &wanted {
+                    check_cluster(&held, file)?;
+                }
+                self.check_ratings(&new)?;
                 drop(held);
-                let act = Self::reload_order(config).await?;
-                let told = self.give(shared, act, Some(config.clone()), who).await?;
-                let (changed, rates) = changes(told.value);
-                (changed, rates, told.machines)
+                let (act, own) = match wanted {
+                    Wanted::Values(values) => (Act::Set { values }, None),
+                    Wanted::File(file) => (Self::reload_order(&file).await?, Some(*file)),
+                };
+                self.give(shared, act, own, who).await?
             }
+        };
+        let (changed, rates) = match told.value {
+            Outcome::Changed(changed, rates) => (changed, rates),
+            Outcome::Done(_) | Outcome::Seeded(_) => (Vec::new(), false),
         };
         let (rescored, rated) = if rates {
             self.rescored().await
@@ -156,31 +177,6 @@ impl ControlHandle {
             rescored,
             rated,
         };
-        Ok(Told { value, machines })
-    }
-
-    /// Sets single keys such as `limits.documents`; null removes a value.
-    ///
-    /// # Errors
-    ///
-    /// As [`ControlHandle::reload`], and [`ControlError::Change`] if a key is unknown,
-    /// cannot change while the crawl runs, or has an invalid value: then none of them is
-    /// changed.
-    pub async fn set(
-        &self,
-        values: BTreeMap<String, Value>,
-        who: &Who,
-    ) -> Result<Told<Vec<Change>>, ControlError> {
-        let shared = self.shared()?;
-        let mut held = self.0.in_force.lock().await;
-        let new = orders::set(&held, &values)?;
-        let Some(shared) = shared else {
-            return Ok(Told::alone(self.put(&mut held, new, who).await?.0));
-        };
-        self.check_ratings(&new)?;
-        drop(held);
-        let told = self.give(shared, Act::Set { values }, None, who).await?;
-        let (value, _) = changes(told.value);
         let machines = told.machines;
         Ok(Told { value, machines })
     }
@@ -258,13 +254,6 @@ impl ControlHandle {
             }
         }
         Ok((changed, rates))
-    }
-}
-
-fn changes(outcome: Outcome) -> (Vec<Change>, bool) {
-    match outcome {
-        Outcome::Changed(changed, rates) => (changed, rates),
-        Outcome::Done(_) | Outcome::Seeded(_) => (Vec::new(), false),
     }
 }
 

@@ -1,37 +1,29 @@
-//! The routes, and the OpenAPI document that describes them. The document is generated
-//! from the handlers, so the two always match.
+//! The routes. The topic `control` of the guide lists them, as a test checks.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Json, Router};
 use futures_util::{Stream, stream};
-use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
-use utoipa::{OpenApi, PartialSchema, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::auth::Auth;
+use super::auth::{self, Auth};
 use super::problem::Problem;
 use super::remote::FromMachine;
 use super::tail::Line;
 use super::{
-    Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told, Who,
+    Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told, Wanted, Who,
 };
-use super::{Entry, Farewell, Status};
+use super::{Status, cluster, dashboard, life};
 use crate::address::PageUrl;
 use crate::config::{self, Config};
 use crate::daemon::explain::{Explanation, HostReport};
@@ -42,15 +34,6 @@ const MOST_ROWS: usize = 1000;
 /// The most seeds per request.
 pub(super) const MOST_SEEDS: usize = 10_000;
 
-/// The pattern of an address in a request, which is also part of the document.
-static ADDRESS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| pattern(r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+"));
-
-/// The pattern of a host.
-static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
-});
-
 /// All keys of a job file.
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(config::keys);
 
@@ -59,53 +42,6 @@ const MAX_RULES: usize = 1 << 20;
 
 /// Held while a job file is parsed: one at a time.
 static READING: Semaphore = Semaphore::const_new(1);
-
-/// Compiles one of our patterns, which are valid, as a test checks.
-fn pattern(text: &str) -> Option<Regex> {
-    Regex::new(text).ok()
-}
-
-fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
-    pattern
-        .as_ref()
-        .is_none_or(|pattern| pattern.is_match(text))
-}
-
-/// Keys with new values, such as `{"limits.documents": 1000}`.
-struct NewValues;
-
-impl PartialSchema for NewValues {
-    fn schema() -> RefOr<Schema> {
-        let name = ObjectBuilder::new()
-            .schema_type(SchemaType::Type(Type::String))
-            .enum_values(Some(KEYS.iter().cloned()));
-        let object = ObjectBuilder::new()
-            .description(Some(
-                "Full keys with their values as JSON; null removes a value",
-            ))
-            .property_names(Some(name.build()))
-            .additional_properties(Some(AdditionalProperties::FreeForm(true)));
-        object.build().into()
-    }
-}
-
-impl ToSchema for NewValues {
-    fn name() -> Cow<'static, str> {
-        "NewValues".into()
-    }
-}
-
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "spoor control API",
-        description = "Queries and controls a running crawl. On the Unix domain socket of the job's \
-            folder nothing more is needed; over TCP, where there is a token, every \
-            request brings it (`Authorization: Bearer`) or the cookie that `POST /login` sets."
-    ),
-    components(schemas(Lost, Entry, Farewell))
-)]
-struct Document;
 
 type Reply<T> = Result<Json<T>, Problem>;
 
@@ -125,37 +61,38 @@ fn told<T>(told: Told<T>) -> (HeaderMap, Json<T>) {
     (headers, Json(told.value))
 }
 
-/// The routes with their documentation.
-pub(super) fn api() -> OpenApiRouter<ControlHandle> {
-    OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(status))
-        .routes(routes!(pause))
-        .routes(routes!(resume))
-        .routes(routes!(stop))
-        .routes(routes!(checkpoint))
-        .routes(routes!(seeds))
-        .routes(routes!(config, set))
-        .routes(routes!(rules))
-        .routes(routes!(explain))
-        .routes(routes!(host))
-        .routes(routes!(log))
-        .routes(routes!(follow))
-        .routes(routes!(super::dashboard::dashboard))
-        .routes(routes!(super::dashboard::metrics))
-        .routes(routes!(super::cluster::cluster))
-        .routes(routes!(super::life::end))
-        .routes(routes!(document))
-        .routes(routes!(super::auth::login))
+/// The paths of the API with their methods.
+fn paths() -> [(&'static str, MethodRouter<ControlHandle>); 17] {
+    [
+        ("/api/status", get(status)),
+        ("/api/pause", post(pause)),
+        ("/api/resume", post(resume)),
+        ("/api/stop", post(stop)),
+        ("/api/checkpoint", post(checkpoint)),
+        ("/api/seeds", post(seeds)),
+        ("/api/config", get(config).patch(set)),
+        ("/api/rules", post(rules)),
+        ("/api/explain", get(explain)),
+        ("/api/host/{name}", get(host)),
+        ("/api/log", get(log)),
+        ("/api/log/follow", get(follow)),
+        ("/api/board", get(dashboard::dashboard)),
+        ("/api/cluster", get(cluster::cluster)),
+        ("/api/end", get(life::end)),
+        ("/metrics", get(dashboard::metrics)),
+        ("/login", post(auth::login)),
+    ]
 }
 
-/// The OpenAPI document.
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().into_openapi()
+/// The routes of the API.
+pub(super) fn api() -> Router<ControlHandle> {
+    let paths = paths().into_iter();
+    paths.fold(Router::new(), |router, (path, method)| {
+        router.route(path, method)
+    })
 }
 
 /// The status of the crawl.
-#[utoipa::path(get, path = "/api/status",
-    responses((status = 200, body = Status), (status = "default", body = Problem)))]
 async fn status(
     State(handle): State<ControlHandle>,
     auth: Option<Extension<Arc<Auth>>>,
@@ -171,8 +108,6 @@ async fn status(
 
 /// Sends no further requests until the crawl is resumed; tasks in flight finish. The pause
 /// outlives the process.
-#[utoipa::path(post, path = "/api/pause",
-    responses((status = 200, body = Done), (status = "default", body = Problem)))]
 async fn pause(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
@@ -181,8 +116,6 @@ async fn pause(
 }
 
 /// Continues after a pause.
-#[utoipa::path(post, path = "/api/resume",
-    responses((status = 200, body = Done), (status = "default", body = Problem)))]
 async fn resume(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
@@ -191,15 +124,11 @@ async fn resume(
 }
 
 /// Ends the crawl in good order; tasks in flight are finished after the response.
-#[utoipa::path(post, path = "/api/stop",
-    responses((status = 200, body = Done), (status = "default", body = Problem)))]
 async fn stop(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
     Ok(Json(handle.stop(&who).await?))
 }
 
 /// Responds when everything finished would survive a power loss.
-#[utoipa::path(post, path = "/api/checkpoint",
-    responses((status = 200, body = Done), (status = "default", body = Problem)))]
 async fn checkpoint(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
@@ -208,8 +137,6 @@ async fn checkpoint(
 }
 
 /// Adds seeds, and returns the result for each.
-#[utoipa::path(post, path = "/api/seeds", request_body = NewSeeds,
-    responses((status = 200, body = Vec<Seeded>), (status = "default", body = Problem)))]
 async fn seeds(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
@@ -225,20 +152,16 @@ async fn seeds(
 }
 
 /// The current configuration of the crawl.
-#[utoipa::path(get, path = "/api/config",
-    responses((status = 200, body = InForce), (status = "default", body = Problem)))]
 async fn config(State(handle): State<ControlHandle>) -> Json<InForce> {
     Json(handle.config().await)
 }
 
 /// Sets keys such as `limits.documents`; null removes a value. All are set, or none.
-#[utoipa::path(patch, path = "/api/config", request_body = NewValues,
-    responses((status = 200, body = Vec<Change>), (status = "default", body = Problem)))]
 async fn set(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> ToldReply<Vec<Change>> {
+) -> ToldReply<Changes> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
     if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
@@ -249,13 +172,10 @@ async fn set(
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(told(handle.set(values, &who).await?))
+    Ok(told(handle.change(Wanted::Values(values), &who).await?))
 }
 
 /// Applies those parts of a job file that may change while the crawl runs.
-#[utoipa::path(post, path = "/api/rules",
-    request_body(content = String, content_type = "application/toml"),
-    responses((status = 200, body = Changes), (status = "default", body = Problem)))]
 async fn rules(
     State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
@@ -281,14 +201,11 @@ async fn rules(
     drop(reading);
     // The crawl may run in another folder than that of the file.
     let config = config.within(handle.in_force().await.origin.folder());
-    Ok(told(handle.reload(&config, &who).await?))
+    let wanted = Wanted::File(Box::new(config));
+    Ok(told(handle.change(wanted, &who).await?))
 }
 
 /// Everything known about an address: its state, why, and when it is due.
-#[utoipa::path(get, path = "/api/explain",
-    params(("url" = String, Query, description = "The address in full", min_length = 1,
-        pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+")),
-    responses((status = 200, body = Explanation), (status = "default", body = Problem)))]
 async fn explain(
     State(handle): State<ControlHandle>,
     RawQuery(query): RawQuery,
@@ -297,47 +214,34 @@ async fn explain(
     let Some(text) = parameter(query.as_deref(), "url") else {
         return Err(Problem::wrong("the address is missing", ADVICE));
     };
-    let url = PageUrl::parse(&text).map_err(|e| {
-        // It matches the pattern, but no crawl can ever know it.
-        let status = if fits(&ADDRESS, &text) {
-            StatusCode::NOT_FOUND
-        } else {
-            StatusCode::BAD_REQUEST
-        };
-        Problem::new(status, e.to_string(), ADVICE)
-    })?;
-    if !fits(&ADDRESS, &text) {
+    let lower = text.to_ascii_lowercase();
+    if !["http://", "https://"]
+        .iter()
+        .any(|begin| lower.starts_with(begin))
+    {
         let error = format!("`{text}` is not written in full");
         return Err(Problem::wrong(error, ADVICE));
     }
+    let url = PageUrl::parse(&text).map_err(|e| Problem::wrong(e.to_string(), ADVICE))?;
     Ok(Json(handle.explain(url).await?))
 }
 
 /// Everything known about a host: its clock, its failures, its robots rules.
-#[utoipa::path(get, path = "/api/host/{name}",
-    params(("name" = String, Path, description = "The host, as www.example.org or [::1]:8080",
-        min_length = 1,
-        pattern = r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")),
-    responses((status = 200, body = HostReport), (status = "default", body = Problem)))]
 async fn host(
     State(handle): State<ControlHandle>,
     UrlPath(name): UrlPath<String>,
 ) -> Reply<HostReport> {
     const ADVICE: &str = "write it as www.example.org";
-    if !fits(&HOST, &name) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-:[]".contains(c);
+    if !name.chars().all(is_plain) || name.starts_with(['.', '-']) {
         return Err(Problem::wrong(format!("`{name}` is not a host"), ADVICE));
     }
     let url = PageUrl::parse(&format!("http://{name}/"));
-    // It matches the pattern, but no crawl can ever know it.
-    let url = url.map_err(|e| Problem::new(StatusCode::NOT_FOUND, e.to_string(), ADVICE))?;
+    let url = url.map_err(|e| Problem::wrong(e.to_string(), ADVICE))?;
     Ok(Json(handle.host(url).await?))
 }
 
 /// The last rows of the crawl log, oldest first.
-#[utoipa::path(get, path = "/api/log",
-    params(("last" = Option<usize>, Query, description = "How many; 100 by default, at most 1000",
-        minimum = 0, maximum = 1000)),
-    responses((status = 200, body = Vec<Object>), (status = "default", body = Problem)))]
 async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> Reply<Vec<Value>> {
     let last = match parameter(query.as_deref(), "last") {
         None => 100,
@@ -354,9 +258,6 @@ async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> 
 
 /// The crawl log as it is written: an event `row` for each row, `change` for each change
 /// of the crawl ([`Entry`]), `lost` if the reader was too slow ([`Lost`]).
-#[utoipa::path(get, path = "/api/log/follow",
-    responses((status = 200, body = String, content_type = "text/event-stream"),
-        (status = "default", body = Problem)))]
 async fn follow(
     State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
@@ -376,24 +277,9 @@ async fn follow(
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-/// This document.
-#[utoipa::path(get, path = "/api/openapi.json",
-    responses((status = 200, body = Object), (status = "default", body = Problem)))]
-async fn document() -> Response {
-    match openapi().to_json() {
-        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
-        Err(error) => Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            error.to_string(),
-            "this is a defect of spoor; please report it",
-        )
-        .into_response(),
-    }
-}
-
 /// The response for unknown paths.
 pub(super) async fn nothing() -> Problem {
-    let advice = "GET /api/openapi.json lists all paths";
+    let advice = "`spoor help control` lists all paths";
     Problem::new(StatusCode::NOT_FOUND, "there is nothing here", advice)
 }
 
@@ -406,4 +292,17 @@ fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     pairs
         .find(|(key, _)| key == name)
         .map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_every_path() {
+        let guide = crate::guide::Topic::named("api").unwrap().text;
+        for (path, _) in paths() {
+            assert!(guide.contains(&format!(" {path}")), "{path}");
+        }
+    }
 }

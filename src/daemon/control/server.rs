@@ -136,8 +136,7 @@ impl Drop for Served {
 }
 
 pub(super) fn router(handle: ControlHandle) -> Router {
-    let (router, _) = routes::api().split_for_parts();
-    router
+    routes::api()
         .merge(super::dashboard::pages())
         .fallback(routes::nothing)
         .method_not_allowed_fallback(not_so)
@@ -147,7 +146,7 @@ pub(super) fn router(handle: ControlHandle) -> Router {
 }
 
 async fn not_so() -> Problem {
-    let advice = "GET /api/openapi.json lists the methods";
+    let advice = "`spoor help control` lists the methods";
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "this method is not allowed",

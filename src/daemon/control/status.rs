@@ -1,33 +1,27 @@
 //! The status of a running crawl, in figures.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::orders::Shared;
 use super::{ControlError, ControlHandle, Ending, Kept};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
-use crate::crawl::frontier::{Cells, Counts};
+use crate::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
+use crate::crawl::frontier::{Cells, Counts, HostStates};
 use crate::crawl::pipeline::Steering;
 use crate::crawl::saved::Standing;
 use crate::outputs::Row;
 use crate::page::{Bucket, TaskKind};
 
-/// The time over which rates are measured, in milliseconds.
-const WINDOW: u64 = 60_000;
-
-/// The shortest time between two samples of the counters, in milliseconds.
-const SAMPLE: u64 = 1_000;
-
-/// The number of seconds from which on the rate of the last minute is used for
-/// predictions.
-const STEADY: f64 = 5.0;
+/// The time over which rates are measured.
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// The stage of a crawl.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// The model is trained or loaded, and the job is opened; no requests yet.
@@ -46,7 +40,7 @@ pub enum Stage {
 }
 
 /// The status of a crawl. Counters are over all runs of the job unless stated otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The job's name.
     pub job: String,
@@ -106,7 +100,7 @@ pub struct Status {
     /// Tasks of this run that failed, including those that are retried, by reason.
     pub errors: BTreeMap<String, u64>,
     /// Hosts with queued or open tasks.
-    pub hosts: HostsNow,
+    pub hosts: HostStates,
     /// The rates of the last minute.
     pub rates: Rates,
     /// The disk of the job's folder, if the system reports it.
@@ -125,27 +119,11 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// The keys of `[limits]` that have a value, as in `GET /api/config`.
-    #[schema(value_type = Object)]
     pub limits: serde_json::Value,
 }
 
-/// The distance to a limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Toward {
-    /// The key, such as `limits.documents`.
-    pub key: String,
-    /// How much of it is used up: pages, requests, bytes or seconds.
-    pub done: f64,
-    /// The limit.
-    pub of: f64,
-    /// The time until it is reached at the rate of the last minute, in seconds; absent if
-    /// unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds_left: Option<f64>,
-}
-
 /// The queue: pages and sitemaps by class, and images.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
     /// Named by the operator.
     pub seed: u64,
@@ -161,40 +139,8 @@ pub struct Queued {
     pub images: u64,
 }
 
-/// Hosts with queued or open tasks, by state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HostsNow {
-    /// All of them.
-    pub active: usize,
-    /// Ready for a request.
-    pub ready: usize,
-    /// Their clock or back-off is running.
-    pub due: usize,
-    /// A clock that they share with other hosts is running.
-    pub held: usize,
-    /// Given up for now.
-    pub parked: usize,
-    /// With an open request.
-    pub open: usize,
-}
-
-/// The work of the last minute, or since the run began if that is less, per minute.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Rates {
-    /// The time that was measured, in seconds.
-    pub seconds: f64,
-    /// Pages per minute.
-    pub pages: f64,
-    /// Page requests per minute.
-    pub fetches: f64,
-    /// Images per minute.
-    pub images: f64,
-    /// Bytes of bodies per minute.
-    pub bytes: f64,
-}
-
 /// A file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     /// Bytes that this process may still write.
     pub free: u64,
@@ -203,7 +149,7 @@ pub struct Disk {
 }
 
 /// The checkpoint outside of the job's folder.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointNow {
     /// Where it is.
     pub store: String,
@@ -220,7 +166,7 @@ pub struct CheckpointNow {
 
 /// What a machine of a cluster has done itself, and has now. The other counters are those of the
 /// hosts that it has now, whoever fetched their pages.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFigures {
     /// Its name.
     pub node: String,
@@ -251,7 +197,7 @@ impl From<Standing> for CheckpointNow {
 }
 
 /// Memory of the process in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// In RAM now.
     pub resident: u64,
@@ -262,8 +208,7 @@ pub struct Memory {
 /// What is observed of a crawl between two requests.
 pub(super) struct Pulse {
     begun: u64,
-    /// Counters with their times, oldest first.
-    samples: VecDeque<(u64, [u64; 4])>,
+    meter: RateMeter,
     errors: BTreeMap<&'static str, u64>,
     robots: u64,
 }
@@ -272,14 +217,14 @@ impl Pulse {
     pub fn new(now: u64) -> Self {
         Self {
             begun: now,
-            samples: VecDeque::new(),
+            meter: RateMeter::over(WINDOW),
             errors: BTreeMap::new(),
             robots: 0,
         }
     }
 
     /// Records a finished task, or just the passing of time.
-    pub fn observe(&mut self, figures: [u64; 4], row: Option<&Row<'_>>, now: u64) {
+    pub fn observe(&mut self, work: WorkDone, row: Option<&Row<'_>>, now: u64) {
         // Most hosts have no file of this kind, which is not a failure.
         let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
         if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
@@ -288,60 +233,8 @@ impl Pulse {
         if row.is_some_and(|row| row.kind == TaskKind::Robots) {
             self.robots += 1;
         }
-        if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {
-            self.samples.push_back((now, figures));
-        }
-        // The one before the window is the starting point of the measurement.
-        while self
-            .samples
-            .get(1)
-            .is_some_and(|(at, _)| at + WINDOW <= now)
-        {
-            self.samples.pop_front();
-        }
+        self.meter.observe(work, now);
     }
-
-    fn rates(&self, after: [u64; 4], now: u64) -> Rates {
-        let Some((at, before)) = self.samples.front() else {
-            return Rates::default();
-        };
-        let seconds = now.saturating_sub(*at) as f64 / 1000.0;
-        let rate = |i: usize| match (after.get(i), before.get(i)) {
-            (Some(after), Some(before)) if seconds > 0.0 => {
-                after.saturating_sub(*before) as f64 * 60.0 / seconds
-            }
-            _ => 0.0,
-        };
-        Rates {
-            seconds,
-            pages: rate(0),
-            fetches: rate(1),
-            images: rate(2),
-            bytes: rate(3),
-        }
-    }
-}
-
-/// What rates are measured by. A machine of a cluster counts what it has done itself, as cells
-/// come with the counters of others.
-pub(super) fn figures(frontier: &Cells) -> [u64; 4] {
-    let [documents, fetches, images, bytes] = figures_of(frontier.counts());
-    if frontier.undivided().is_ok() {
-        return [documents, fetches, images, bytes];
-    }
-    let used = frontier.used();
-    [used.documents, used.fetches, images, used.bytes]
-}
-
-fn figures_of(counts: &Counts) -> [u64; 4] {
-    let Counts {
-        documents,
-        fetches,
-        images,
-        bytes,
-        ..
-    } = counts;
-    [*documents, *fetches, *images, *bytes]
 }
 
 impl ControlHandle {
@@ -407,11 +300,10 @@ impl ControlHandle {
     }
 
     /// The counters of a frontier that has been in this state since then.
-    pub(super) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
+    pub(in crate::daemon) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
         let now = now();
         let counts = frontier.counts();
         let pulse = self.pulse();
-        let hosts = frontier.hosts_by_state();
         let named = |(reason, n): (&str, u64)| (reason.to_owned(), n);
         let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
         Status {
@@ -434,15 +326,10 @@ impl ControlHandle {
             watched: counts.watched,
             dropped: dropped.map(|(r, n)| named((r.name(), *n))).collect(),
             errors: pulse.errors.iter().map(|(r, n)| named((r, *n))).collect(),
-            hosts: HostsNow {
-                active: hosts.active,
-                ready: hosts.ready,
-                due: hosts.due,
-                held: hosts.held,
-                parked: hosts.parked,
-                open: hosts.open,
-            },
-            rates: pulse.rates(figures(frontier), now),
+            hosts: frontier.hosts_by_state(),
+            rates: pulse
+                .meter
+                .rates(WorkDone::of(frontier, self.0.is_shared), now),
             machine: self.own_figures(frontier),
             limits: serde_json::json!({}),
             ..Status::default()
@@ -463,47 +350,20 @@ fn toward(status: &Status, config: &Config) -> Vec<Toward> {
     if status.machine.is_some() {
         return Vec::new();
     }
-    let Rates {
-        seconds,
-        pages,
-        fetches,
-        bytes,
-        ..
-    } = status.rates;
-    let running = status.state == Stage::Running;
-    let at = |key: &str, done: f64, of: Option<f64>, a_minute: f64| {
-        let of = of?;
-        let known = running && seconds >= STEADY && a_minute > 0.0;
-        Some(Toward {
-            key: format!("limits.{key}"),
-            done,
-            of,
-            seconds_left: known.then(|| (of - done).max(0.0) * 60.0 / a_minute),
-        })
+    let work = WorkDone {
+        pages: status.pages,
+        fetches: status.fetches,
+        images: status.images,
+        bytes: status.bytes,
     };
-    let limits = &config.limits;
-    let whole = |n: Option<u64>| n.map(|n| n as f64);
-    let size = limits.bytes.map(|size| size.bytes() as f64);
-    let time = limits.time.map(|time| time.as_secs_f64());
-    [
-        at(
-            "documents",
-            status.pages as f64,
-            whole(limits.documents),
-            pages,
-        ),
-        at(
-            "fetches",
-            status.fetches as f64,
-            whole(limits.fetches),
-            fetches,
-        ),
-        at("bytes", status.bytes as f64, size, bytes),
-        at("time", status.active_seconds, time, 60.0),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let active = (status.active_seconds * 1000.0) as u64;
+    let mut toward = Toward::each(&work, active, &super::limits(config), &status.rates);
+    if status.state != Stage::Running {
+        toward
+            .iter_mut()
+            .for_each(|limit| limit.seconds_left = None);
+    }
+    toward
 }
 
 fn queued(counts: &Counts) -> Queued {
@@ -549,26 +409,4 @@ fn memory() -> Option<Memory> {
         resident: bytes("VmRSS:")?,
         peak: bytes("VmHWM:")?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_are_those_of_the_last_minute() {
-        let mut pulse = Pulse::new(0);
-        let mut counts = Counts::default();
-        assert_eq!(pulse.rates(figures_of(&counts), 0), Rates::default());
-        // Two minutes with a page a second, then one with three.
-        for second in 0..=180 {
-            counts.documents += if second > 120 { 3 } else { 1 };
-            pulse.observe(figures_of(&counts), None, second * 1000);
-            pulse.observe(figures_of(&counts), None, second * 1000 + 500);
-        }
-        let rates = pulse.rates(figures_of(&counts), 180_000);
-        assert_eq!((rates.seconds, rates.pages), (60.0, 180.0));
-        assert!(pulse.samples.len() <= 62, "{}", pulse.samples.len());
-        assert_eq!(pulse.rates(figures_of(&counts), 240_000).pages, 90.0);
-    }
 }

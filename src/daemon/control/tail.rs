@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
-use utoipa::ToSchema;
 
 use super::{ControlError, Entry};
 use crate::outputs::{self, Part, Row, Table};
@@ -26,7 +25,7 @@ const MAX_READERS: usize = 8;
 const MAX_BACK: u64 = 8 << 20;
 
 /// Reports rows that a reader was too slow for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// How many rows.
     pub lost: u64,

@@ -16,12 +16,10 @@
 //! Requests need the token of the link that `spoor ui` prints, because the page links to
 //! the dashboards of running crawls, where these can be controlled.
 //!
-//! Reading order: this file, `shelf` (the list of jobs), `tally` (counts of a log),
-//! `server`.
+//! Reading order: this file, `shelf` (the list of jobs), `server`.
 
 mod server;
 mod shelf;
-mod tally;
 
 pub use server::{MakeReport, serve};
-pub use shelf::{Card, Shelf, Standing, Texts};
+pub use shelf::{Card, JobStanding, Shelf, Texts};

@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::shelf::{Reader, Shelf};
+use super::shelf::{Shelf, ShelfReader};
 use crate::config::Config;
 use crate::daemon::control::{Auth, Entrance, Problem, accept, authorize, login};
 use crate::fs::beneath;
@@ -42,7 +42,7 @@ pub type MakeReport = fn(Config, &Path) -> Result<(), String>;
 
 struct Ui {
     report: MakeReport,
-    reader: Arc<Reader>,
+    reader: Arc<ShelfReader>,
     /// Held while a report is made or an image decoded: one at a time, because a crawl may
     /// need the cores.
     working: Mutex<()>,
@@ -60,7 +60,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let ui = Arc::new(Ui {
-        reader: Arc::new(Reader::new(folder)),
+        reader: Arc::new(ShelfReader::new(folder)),
         working: Mutex::new(()),
         report,
     });
@@ -128,16 +128,14 @@ async fn image(
     let Some(folder) = ui.reader.job(&name) else {
         return no_job();
     };
-    let file = {
-        let tally = ui.reader.tally(&name);
-        let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.file(&id).map(str::to_owned)
-    };
-    let Some(file) = file else {
-        return missing("the page shows only the newest images");
-    };
     let _working = ui.working.lock().await;
-    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
+    let log = ui.reader.log(&name);
+    let decode = move || {
+        let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = log.figures.latest.file(&id)?.to_owned();
+        drop(log);
+        thumbnail(&beneath::read(&folder, file).ok()?, SIDE)
+    };
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
             let headers = [
@@ -146,7 +144,7 @@ async fn image(
             ];
             (headers, jpeg).into_response()
         }
-        _ => missing("the file is gone, or is not a picture"),
+        _ => missing("it is gone or no picture; the page shows only the newest images"),
     }
 }
 

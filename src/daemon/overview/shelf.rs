@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::tally::{Tally, id_of};
 use crate::config::Config;
+use crate::crawl::figures::{FollowedLog, Toward};
 use crate::daemon::control::{self, Client, Ending, Stage, Status};
 use crate::fs::beneath;
 use crate::outputs::DOCUMENTS;
 
 /// The most jobs that are listed; a folder may contain anything.
 const MOST: usize = 200;
+
+/// The newest images of a job that are shown.
+const NEWEST: usize = 8;
 
 /// The time limit for the response of a running crawl.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -33,7 +36,7 @@ pub struct Shelf {
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum JobStanding {
     /// A process is using it.
     Running,
     /// It reached a limit, or nothing was left to fetch.
@@ -52,7 +55,7 @@ pub struct Card {
     /// Its name, which is that of its folder.
     pub name: String,
     /// Its state.
-    pub state: Standing,
+    pub state: JobStanding,
     /// The state in words, or the problem.
     pub text: String,
     /// Pages in its log, counting each visit.
@@ -93,14 +96,14 @@ pub struct Texts {
     pub bytes: u64,
 }
 
-/// Reads the jobs of a folder, and caches the counts of their logs.
+/// Reads the jobs of a folder, and caches the figures of their logs.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct ShelfReader {
     folder: PathBuf,
-    logs: Mutex<HashMap<String, Arc<Mutex<Tally>>>>,
+    logs: Mutex<HashMap<String, Arc<Mutex<FollowedLog>>>>,
 }
 
-impl Reader {
+impl ShelfReader {
     pub fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -119,10 +122,11 @@ impl Reader {
         (plain && is_job(&folder)).then_some(folder)
     }
 
-    /// The counts of a job's log, as far as it was read.
-    pub fn tally(&self, name: &str) -> Arc<Mutex<Tally>> {
+    /// The figures of a job's log, as far as it was read.
+    pub fn log(&self, name: &str) -> Arc<Mutex<FollowedLog>> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(logs.entry(name.to_owned()).or_default())
+        let log = logs.entry(name.to_owned());
+        Arc::clone(log.or_insert_with(|| Arc::new(Mutex::new(FollowedLog::with_hosts(0)))))
     }
 
     /// All jobs in their present state.
@@ -141,7 +145,7 @@ impl Reader {
         let cards = futures_util::future::join_all(asked).await;
         let mut jobs: Vec<Card> = cards.into_iter().flatten().collect();
         jobs.sort_by(|a, b| {
-            let runs = |card: &Card| card.state == Standing::Running;
+            let runs = |card: &Card| card.state == JobStanding::Running;
             (runs(b), &b.last, &a.name).cmp(&(runs(a), &a.last, &b.name))
         });
         Shelf {
@@ -168,43 +172,46 @@ impl Reader {
     /// A job in its present state; `status` comes from its crawl, if one is running.
     fn card(&self, name: String, status: Option<Status>) -> Card {
         let folder = self.folder.join(&name);
-        let tally = self.tally(&name);
-        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log(&name);
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         let wrong = beneath::refuse_links_out(&folder, "", 0)
             .and_then(|()| beneath::refuse_links_out(&folder, "logs", 0))
             .map_err(|error| error.to_string())
             .and_then(|()| {
-                let read = tally.read_on(&folder);
+                let read = log.read_on(&folder);
                 read.map_err(|error| format!("logs/crawl.jsonl cannot be read: {error}"))
             })
             .err()
             .or_else(|| wrong_with(&folder));
+        let (totals, latest) = (&log.figures.totals, &log.figures.latest);
         let (state, text) = match (&status, wrong) {
-            (Some(status), _) => (Standing::Running, doing(status)),
-            (None, Some(wrong)) => (Standing::Damaged, wrong),
-            (None, None) => ended(&folder, tally.last.is_some()),
+            (Some(status), _) => (JobStanding::Running, doing(status)),
+            (None, Some(wrong)) => (JobStanding::Damaged, wrong),
+            (None, None) => ended(&folder, totals.rows > 0),
         };
-        let toward = |status: &Status| {
-            let shares = status.toward.iter().map(|limit| limit.done / limit.of);
-            shares.filter(|share| share.is_finite()).reduce(f64::max)
-        };
+        let toward = |status: &Status| status.toward.iter().map(Toward::share).reduce(f64::max);
         let report = folder.join("report/report.html").metadata();
         let made = report.and_then(|meta| meta.modified()).ok();
         let made = made.and_then(|time| jiff::Timestamp::try_from(time).ok());
         Card {
             state,
             text,
-            pages: tally.pages,
-            on_topic: (tally.judged > 0).then(|| tally.on_topic as f64 / tally.judged as f64),
-            images: tally.images,
+            pages: totals.pages,
+            on_topic: (totals.judged > 0).then(|| totals.on_topic as f64 / totals.judged as f64),
+            images: totals.images,
             documents: texts(&folder.join(DOCUMENTS)),
-            last: tally.last.clone(),
-            progress: status.as_ref().and_then(toward).map(|share| share.min(1.0)),
+            last: log.figures.last.clone(),
+            progress: status.as_ref().and_then(toward),
             dashboard: status.and_then(|status| status.link),
             report: made.map(|time| format!("{time:.0}")),
             file: folder.join("job.toml").is_file(),
-            newest: tally.newest.iter().map(|file| id_of(file)).collect(),
-            behind: tally.behind,
+            newest: latest
+                .images
+                .iter()
+                .take(NEWEST)
+                .map(|image| image.id.clone())
+                .collect(),
+            behind: log.behind,
             name,
         }
     }
@@ -240,19 +247,19 @@ fn doing(status: &Status) -> String {
 }
 
 /// How the last run of a job ended, by the files it left.
-fn ended(folder: &Path, begun: bool) -> (Standing, String) {
+fn ended(folder: &Path, begun: bool) -> (JobStanding, String) {
     let Some(Ending { why, text, .. }) = control::ending(folder) else {
         return if begun {
             let text = "its process was killed; run the job again to continue";
-            (Standing::Interrupted, text.to_owned())
+            (JobStanding::Interrupted, text.to_owned())
         } else {
-            (Standing::Stopped, "nothing was fetched yet".to_owned())
+            (JobStanding::Stopped, "nothing was fetched yet".to_owned())
         };
     };
     match why.as_str() {
-        "limit" | "exhausted" => (Standing::Finished, text),
-        "stopped" => (Standing::Stopped, text),
-        _ => (Standing::Interrupted, text),
+        "limit" | "exhausted" => (JobStanding::Finished, text),
+        "stopped" => (JobStanding::Stopped, text),
+        _ => (JobStanding::Interrupted, text),
     }
 }
 

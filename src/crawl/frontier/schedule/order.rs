@@ -13,6 +13,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use super::address_clocks::AddressClocks;
 use super::head::{Head, Slot};
 use super::lookahead::{MAX_REST, Resting};
@@ -91,7 +93,7 @@ impl Host {
 }
 
 /// Counts of the hosts in memory, by the event that they wait for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostStates {
     /// All hosts in memory: they have queued or open tasks.
     pub active: usize,

@@ -131,7 +131,7 @@ function ticks([low, high], log) {
   return out;
 }
 
-function focusPlot(focus) {
+function focusPlot(focus, compares) {
   const points = [];
   const shares = [];
   let end = 0;
@@ -141,11 +141,11 @@ function focusPlot(focus) {
     end += focused.fetches + drawn.fetches;
     // The last span has only begun; a few links would make a jump of it.
     const whole = i === 0 || 2 * focused.fetches >= focus.points[i - 1].focused.fetches;
-    if (focused.pages && whole) points.push([end, focused.share]);
+    if (focused.pages && whole) points.push([end, share(focused)]);
     const pages = seen.pages + drawn.pages;
-    seen = { pages, share: pages ? (seen.pages * seen.share + drawn.pages * (drawn.share ?? 0)) / pages : 0 };
+    seen = { pages, share: pages ? (seen.pages * seen.share + drawn.thousandths / 1000) / pages : 0 };
     // Nothing is compared before there is enough to compare.
-    if (pages && focus.drawn_share != null) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
+    if (pages && compares) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
   });
   if (!points.length) return empty($("focus-plot"));
   const first = points[0][0];
@@ -208,7 +208,8 @@ const STATES = {
 const LIMITS = { documents: "pages", fetches: "requests", bytes: "received", time: "of crawling" };
 const MANY = 10;
 
-const share = (t) => t.share ?? (t.fetches ? t.on_topic / t.fetches : null);
+// The mean of the probabilities of its pages.
+const share = (t) => (t.pages ? t.thousandths / 1000 / t.pages : null);
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
 let job;
@@ -319,41 +320,43 @@ function first(status) {
 }
 
 function showBoard(board) {
-  const { focus } = board;
-  if (focus.sentence) $("sentence").textContent = focus.sentence;
-  const chosen = focus.share ?? null;
-  const range = focus.share_low == null ? null : `${Math.round(100 * focus.share_low)} to ${Math.round(100 * focus.share_high)}\u00a0%`;
+  const { headline } = board;
+  $("sentence").textContent = board.sentence;
+  const chosen = headline.share;
+  const [low, high] = headline.share_range ?? [];
+  const range = low == null ? null : `${Math.round(100 * low)} to ${Math.round(100 * high)}\u00a0%`;
   $("n-topic").textContent = chosen == null ? range ?? "–" : percent(chosen);
   $("n-topic-note").textContent = chosen == null || range == null ? "of them on topic" : `of them on topic (${range})`;
-  $("focus-note").textContent = focusNote(focus);
-  $("by-chance").hidden = focus.drawn_share == null;
-  focusPlot(focus);
+  $("focus-note").textContent = focusNote(headline);
+  $("by-chance").hidden = headline.drawn_share == null;
+  focusPlot(board.focus, headline.drawn_share != null);
   curvePlot(board.perplexity);
   table($("best"), board.best.slice(0, 10), (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
   table($("hosts"), board.hosts, (h) => [h.host, h.state === "parked" ? "does not answer" : h.state === "due" ? "pauses" : h.state, h.due_in >= 1000 ? `in ${duration(h.due_in / 1000)}` : h.due_in > 0 ? "in under 1 s" : "now"]);
-  rules(board.ruled ?? [], board.rule_events ?? []);
+  rules(board.ruled, board.rule_events);
   gallery(board.images);
-  pages(board.pages ?? []);
+  pages(board.pages);
 }
 
 function rules(hosts, events) {
   $("rules-section").hidden = !hosts.length;
   const share = (n, of) => of ? `${percent(n / of)} of ${number.format(of)}` : "–";
   const byWeek = (weeks) => weeks.filter((w) => w.pages).slice(-5).map((w) => percent(w.matched / w.pages)).join(", ") || "–";
-  table($("ruled"), hosts, (h) => [h.host, share(h.matched, h.pages), share(h.filled, h.required), byWeek(h.weeks ?? []), h.fallen.length ? h.fallen.join(", ") : "–"]);
+  table($("ruled"), hosts, (h) => [h.host, share(h.matched, h.pages), share(h.filled, h.required), byWeek(h.weeks), h.fallen.length ? h.fallen.join(", ") : "–"]);
   const list = $("rule-events");
   list.replaceChildren();
   for (const event of events) element("li", event.text, list);
 }
 
-function focusNote(focus) {
-  const drawn = `${number.format(focus.total.control.pages)} ${focus.total.control.pages === 1 ? "page" : "pages"}`;
-  if (focus.gain != null && focus.gain_low != null) {
-    const range = focus.gain_high == null ? `at least ${times(focus.gain_low)}` : `${times(focus.gain_low)} to ${times(focus.gain_high)}`;
-    return `It finds ${times(focus.gain)} as many pages on topic as chance would (95 % sure: ${range}).`;
+function focusNote(headline) {
+  const drawn = `${number.format(headline.drawn)} ${headline.drawn === 1 ? "page" : "pages"}`;
+  const [low, high] = headline.gain_interval ?? [];
+  if (headline.gain != null && low != null) {
+    const range = high == null ? `at least ${times(low)}` : `${times(low)} to ${times(high)}`;
+    return `It finds ${times(headline.gain)} as many pages on topic as chance would (95 % sure: ${range}).`;
   }
-  if (focus.drawn_share === 0 && focus.gain_low != null)
-    return `Of ${drawn} drawn by chance none was on topic: choosing finds at least ${times(focus.gain_low)} as many, 95 % sure.`;
+  if (headline.drawn_share === 0 && low != null)
+    return `Of ${drawn} drawn by chance none was on topic: choosing finds at least ${times(low)} as many, 95 % sure.`;
   return `A few pages are drawn by chance, to see what choosing is worth: ${drawn} so far. It is too early to compare.`;
 }
 

@@ -10,13 +10,13 @@ use serde::Serialize;
 const MAX_NAMES: usize = 10_000;
 
 /// Counts names.
-#[derive(Debug, Default)]
-pub(in crate::corpus) struct Tally {
+#[derive(Debug, Clone, Default)]
+pub struct NameTally {
     names: HashMap<String, u64>,
     others: u64,
 }
 
-impl Tally {
+impl NameTally {
     /// Counts one.
     pub fn add(&mut self, name: &str) {
         if let Some(count) = self.names.get_mut(name) {
@@ -43,8 +43,9 @@ impl Tally {
     }
 
     /// The `top` most frequent, and the rest.
-    pub fn finish(self, top: usize) -> Counted {
-        let mut names: Vec<(String, u64)> = self.names.into_iter().collect();
+    pub fn finish(&self, top: usize) -> Counted {
+        let names = self.names.iter();
+        let mut names: Vec<(String, u64)> = names.map(|(name, n)| (name.clone(), *n)).collect();
         names.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let rest = names.split_off(names.len().min(top));
         let others = rest.iter().map(|(_, count)| count).sum::<u64>();
@@ -53,6 +54,19 @@ impl Tally {
             others: self.others + others,
         }
     }
+}
+
+/// A number with a comma between thousands.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Names with their frequencies.
@@ -68,7 +82,7 @@ pub struct Counted {
 /// steps, pairs of neighbours are merged, so that memory is bounded and the resolution
 /// fits the length.
 #[derive(Debug, Clone)]
-pub(super) struct Steps<T> {
+pub struct Steps<T> {
     width: u64,
     sums: Vec<T>,
 }
@@ -125,7 +139,7 @@ pub struct Series {
 
 impl Series {
     /// The running sums, from 0 to the `end` of the axis.
-    pub(super) fn running(steps: &Steps<u64>, end: u64) -> Self {
+    pub fn running(steps: &Steps<u64>, end: u64) -> Self {
         let mut sum = 0;
         let mut points = vec![(0, 0)];
         for (n, count) in (1..).zip(steps.sums()) {

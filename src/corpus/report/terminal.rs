@@ -1,53 +1,11 @@
-//! The report as Markdown, with the plots as separate files; and its first table for a
-//! terminal.
+//! The results of a report, and tables, for a terminal.
 
 use std::fmt::Write;
 
-use super::sections::{self, Section, Table, count};
-use super::tally::Counted;
-use super::{Figures, Passage, Report, Verdict};
+use super::sections::{self, Table};
+use super::{Figures, Report, Verdict};
+use crate::crawl::figures::{Counted, count};
 use crate::sanitize;
-
-/// The page.
-pub(super) fn page(report: &Report, sections: &[Section]) -> String {
-    let names: Vec<String> = report.jobs.iter().map(|j| plain(&j.name)).collect();
-    let mut out = format!(
-        "# Report: {}\n\nRead at {}.\n",
-        names.join(", "),
-        report.time
-    );
-    for job in &report.jobs {
-        if report.jobs.len() > 1 {
-            out.push_str(&format!("\n## {}\n", plain(&job.name)));
-        }
-        for line in lead(job) {
-            out.push_str(&format!("\n{}\n", plain(&line)));
-        }
-        for Passage {
-            url, title, text, ..
-        } in &job.verdict.passages
-        {
-            let from = plain(title.as_deref().unwrap_or(url));
-            out.push_str(&format!("\n> {}\n>\n> {from}\n", plain(text)));
-        }
-    }
-    out.push_str("\n## Details\n");
-    for section in sections {
-        out.push_str(&format!("\n### {}\n", section.title));
-        for text in &section.text {
-            out.push_str(&format!("\n{}\n", plain(text)));
-        }
-        for figure in &section.figures {
-            let caption = plain(&figure.caption);
-            out.push_str(&format!("\n![{caption}]({})\n\n{caption}\n", figure.file));
-        }
-        for table in &section.tables {
-            out.push('\n');
-            push(&mut out, table);
-        }
-    }
-    out
-}
 
 /// The results of a job, in lines.
 fn lead(job: &Figures) -> Vec<String> {
@@ -63,8 +21,8 @@ fn lead(job: &Figures) -> Vec<String> {
         0 => String::new(),
         n => format!(
             ", {} documents with {} words",
-            sections::count(n),
-            sections::count(documents.words)
+            count(n),
+            count(documents.words)
         ),
     };
     let with = pictures.iter().filter(|p| p.words.is_some()).count();
@@ -74,63 +32,32 @@ fn lead(job: &Figures) -> Vec<String> {
     };
     lines.push(format!(
         "{} pages of {} sites{text}, {} images{shown}.",
-        sections::count(job.pages),
-        sections::count(job.hosts),
-        sections::count(job.images)
+        count(job.log.totals.pages),
+        count(job.log.hosts),
+        count(job.log.totals.images)
     ));
     lines.extend(job.manners());
     lines
 }
 
-fn push(out: &mut String, table: &Table) {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|c| plain(c)).collect();
-        format!("| {} |\n", cells.join(" | "))
+/// Counted names with shares; empty where nothing was counted. Shares have four digits, as the
+/// Common Crawl study gives them.
+pub(in crate::corpus) fn shares(counted: &Counted, name: &str) -> String {
+    let all = counted.top.iter().map(|(_, n)| n).sum::<u64>() + counted.others;
+    if all == 0 {
+        return String::new();
+    }
+    let row = |name: &str, n: u64| {
+        let name: String = name.chars().take(50).collect();
+        vec![name, count(n), share(n, all)]
     };
-    out.push_str(&line(&table.head));
-    out.push_str("| --- |");
-    out.push_str(&" ---: |".repeat(table.head.len().saturating_sub(1)));
-    out.push('\n');
-    table.rows.iter().for_each(|row| out.push_str(&line(row)));
-}
-
-/// Text escaped for Markdown: marks are escaped (CommonMark section 2.4), and automatic
-/// links of extensions are prevented.
-fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    for c in sanitize::shown(text).chars() {
-        match c {
-            '\n' | '\r' => plain.push(' '),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '&' | '~' | '!' | '@'
-            | '$' => {
-                plain.push('\\');
-                plain.push(c);
-            }
-            _ => plain.push(c),
-        }
+    let top = counted.top.iter();
+    let mut rows: Vec<_> = top.map(|(name, n)| row(name, *n)).collect();
+    if counted.others > 0 {
+        rows.push(row("others", counted.others));
     }
-    plain.replace("://", "\\://").replace("www.", "www\\.")
-}
-
-impl Counted {
-    /// A table with shares for a terminal; empty where nothing was counted. Shares have four
-    /// digits, as the Common Crawl study gives them.
-    pub(in crate::corpus) fn table(&self, name: &str) -> String {
-        let all = self.top.iter().map(|(_, n)| n).sum::<u64>() + self.others;
-        if all == 0 {
-            return String::new();
-        }
-        let row = |name: &str, n: u64| {
-            let name: String = name.chars().take(50).collect();
-            vec![name, count(n), share(n, all)]
-        };
-        let mut rows: Vec<_> = self.top.iter().map(|(name, n)| row(name, *n)).collect();
-        if self.others > 0 {
-            rows.push(row("others", self.others));
-        }
-        let head = [name, "number", "share"].map(str::to_owned).to_vec();
-        on_terminal(&Table { head, rows })
-    }
+    let head = [name, "number", "share"].map(str::to_owned).to_vec();
+    on_terminal(&Table { head, rows })
 }
 
 /// A share with four digits; 0 of nothing.

@@ -23,7 +23,7 @@ pub struct Politeness {
 
 /// The last request to a host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Last {
+pub(super) struct LastRequest {
     asked: u64,
     settled: u64,
 }
@@ -34,7 +34,7 @@ impl Politeness {
     pub(super) fn take(
         &mut self,
         host: &str,
-        last: &mut Option<Last>,
+        last: &mut Option<LastRequest>,
         times: (Option<u64>, Option<u64>, u64),
         may_overlap: bool,
     ) {
@@ -43,7 +43,7 @@ impl Politeness {
             *last = None;
             return;
         };
-        let before = last.replace(Last { asked, settled });
+        let before = last.replace(LastRequest { asked, settled });
         let Some(before) = before else {
             return;
         };
