@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use spoor::clock::now;
@@ -31,7 +31,7 @@ enum Work {
         /// The job's TOML file.
         job: PathBuf,
     },
-    /// Read all of the checkpoint but the images, and report damage.
+    /// Read all of the checkpoint, and report damage.
     Check {
         /// The job's TOML file.
         job: PathBuf,
@@ -64,12 +64,16 @@ impl Checkpoint {
         match self.what {
             Work::List { job } => show(&saved::look(&Config::load(&job)?)?, json),
             Work::Check { job } => {
-                let found = saved::check(&Config::load(&job)?)?;
+                let (found, verified) = saved::check(&Config::load(&job)?)?;
                 show(&found, json)?;
-                if !json {
-                    println!("no damage");
+                if verified.flaws.is_empty() {
+                    if !json {
+                        println!("no damage");
+                    }
+                    return Ok(());
                 }
-                Ok(())
+                let flaws = verified.flaws.iter().map(ToString::to_string);
+                bail!("{}", Vec::from_iter(flaws).join("\n"))
             }
             Work::Save { job, whole } => {
                 let config = Config::load(&job)?;

@@ -10,10 +10,9 @@ use spoor::clock::{now, timestamp};
 use spoor::config::Config;
 use spoor::corpus::takedown::{Request, take_down};
 use spoor::crawl::checkpoint;
-use spoor::crawl::cluster::orders::{Act, LOG, Order};
-use spoor::crawl::cluster::{Engine, Survey};
-use spoor::crawl::node;
-use spoor::web::scope::{HostRange, Sha256Hex, Target};
+use spoor::crawl::cluster::Survey;
+use spoor::crawl::cluster::wanted::{WantedBy, WantedList, WantedState};
+use spoor::web::scope::{HostRange, Order, Sha256Hex, Target};
 use spoor::{daemon, sanitize};
 
 /// How many terms machines of a cluster have to confirm a takedown.
@@ -111,35 +110,38 @@ impl Takedown {
             );
         }
         let count = targets.len();
-        let order = Order::new(
-            format!("takedown-{}-{}", now(), std::process::id()),
-            "spoor takedown".to_owned(),
-            String::new(),
-            timestamp(now()),
-            Act::Takedown {
-                targets,
-                reason: self.reason,
+        let (time, reason) = (timestamp(now()), self.reason);
+        let takedowns = targets.into_iter().map(|target| Order {
+            time: time.clone(),
+            target,
+            reason: reason.clone(),
+        });
+        let list = WantedList {
+            takedowns: takedowns.collect(),
+            said: WantedBy {
+                by: "spoor takedown".to_owned(),
+                time: time.clone(),
+                ..WantedBy::default()
             },
-        );
+            ..WantedList::default()
+        };
         let deadline = Instant::now() + config.cluster.term * TERMS;
-        let (number, applied, waiting) = runtime.block_on(async {
-            node::append(&broker, &order).await?;
-            // At least that of this order.
-            let number = broker.last(LOG).await?;
+        let (version, applied, waiting) = runtime.block_on(async {
+            let wanted = WantedState::change(&broker, Some(&list), &|_| {}).await?;
             loop {
                 let survey = Survey::of(&broker).await?;
-                let (applied, waiting) = survey.applied(number);
+                let (applied, waiting) = survey.applied(wanted.version);
                 if waiting.is_empty() || Instant::now() > deadline {
                     let names =
                         |ids: Vec<_>| Vec::from_iter(ids.into_iter().map(|id| format!("{id}")));
-                    return anyhow::Ok((number, names(applied), names(waiting)));
+                    return anyhow::Ok((wanted.version, names(applied), names(waiting)));
                 }
                 tokio::time::sleep(LOOK).await;
             }
         })?;
         if self.json {
             let receipt = serde_json::json!({
-                "order": number,
+                "version": version,
                 "targets": count,
                 "confirmed": applied,
                 "not_confirmed": waiting,
@@ -149,7 +151,7 @@ impl Takedown {
                 sanitize::json(&serde_json::to_string_pretty(&receipt)?)
             );
         } else {
-            println!("order {number}: {count} targets are taken down on all machines");
+            println!("{count} targets are taken down on all machines");
             println!(
                 "confirmed by {} live machines: they ask for none of them",
                 applied.len()
@@ -159,7 +161,7 @@ impl Takedown {
         if !waiting.is_empty() {
             bail!(
                 "{} have not confirmed yet: they may be off, or wait for the end of a request. \
-                 They apply the order before their next request after a restart, or as soon as \
+                 They apply it before their next request after a restart, or as soon as \
                  they hear of it; `spoor cluster forget` ends the session of one that is off",
                 waiting.join(", ")
             );

@@ -19,7 +19,7 @@ use crate::crawl::frontier::Cells;
 use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
-use crate::daemon::control::{self, Answering};
+use crate::daemon::control::Telling;
 use crate::metrics::Metrics;
 
 /// Between two turns of a machine that leaves.
@@ -95,12 +95,15 @@ pub fn connect(_: &Config, _: &Handle) -> Result<Broker, NodeError> {
     Err(NodeError::NoBroker)
 }
 
-/// Shows the cluster of a machine, and answers what other machines ask about its crawl until the
-/// result is dropped.
-pub(super) fn show(machine: &Machine, runtime: &Handle, desk: &ControlHandle) -> Answering {
-    let (engine, session) = (machine.engine(), machine.session().clone());
-    desk.join_cluster(Arc::clone(&engine), session.clone(), machine.standing());
-    control::answer_others(runtime, engine, session, desk.clone())
+/// Shows the cluster of a machine, and has the others know how its crawl is until the result is
+/// dropped.
+pub(super) fn show(machine: &Machine, runtime: &Handle, desk: &ControlHandle) -> Telling {
+    desk.join_cluster(
+        machine.engine(),
+        machine.session().clone(),
+        machine.standing(),
+    );
+    desk.tell_others(runtime)
 }
 
 /// What each part of the frontier begins with.
@@ -130,17 +133,11 @@ pub(super) fn member(
     Ok(machine.node(config, beginning, checkpoints, with)?)
 }
 
-/// Has the orders of the cluster applied to this machine, and gives it those that it is told to
-/// all. `since` is up to where its configuration has what they changed; `config` is its own.
-pub(super) fn obey(
-    member: &mut Member,
-    desk: &ControlHandle,
-    runtime: &Handle,
-    (config, since): (&Config, u64),
-) {
-    if let Some(reader) = member.order_reader() {
-        let own = config.politeness.clone();
-        let obedient = desk.share(reader.scribe(), reader.errands(), since, own);
+/// Has applied to this machine what all machines of the cluster are to do, and has it tell all what
+/// it is told. `config` is its own.
+pub(super) fn obey(member: &mut Member, desk: &ControlHandle, runtime: &Handle, config: &Config) {
+    if let Some(reader) = member.wanted_reader() {
+        let obedient = desk.share(reader.errands(), config);
         runtime.spawn(reader.run(obedient));
     }
 }

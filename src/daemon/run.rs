@@ -96,7 +96,7 @@ pub fn crawl(
     let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
     // As late as may be, since it takes hosts.
     let (machine, lock) = machine::join(config, runtime, observer)?.unzip();
-    let answers = machine
+    let telling = machine
         .as_ref()
         .map(|machine| machine::show(machine, runtime, &desk));
     let fetcher = fetcher(config, runtime, machine.as_ref())?;
@@ -117,7 +117,6 @@ pub fn crawl(
         runtime,
         desk: &desk,
     };
-    let since = machine.as_ref().map_or(0, Machine::since);
     let (keeper, mut member) = match machine {
         Some(machine) => {
             let (session, commits) = machine.checkpoints(config)?;
@@ -146,7 +145,7 @@ pub fn crawl(
     }
     let_in(config, runtime, observer, &mut control, &mut served);
     if let Some(member) = &mut member {
-        machine::obey(member, &desk, runtime, (config, since));
+        machine::obey(member, &desk, runtime, config);
     }
     let mut service = Service::ready();
     let watch = control.watch();
@@ -202,7 +201,7 @@ pub fn crawl(
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
     let kept = kept.and_then(|()| member.map_or(Ok(()), |member| member.end(&frontier)));
     frontier.close()?;
-    drop(answers);
+    drop(telling);
     served.close(runtime);
     drop(lock);
     kept?;

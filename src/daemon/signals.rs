@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::service;
 use crate::config::Config;
 use crate::crawl::pipeline::{Stop, Stopper};
-use crate::daemon::control::{Changes, ControlHandle, Wanted, Who};
+use crate::daemon::control::{Changes, ConfigEdit, ControlHandle, Who};
 
 /// The first signal drains, the second one ends the process.
 pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
@@ -113,7 +113,7 @@ pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
                     Ok(config) => {
-                        let wanted = Wanted::File(Box::new(config));
+                        let wanted = ConfigEdit::File(Box::new(config));
                         handle.change(wanted, &who).await.map(|told| told.value)
                     }
                     Err(errors) => Err(errors.into()),

@@ -1,11 +1,8 @@
-//! `spoor cluster check`: whether the keys and all checkpoints are as they should be.
+//! `spoor cluster check`: whether all checkpoints are as they were written.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use spoor::crawl::cluster::Survey;
-use spoor::crawl::frontier::CellCount;
-use spoor::crawl::node::check::{self, Keys, LogEnds, Report};
-use spoor::crawl::saved::SaveError;
+use spoor::crawl::node::check::{self, ClusterReport};
 
 use super::Asked;
 use crate::commands::print_json;
@@ -13,7 +10,7 @@ use crate::commands::print_json;
 pub fn check(asked: &Asked, quick: bool, json: bool) -> Result<()> {
     let store = asked.config.cluster.store.as_ref();
     let store = store.context("cluster.store is not set")?.as_str();
-    let report = check::check(&mut Brokers(asked), store, quick).map_err(|Failed(error)| error)?;
+    let report = check::check(&|| asked.look_again(), store, quick)?;
     if json {
         print_json(&json!({
             "cells": report.cells,
@@ -35,7 +32,7 @@ pub fn check(asked: &Asked, quick: bool, json: bool) -> Result<()> {
     }
 }
 
-fn print(report: &Report, store: &str, quick: bool) {
+fn print(report: &ClusterReport, store: &str, quick: bool) {
     for wrong in &report.wrong {
         println!("{wrong}");
     }
@@ -49,7 +46,7 @@ fn print(report: &Report, store: &str, quick: bool) {
             left.bytes as f64 / 1e6
         );
     }
-    let Report {
+    let ClusterReport {
         cells,
         sessions,
         checkpoints,
@@ -76,42 +73,4 @@ fn print(report: &Report, store: &str, quick: bool) {
          with {:.1} MB were checked, {how})",
         *bytes as f64 / 1e6
     );
-}
-
-/// What a check asks the brokers.
-struct Brokers<'b>(&'b Asked);
-
-struct Failed(anyhow::Error);
-
-impl From<SaveError> for Failed {
-    fn from(error: SaveError) -> Self {
-        Self(error.into())
-    }
-}
-
-impl Keys for Brokers<'_> {
-    type Error = Failed;
-
-    fn survey(&mut self) -> Result<Survey, Failed> {
-        self.0.look_again().map_err(Failed)
-    }
-
-    #[cfg(feature = "nats")]
-    fn log_ends(&mut self, cells: CellCount) -> Result<LogEnds, Failed> {
-        use spoor::crawl::cluster::links::log_of;
-        let mut ends = LogEnds::new();
-        for cell in cells.all() {
-            let log = log_of(cell);
-            let found = self.0.runtime.block_on(self.0.broker.log_ends(&log));
-            if let Some(found) = found.map_err(|error| Failed(error.into()))? {
-                ends.insert(cell, found);
-            }
-        }
-        Ok(ends)
-    }
-
-    #[cfg(not(feature = "nats"))]
-    fn log_ends(&mut self, _: CellCount) -> Result<LogEnds, Failed> {
-        Err(Failed(spoor::crawl::node::NodeError::NoBroker.into()))
-    }
 }

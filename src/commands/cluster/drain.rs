@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use spoor::crawl::cluster::wanted::{WantedEdit, WantedState};
 use spoor::crawl::cluster::{Node, SessionId, SessionRecord, State, Survey};
-use spoor::daemon::control::ControlError;
+use spoor::daemon::control::{self, MachineNow};
 
 use super::Asked;
 use crate::commands::print_json;
@@ -48,27 +49,37 @@ pub fn drain(asked: &Asked, job: &Path, node: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Asks the machine to stop.
+/// Tells the machine to end, by what all machines are to do.
 fn ask(asked: &Asked, job: &Path, session: &SessionId) -> Result<()> {
     let node = &session.node;
-    let client = asked.client_of(session);
-    let told = asked.runtime.block_on(async {
-        // What is asked of a machine that is frozen waits, and is done when it wakes and nobody
-        // expects it any more. So it is told to stop only when it has just answered.
-        client.status().await?;
-        client.tell("stop").await
-    });
-    match told {
-        Ok(_) => Ok(()),
-        // Its crawl has ended already, and it gives its hosts back.
-        Err(ControlError::Refused(why)) if why.contains(&ControlError::Ended.to_string()) => Ok(()),
-        Err(ControlError::Away { why, .. }) => bail!(
-            "{node} does not answer: {why}. If it is off, `spoor cluster forget {} {node}` gives its \
-             hosts to the others at once; if it is not, stop it there with Ctrl-C or SIGTERM",
+    let seen = control::see(&*asked.broker, &asked.config, None);
+    let seen = asked.runtime.block_on(seen)?;
+    let own = |machine: &&MachineNow| {
+        machine.machine == node.as_str() && machine.session == session.number
+    };
+    if let Some(problem) = seen
+        .sessions
+        .iter()
+        .find(own)
+        .and_then(|m| m.problem.as_ref())
+    {
+        bail!(
+            "{problem}. If {node} is off, `spoor cluster forget {} {node}` gives its hosts to the \
+             others at once; if it is not, stop it there with Ctrl-C or SIGTERM",
             job.display()
-        ),
-        Err(error) => Err(error.into()),
+        );
     }
+    let leave: &WantedEdit<'_> = &|wanted| {
+        // Those that have ended are of no interest any more.
+        let sessions = &asked.survey.sessions;
+        let lives = |id: &SessionId| sessions.get(id).is_some_and(|(r, _)| r.state.is_live());
+        wanted.leaving.retain(lives);
+        wanted.leaving.insert(session.clone());
+    };
+    asked
+        .runtime
+        .block_on(WantedState::change(&*asked.broker, None, leave))?;
+    Ok(())
 }
 
 /// Waits until the session has ended and has no cells, and says how far it is.

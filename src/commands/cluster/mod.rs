@@ -15,10 +15,9 @@ use serde_json::json;
 use spoor::clock::now;
 use spoor::config::Config;
 use spoor::corpus;
-use spoor::crawl::cluster::orders;
+use spoor::crawl::cluster::wanted::WantedState;
 use spoor::crawl::cluster::{Node, SessionId, Survey};
 use spoor::crawl::{checkpoint, saved};
-use spoor::daemon::control::{Client, Peers};
 use spoor::daemon::{self, Broker};
 use spoor::outputs::merge::MachinePart;
 use spoor::web::scope::Order;
@@ -74,7 +73,7 @@ enum Work {
         /// The machine's name: what `status` shows without the number of the session at its end.
         node: String,
     },
-    /// Check the keys at the brokers and all checkpoints in cluster.store, and report damage.
+    /// Check all checkpoints in cluster.store, and report damage.
     Check {
         /// The job's TOML file.
         job: PathBuf,
@@ -118,8 +117,6 @@ pub(super) struct Asked {
     pub runtime: tokio::runtime::Runtime,
     broker: Arc<Broker>,
     pub survey: Survey,
-    /// Who asks, in words.
-    from: String,
 }
 
 impl Asked {
@@ -150,22 +147,12 @@ impl Asked {
             runtime,
             broker: Arc::new(broker),
             survey,
-            from: format!("a command on {}", saved::host()),
         })
-    }
-
-    fn peers(&self) -> Arc<dyn Peers> {
-        Arc::clone(&self.broker) as Arc<dyn Peers>
     }
 
     /// Reads the keys again.
     fn look_again(&self) -> Result<Survey> {
         Ok(self.runtime.block_on(Survey::of(&*self.broker))?)
-    }
-
-    /// Sends requests to a session.
-    pub fn client_of(&self, session: &SessionId) -> Client {
-        Client::of_machine(self.peers(), session.clone(), self.from.clone())
     }
 
     /// The names of the machines that live, in words.
@@ -208,8 +195,9 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
             folder,
         });
     }
-    let orders = asked.runtime.block_on(orders::all(&*asked.broker))?;
-    let orders = orders.iter().flat_map(|(_, order)| order.takedowns());
+    let orders = asked
+        .runtime
+        .block_on(WantedState::takedowns(&*asked.broker))?;
     take_down(orders, &parts)?;
     let gathered = corpus::gather::gather(&parts, &into, now())?;
     if json {
@@ -241,8 +229,7 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
 
 /// Adds takedowns to the list of one of the sessions: they hold for all of them, and none may
 /// have lived to hear of them.
-fn take_down(orders: impl Iterator<Item = Order>, parts: &[MachinePart]) -> Result<()> {
-    let orders = Vec::from_iter(orders);
+fn take_down(orders: Vec<Order>, parts: &[MachinePart]) -> Result<()> {
     let Some(part) = parts.first().filter(|_| !orders.is_empty()) else {
         return Ok(());
     };
@@ -299,12 +286,23 @@ fn forget(asked: &Asked, node: &str, json: bool) -> Result<()> {
         survey,
         ..
     } = asked;
-    for (id, _) in survey.live().filter(|(id, _)| id.node == name) {
-        if runtime.block_on(asked.client_of(id).status()).is_ok() {
-            bail!(
-                "{node} answers, so it is not off; `spoor cluster drain` has it give its hosts to \
-                 the others and end"
-            );
+    let of_node = survey.live().filter(|(id, _)| id.node == name);
+    let of_node = Vec::from_iter(of_node.map(|(id, record)| (id, record.beat)));
+    if !of_node.is_empty() {
+        // One that lives renews its term twice meanwhile.
+        std::thread::sleep(asked.config.cluster.term / 3);
+        let again = asked.look_again()?;
+        for (id, beat) in of_node {
+            if again
+                .sessions
+                .get(id)
+                .is_some_and(|(now, _)| now.beat > beat)
+            {
+                bail!(
+                    "{node} has just renewed its term, so it is not off; `spoor cluster drain` has \
+                     it give its hosts to the others and end"
+                );
+            }
         }
     }
     let ended = runtime.block_on(survey.forget(&**broker, &name))?;

@@ -1,27 +1,27 @@
-//! Which machine has a host, and what it knows of it: for `spoor explain` and `spoor host`.
+//! Which machine has a host: for `spoor explain` and `spoor host`.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use spoor::address::HostKey;
 use spoor::config::Config;
-use spoor::crawl::cluster::SessionId;
 use spoor::crawl::frontier::CellCount;
+use spoor::crawl::node;
 use spoor::daemon::control::{Client, ControlError};
 
 use super::Asked;
 
-/// The machine that has a host.
+/// This machine, which has a host.
 pub struct Owner {
     asked: Asked,
-    session: SessionId,
 }
 
 impl Owner {
-    /// Finds it by the keys at the brokers, so that it does not matter where this is asked.
+    /// Looks at the keys at the brokers.
     ///
     /// # Errors
-    /// Says who will have the host where nobody has it now.
+    /// Names the machine that has the host where it is another one, and says who will have it where
+    /// none has it now.
     pub fn of(job: &Path, config: Config, host: &HostKey) -> Result<Self> {
         let asked = Asked::with(job, config)?;
         let survey = &asked.survey;
@@ -36,8 +36,12 @@ impl Owner {
             );
         };
         let cell = cells.cell_of(host);
-        if let Some(session) = survey.owner_of(cell).cloned() {
-            return Ok(Self { asked, session });
+        if let Some(session) = survey.owner_of(cell) {
+            let node = &session.node;
+            if node::name_of(&asked.config)? != *node {
+                bail!("the machine `{node}` has {host}; run the command there");
+            }
+            return Ok(Self { asked });
         }
         if survey.live().next().is_none() {
             bail!(
@@ -57,12 +61,12 @@ impl Owner {
     /// Asks it.
     ///
     /// # Errors
-    /// Names the machine that does not answer.
+    /// Says that no crawl runs in the job's folder.
     pub fn ask<T, F>(&self, question: impl FnOnce(Client) -> F) -> Result<T>
     where
         F: Future<Output = Result<T, ControlError>>,
     {
-        let client = self.asked.client_of(&self.session);
+        let client = Client::new(&self.asked.config.job_folder());
         Ok(self.asked.runtime.block_on(question(client))?)
     }
 }

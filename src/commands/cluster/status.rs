@@ -34,8 +34,7 @@ struct SilentBroker {
 }
 
 pub fn status(asked: &Asked, json: bool) -> Result<()> {
-    let peers = asked.peers();
-    let seeing = control::see(&peers, &asked.config.limits, &asked.from);
+    let seeing = control::see(&*asked.broker, &asked.config, None);
     let found = asked.runtime.block_on(seeing)?;
     let silent = daemon::silent_brokers(&asked.config, asked.runtime.handle());
     if json {
@@ -164,6 +163,16 @@ fn notes(found: &ClusterNow) -> Vec<String> {
         if let Some(problem) = &machine.problem {
             notes.push(format!("? {}", sanitize::shown(problem)));
         }
+        if let Some(now) = machine
+            .now
+            .as_ref()
+            .filter(|now| now.version < found.version)
+        {
+            notes.push(format!(
+                "{}: has applied version {} of what all machines are told, and not yet {}",
+                machine.machine, now.version, found.version
+            ));
+        }
         for kept in machine.now.iter().flat_map(|now| &now.kept) {
             let kept = kept.to_string();
             notes.push(format!("{}: {}", machine.machine, sanitize::shown(&kept)));
@@ -173,22 +182,12 @@ fn notes(found: &ClusterNow) -> Vec<String> {
 }
 
 fn of_limit(limit: &LimitNow) -> String {
-    let LimitNow {
-        key,
-        of,
-        done,
-        taken,
-    } = limit;
-    match taken {
-        None => {
-            let [done, of] = [done, of].map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
-            format!("{key}: {} of {}", spoken(done), spoken(of))
-        }
-        Some(taken) => format!(
-            "{key}: {done:.0} of {of:.0} done; {taken:.0} permits are taken, {:.0} are left",
-            (of - taken).max(0.0)
-        ),
+    let LimitNow { key, of, done } = limit;
+    if key == "limits.time" {
+        let [done, of] = [done, of].map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
+        return format!("{key}: {} of {}", spoken(done), spoken(of));
     }
+    format!("{key}: {done:.0} of {of:.0} done")
 }
 
 /// A number in at most seven characters.
@@ -220,7 +219,7 @@ fn saved(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spoor::daemon::control::{Kept, RunningNow, Sums};
+    use spoor::daemon::control::{KeptKey, RunningNow, Sums};
 
     use super::*;
 
@@ -240,24 +239,27 @@ mod tests {
     #[test]
     fn it_fits_into_a_terminal_and_marks_who_does_not_answer() {
         let now = RunningNow {
+            at: 0,
+            version: 3,
             stage: Stage::Running,
             pages_a_minute: 12_345.6,
             queued: 98_765_432_109,
             hosts: 123_456,
             checkpoint_age_seconds: Some(5_939.0),
             unsent: 7,
-            kept: vec![Kept {
+            kept: vec![KeptKey {
                 key: "politeness.min_delay".to_owned(),
                 value: Some("\"5s\"".to_owned()),
                 ordered: Some("\"0s\"".to_owned()),
-                order: 3,
+                version: 3,
                 by: "socket, user 0 on c".to_owned(),
             }],
         };
         let long = "crawler-number-17.rack-4.example.org";
         let mut silent = machine("b", "live", None);
-        silent.problem = Some("the machine `b` does not answer: nothing came in 3 s".to_owned());
+        silent.problem = Some("nothing was heard of the machine `b` for 31 s".to_owned());
         let found = ClusterNow {
+            version: 1,
             phase: Some("run".to_owned()),
             cells: 1_024,
             waiting_cells: 3,
@@ -276,7 +278,6 @@ mod tests {
                 key: "limits.documents".to_owned(),
                 of: 1_000.0,
                 done: 400.0,
-                taken: Some(450.0),
             }],
         };
         let text = table(&found);
@@ -290,8 +291,8 @@ mod tests {
         assert_eq!(line(long), format!("{long}.12"));
         assert!(line("b.12").ends_with("live ?"), "{text}");
         assert!(line("c.12").ends_with("lost"), "{text}");
-        assert!(line("limits.").contains("550 are left"), "{text}");
-        assert!(line("? the machine").contains("nothing came"), "{text}");
+        assert!(line("limits.").contains("400 of 1000 done"), "{text}");
+        assert!(line("? nothing").contains("31 s"), "{text}");
         assert!(line("a: politeness.min_delay").contains("stays"), "{text}");
         assert!(line("all ").ends_with("3 live"), "{text}");
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::permits::{Ask, Grant};
+use super::limits::{LimitClaim, LimitClaims};
 use super::record::SessionId;
 use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Keyed, Revision};
-use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::fetch::Term;
 
 /// What a node tells its session.
@@ -21,14 +21,10 @@ pub enum Order {
     Commit(u64, Amount, Vec<CellId>),
     /// [`Session::give`].
     Give(CellId, u64),
-    /// [`Session::ask`].
-    Ask(Ask),
-    /// [`Session::has_applied`].
-    Applied(u64),
+    /// [`Session::set_claim`].
+    Claim(LimitClaim),
     /// [`Session::set_idle`].
     Idle(Option<BTreeSet<CellId>>),
-    /// [`Session::set_best`].
-    Best(Option<Best>),
     /// [`Session::leave`].
     Leave,
 }
@@ -48,10 +44,8 @@ pub struct Standing {
     pub committed: u64,
     /// [`Session::named`].
     pub named: Option<BTreeSet<u64>>,
-    /// [`Session::grant`].
-    pub permits: Grant,
-    /// [`Session::beside`].
-    pub beside: Option<Best>,
+    /// [`Session::claims`].
+    pub claims: Option<LimitClaims>,
     /// [`Session::first_begun`].
     pub first_begun: u64,
     /// Whether the broker has confirmed that its key is its own, in this process.
@@ -150,13 +144,15 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         let mut is_heard = true;
         loop {
             let now = (self.clock)();
-            for (id, call) in self.session.step(now) {
+            let asked = self.session.step(now);
+            // A bound is lowered here before it is lowered in the key.
+            self.publish();
+            for (id, call) in asked {
                 let engine = Arc::clone(&self.engine);
                 let view = Arc::clone(&self.view);
                 let cells = self.cells;
                 calls.spawn(async move { (id, ask(&*engine, &view, cells, call).await) });
             }
-            self.publish();
             if let Some(why) = self.session.over() {
                 return why;
             }
@@ -188,10 +184,8 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             Order::Commit(checkpoint, used, holds) => {
                 self.session.commit(checkpoint, used, holds, now);
             }
-            Order::Ask(ask) => self.session.ask(ask),
+            Order::Claim(claim) => self.session.set_claim(claim),
             Order::Give(cell, checkpoint) => self.session.give(cell, checkpoint),
-            Order::Best(best) => self.session.set_best(best),
-            Order::Applied(orders) => self.session.has_applied(orders, now),
             Order::Idle(idle) => self.session.set_idle(idle.as_ref(), now),
             Order::Leave => self.session.leave(now),
         }
@@ -225,8 +219,7 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
             cells: cells.collect(),
             committed: self.session.committed(),
             named: self.session.named(),
-            permits: self.session.grant(),
-            beside: self.session.beside(now),
+            claims: self.session.claims(),
             first_begun: self.session.first_begun(),
             begun: self.session.has_begun(),
             over: self.session.over(),
@@ -329,6 +322,12 @@ impl View {
             values.push((key, value, *revision));
         }
         Ok(values)
+    }
+
+    /// The keys and values, whatever they are.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let all = self.keys.iter();
+        all.map(|(key, (bytes, _))| (key.as_str(), bytes.as_slice()))
     }
 
     fn note(&mut self, change: Change) {

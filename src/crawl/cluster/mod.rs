@@ -15,8 +15,8 @@
 //! | `shares` | which node should have which cell |
 //! | `session` | one life of a node: term, taking and giving cells; pure |
 //! | `drive` | a session, an engine and a clock put together |
-//! | `permits` | limits of all machines together |
-//! | `orders` | what an operator told one machine, for all of them |
+//! | `limits` | limits of all machines together |
+//! | `wanted` | what all machines are to do: one state that an operator changes |
 //! | `settings` | the configuration and the model that all machines have |
 //! | `links` | links to the cells of other machines: sent, read and cut |
 //! | `lessons` | what pages taught, learned by all machines in one order |
@@ -35,12 +35,11 @@ mod alone;
 pub mod clocks;
 mod drive;
 pub mod lessons;
+mod limits;
 pub mod links;
 #[cfg(feature = "nats")]
 mod nats;
-pub mod orders;
 mod packed;
-mod permits;
 mod record;
 mod session;
 pub mod settings;
@@ -50,25 +49,26 @@ mod survey;
 pub(in crate::crawl) mod told;
 mod trouble;
 mod versioned;
+pub mod wanted;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
+pub use self::limits::{Ceiling, LimitClaim, LimitClaims};
 #[cfg(feature = "nats")]
 pub use self::nats::{Nats, Place, silent_servers};
-pub use self::permits::{Ask, Ceiling, Full, Grant};
 pub use self::record::{
-    Base, CellRecord, JobPhase, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord,
-    State, Value, WrongNode,
+    Base, CellRecord, JobPhase, JobRecord, Key, LAYOUT, Node, SessionId, SessionRecord, State,
+    Value, WrongNode,
 };
 pub use self::session::{
     Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, Needed, News, Over,
     SHORTEST_TERM, Session, Setting, Terms,
 };
 pub use self::shares::heir;
-pub use self::survey::Survey;
+pub use self::survey::{Survey, status_key};
 
 /// Tells two values of a key from each other; grows with every change of any key, unless the
 /// broker forgets.

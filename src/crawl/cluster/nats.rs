@@ -38,7 +38,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 pub use self::servers::silent_servers;
-use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision, orders};
+use super::{Change, Engine, EngineError, Entry, Keyed, Question, Revision};
 
 /// The oldest version of a server that is used.
 const OLDEST: (u32, u32) = (2, 10);
@@ -48,9 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the number of a message is remembered, so that it is stored once.
 const REMEMBERED: Duration = Duration::from_secs(120);
-/// The most messages of a log, except that of the orders: what others append there must never
-/// keep an operator from giving one. Not the most bytes: the servers would set that much aside
-/// for each of them.
+/// The most messages of a log. Not the most bytes: the servers would set that much aside for each
+/// of them.
 const LONGEST_LOG: i64 = 100_000;
 /// How many messages are read ahead.
 const AHEAD: usize = 256;
@@ -172,7 +171,7 @@ impl Nats {
             name: self.log_name(log),
             subjects: vec![self.log_subject(log)],
             discard: DiscardPolicy::New,
-            max_messages: if log == orders::LOG { -1 } else { LONGEST_LOG },
+            max_messages: LONGEST_LOG,
             duplicate_window: REMEMBERED,
             ..stored(&self.place)
         }
@@ -266,11 +265,6 @@ fn failed(to: &str, what: &'static str, why: String) -> EngineError {
 fn is_stale(error: &PublishError) -> bool {
     error.kind() == PublishErrorKind::WrongLastSequence
         || code_of(error) == Some(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
-}
-
-/// Whether a message was not stored because of a limit.
-fn is_full(error: &PublishError) -> bool {
-    code_of(error) == Some(ErrorCode::STREAM_STORE_FAILED)
 }
 
 fn code_of(error: &PublishError) -> Option<ErrorCode> {
@@ -394,12 +388,6 @@ impl Engine for Nats {
         match sent {
             Ok(Err(error)) if error.kind() == PublishErrorKind::StreamNotFound => {
                 self.log(log, WHAT).await?;
-                self.within(WHAT, publish()).await.map(drop)
-            }
-            // Earlier versions made it with a limit, and it is full.
-            Ok(Err(error)) if log == orders::LOG && is_full(&error) => {
-                let unlimited = self.streams.update_stream(self.log_config(log));
-                self.within(WHAT, unlimited).await?;
                 self.within(WHAT, publish()).await.map(drop)
             }
             Ok(sent) => sent

@@ -4,25 +4,24 @@
 //! |---|---|
 //! | `s.<node>.<number>` | a session: whether it lives, and its last checkpoint |
 //! | `c.<cell>` | who has a cell, and where its state is |
-//! | `p` | how many permits each session has taken |
 //! | `job` | what all machines have in common, and whether the job is done |
+//! | `status.<node>.<number>` | what a session says of itself, for operators ([`super::survey`]) |
+//! | `wanted`, `list.<name>` | what all machines are to do ([`super::wanted`]) |
 //!
 //! Values are JSON, so that an operator can read them with the tools of the broker. A value
 //! of a later version may have more fields; one that cannot be read is an error, and what
 //! it is about is left alone.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
+use super::limits::LimitClaim;
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 
 /// The key of the job.
 const JOB: &str = "job";
-/// The key of permits.
-const PERMITS: &str = "p";
 /// The most characters of a node's name.
 const LONGEST_NAME: usize = 64;
 
@@ -84,6 +83,16 @@ pub struct SessionId {
     pub number: u64,
 }
 
+impl SessionId {
+    /// Reads it as it is written; `None` where it is none.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (node, number) = text.rsplit_once('.')?;
+        let node = Node::new(node).ok()?;
+        let number = number.parse().ok()?;
+        Some(Self { node, number })
+    }
+}
+
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.node, self.number)
@@ -137,13 +146,9 @@ pub struct SessionRecord {
     /// is final.
     #[serde(default)]
     pub used: Amount,
-    /// The best page that it could ask for now or shortly, where machines compare them: one
-    /// with poor links leaves what may still be asked for to one with good links.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best: Option<Best>,
-    /// Up to where it has applied the log of orders, in its present process.
+    /// What it has done by now of what the job may limit, and may do.
     #[serde(default)]
-    pub orders: u64,
+    pub claim: LimitClaim,
     /// The cells that its last checkpoint has whole: older checkpoints of these are needed no
     /// longer. Empty where that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,8 +168,7 @@ impl SessionRecord {
             hands: 0,
             begun: 0,
             used: Amount::default(),
-            best: None,
-            orders: 0,
+            claim: LimitClaim::default(),
             holds: Vec::new(),
         }
     }
@@ -187,14 +191,13 @@ pub struct JobRecord {
     pub cells: u16,
     /// Whether it goes on.
     pub phase: JobPhase,
+    /// The layout of all keys.
+    #[serde(default)]
+    pub layout: u32,
 }
 
-/// How many permits each session has taken so far: see the module `permits`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PermitsRecord {
-    /// By the names of the sessions.
-    pub taken: BTreeMap<String, Amount>,
-}
+/// The layout of keys that this version writes.
+pub const LAYOUT: u32 = 1;
 
 /// Where the state of a cell is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,26 +238,17 @@ pub enum Key {
     Cell(CellId),
     /// Of the job.
     Job,
-    /// Of permits.
-    Permits,
 }
 
 impl Key {
     /// Reads a key; `None` where it is none of ours, or names a cell that does not exist.
     pub fn parse(text: &str, cells: CellCount) -> Option<Self> {
-        match text {
-            JOB => return Some(Self::Job),
-            PERMITS => return Some(Self::Permits),
-            _ => {}
+        if text == JOB {
+            return Some(Self::Job);
         }
         let (kind, rest) = text.split_once('.')?;
         match kind {
-            "s" => {
-                let (node, number) = rest.rsplit_once('.')?;
-                let node = Node::new(node).ok()?;
-                let number = number.parse().ok()?;
-                Some(Self::Session(SessionId { node, number }))
-            }
+            "s" => SessionId::parse(rest).map(Self::Session),
             "c" => cells.cell(rest.parse().ok()?).map(Self::Cell),
             _ => None,
         }
@@ -267,7 +261,6 @@ impl fmt::Display for Key {
             Self::Session(id) => write!(f, "s.{id}"),
             Self::Cell(cell) => write!(f, "c.{}", cell.number()),
             Self::Job => f.write_str(JOB),
-            Self::Permits => f.write_str(PERMITS),
         }
     }
 }
@@ -281,8 +274,6 @@ pub enum Value {
     Cell(CellRecord),
     /// Of the job.
     Job(JobRecord),
-    /// Of permits.
-    Permits(PermitsRecord),
 }
 
 impl Value {
@@ -295,7 +286,6 @@ impl Value {
             Self::Session(record) => serde_json::to_vec(record),
             Self::Cell(record) => serde_json::to_vec(record),
             Self::Job(record) => serde_json::to_vec(record),
-            Self::Permits(record) => serde_json::to_vec(record),
         }
     }
 
@@ -308,7 +298,6 @@ impl Value {
             Key::Session(_) => serde_json::from_slice(bytes).map(Self::Session),
             Key::Cell(_) => serde_json::from_slice(bytes).map(Self::Cell),
             Key::Job => serde_json::from_slice(bytes).map(Self::Job),
-            Key::Permits => serde_json::from_slice(bytes).map(Self::Permits),
         }
     }
 }
@@ -316,19 +305,11 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Bucket;
 
     #[test]
     fn keys_are_read_as_they_are_written() {
         let cells = CellCount::new(8).unwrap();
-        for text in [
-            "s.crawler-3.1",
-            "s.a.example.org.12",
-            "c.0",
-            "c.7",
-            "job",
-            "p",
-        ] {
+        for text in ["s.crawler-3.1", "s.a.example.org.12", "c.0", "c.7", "job"] {
             let key = Key::parse(text, cells).unwrap();
             assert_eq!(key.to_string(), text);
         }
@@ -370,8 +351,10 @@ mod tests {
                 fetches: 2,
                 bytes: u64::MAX,
             },
-            best: Some((Bucket::High, 2.5).into()),
-            orders: 9,
+            claim: LimitClaim {
+                wants: true,
+                ..LimitClaim::default()
+            },
             holds: CellCount::ONE.all().collect(),
         });
         let bytes = value.to_bytes().unwrap();

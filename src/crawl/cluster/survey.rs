@@ -4,10 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::drive::View;
 use super::record::{
-    Base, CellRecord, JobRecord, Key, Node, PermitsRecord, SessionId, SessionRecord, State, Value,
+    Base, CellRecord, JobRecord, Key, Node, SessionId, SessionRecord, State, Value,
 };
+use super::wanted::{self, WantedState};
 use super::{Engine, EngineError, Revision};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::crawl::frontier::{CellCount, CellId};
+
+/// What the keys begin with by which sessions say how they are.
+const STATUS: &str = "status.";
+
+/// The key by which a session says how it is: an object of JSON, with the `version` of what all
+/// are to do that it has applied.
+pub fn status_key(session: &SessionId) -> String {
+    format!("{STATUS}{session}")
+}
 
 /// All keys at a moment.
 #[derive(Debug, Clone, Default)]
@@ -18,8 +28,10 @@ pub struct Survey {
     pub sessions: BTreeMap<SessionId, (SessionRecord, Revision)>,
     /// Those of the cells that some session has had.
     pub cells: BTreeMap<CellId, CellRecord>,
-    /// That of permits.
-    pub permits: PermitsRecord,
+    /// What sessions have said of themselves last.
+    pub statuses: BTreeMap<SessionId, serde_json::Value>,
+    /// What all machines are to do.
+    pub wanted: WantedState,
 }
 
 impl Survey {
@@ -32,6 +44,15 @@ impl Survey {
         // Which numbers are cells is known when the job's key is.
         let most = CellCount::new(crate::crawl::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
         let mut survey = Self::default();
+        for (key, bytes) in view.others() {
+            if let Some(id) = key.strip_prefix(STATUS).and_then(SessionId::parse) {
+                // One of another version is shown as none.
+                let status = serde_json::from_slice(bytes).unwrap_or_default();
+                survey.statuses.insert(id, status);
+            } else if key == wanted::KEY {
+                survey.wanted = WantedState::of(bytes)?;
+            }
+        }
         for (key, value, revision) in view.values(most)? {
             match (key, value) {
                 (Key::Job, Value::Job(job)) => survey.job = Some(job),
@@ -41,24 +62,10 @@ impl Survey {
                 (Key::Cell(cell), Value::Cell(record)) => {
                     survey.cells.insert(cell, record);
                 }
-                (Key::Permits, Value::Permits(permits)) => survey.permits = permits,
                 _ => {}
             }
         }
         Ok(survey)
-    }
-
-    /// How much of what the job may limit all sessions have taken permits for; nothing of what is
-    /// not limited. Of one that is over, what it has used counts.
-    pub fn granted(&self) -> Amount {
-        let taken = self.permits.taken.iter().map(|(name, taken)| {
-            let session = self.sessions.iter().find(|(id, _)| id.to_string() == *name);
-            match session {
-                Some((_, (record, _))) if !record.state.is_live() => record.used,
-                _ => *taken,
-            }
-        });
-        taken.fold(Amount::default(), Amount::plus)
     }
 
     /// The session that has a cell and lives.
@@ -74,16 +81,17 @@ impl Survey {
         all.filter(|(_, record)| record.state.is_live())
     }
 
-    /// Of the sessions that live: those that have applied the order with this number, and those
-    /// that have not said so.
-    pub fn applied(&self, order: u64) -> (Vec<&SessionId>, Vec<&SessionId>) {
-        let (applied, not): (Vec<_>, Vec<_>) =
-            self.live().partition(|(_, record)| record.orders >= order);
-        let id = |(id, _): (_, _)| id;
-        (
-            applied.into_iter().map(id).collect(),
-            not.into_iter().map(id).collect(),
-        )
+    /// Of the sessions that live: those that have applied this version of what all are to do, and
+    /// those that have not said so.
+    pub fn applied(&self, version: u64) -> (Vec<&SessionId>, Vec<&SessionId>) {
+        let has_applied = |id: &&SessionId| {
+            let said = self
+                .statuses
+                .get(*id)
+                .and_then(|status| status.get("version"));
+            said.and_then(serde_json::Value::as_u64) >= Some(version)
+        };
+        self.live().map(|(id, _)| id).partition(has_applied)
     }
 
     /// The checkpoints that cells' keys name and somebody may need: those of cells that the last

@@ -47,7 +47,7 @@
 //! its own, but for what all of them share (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in
 //! the cell that gave its number.
 
-use super::cell::{CellCount, CellId};
+use super::cell::CellId;
 use super::record::GroupKey;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, TaskKind};
@@ -235,22 +235,6 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     let behind_host = [0, kind, scheme_byte(url.scheme())];
     // Each link of a page has one, so it is written in one piece.
     [URLS, host, &behind_host, path].concat()
-}
-
-/// Where a key of a divided store is that of an address whose host belongs into another cell: the
-/// address, and that cell.
-pub fn misplaced(cells: CellCount, key: &[u8]) -> Option<(String, CellId)> {
-    let here = CellId::of_key(key)?;
-    let own = key.get(2..)?;
-    let rest = own.strip_prefix(URLS)?;
-    let nul = rest.iter().position(|b| *b == 0)?;
-    let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
-    let home = cells.cell_of(&HostKey::from_stored(host));
-    if home == here {
-        return None;
-    }
-    let address = url_of_key(own).map(|(url, _)| url.to_string());
-    Some((address.unwrap_or_else(|| host.to_owned()), home))
 }
 
 /// The common prefix of all `U` keys of a host.
@@ -580,22 +564,6 @@ mod tests {
             let key = url(&address, kind);
             prop_assert_eq!(url_of_key(&key), Some((address, kind)));
             prop_assert_eq!(scheme_of_key(&key), scheme);
-        }
-    }
-
-    #[test]
-    fn an_address_in_the_cell_of_another_host_is_told() {
-        let cells = CellCount::new(64).unwrap();
-        let page = PageUrl::parse("http://example.org/x").unwrap();
-        let key = |cell: u16| {
-            let space = cells.cell(cell).unwrap().space();
-            [space.as_slice(), &url(&page, TaskKind::Page)].concat()
-        };
-        assert_eq!(misplaced(cells, &key(5)), None);
-        let told = misplaced(cells, &key(6)).unwrap();
-        assert_eq!(told, (page.to_string(), cells.cell(5).unwrap()));
-        for other in [&b"M"[..], b"", b"\x80\x06M", b"\x80\x06Uhalf"] {
-            assert_eq!(misplaced(cells, other), None);
         }
     }
 

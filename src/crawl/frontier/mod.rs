@@ -44,7 +44,7 @@
 //!
 //! | parts | what they are |
 //! |---|---|
-//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys`, `beside` | what is stored, under which keys, and what other machines have |
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys`, `beside` | what is stored, under which keys, and the best page |
 //! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
@@ -116,7 +116,7 @@ pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
 pub use amount::Amount;
-pub use beside::{Beside, Best};
+pub use beside::Best;
 pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 #[cfg(test)]
 pub use cells::NoOutputs;
@@ -131,7 +131,6 @@ pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSetting
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;
-pub use keys::misplaced;
 pub use ledger::check_format;
 pub use mark::{CellMark, Mark, MarkReader};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};

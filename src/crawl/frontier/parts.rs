@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use super::added::{NewTask, Origin};
-use super::beside::Beside;
 use super::cell::{CellCount, Home};
 use super::draws;
 use super::host_files::HostFiles;
@@ -92,8 +91,6 @@ pub(super) struct Elsewhere {
     pub ready: Option<Rank>,
     /// The best page whose host is in a short delay.
     pub resting: Option<Rank>,
-    /// The best page of the cells of other machines.
-    pub beside: Option<Beside>,
     /// How many pages were asked for.
     pub asked: u64,
     /// Open requests for pages, and for images.

@@ -1,6 +1,5 @@
 //! The choice of the next host, between pages and images, and the time of the next check.
 
-use super::beside::{Beside, Best};
 use super::image_ledger;
 use super::keys::{Rank, class};
 use super::parts::Frontier;
@@ -101,9 +100,7 @@ impl Frontier {
     /// Whether what could be leased waits for a better page of another cell.
     pub(super) fn waits_elsewhere(&self) -> bool {
         let is_rejudging = self.is_rescoping() || self.is_rescoring();
-        let elsewhere = &self.gate.elsewhere;
-        let waits = elsewhere.resting.is_some() || elsewhere.beside.is_some();
-        self.gate.is_patient && waits && !is_rejudging
+        self.gate.is_patient && self.gate.elsewhere.resting.is_some() && !is_rejudging
     }
 
     /// When time alone may change what can be leased.
@@ -223,18 +220,7 @@ impl Frontier {
         let resting = resting.into_iter().chain(self.gate.elsewhere.resting).min();
         let patience = learning.patience();
         let chance = learning.chance(head.rank.score());
-        let worth = |share: f64, best: Option<Rank>| {
-            best.is_none_or(|best| chance >= share * learning.chance(best.score()))
-        };
-        let beside = self.gate.elsewhere.beside.filter(|_| patience > 0.0);
-        let is_worth = |Beside {
-                            best: Best(rank),
-                            few_left,
-                        }: Beside| {
-            let share = if few_left { 1.0 } else { patience };
-            worth(share, Some(rank))
-        };
-        worth(patience, resting) && beside.is_none_or(is_worth)
+        resting.is_none_or(|best| chance >= patience * learning.chance(best.score()))
     }
 
     /// Whether another cell has a better page than the next one of this host.

@@ -7,8 +7,8 @@
 //! # When it counts
 //!
 //! 1. All objects of the checkpoint are written. No key names them.
-//! 2. The session gets its key, as one that lives and has no checkpoint, then its permits and
-//!    all cells. Another machine that begins meanwhile has to wait for cells, or to end the session
+//! 2. The session gets its key, as one that lives and has no checkpoint, then all
+//!    cells. Another machine that begins meanwhile has to wait for cells, or to end the session
 //!    first, and nothing counts then.
 //! 3. The session's key gets the checkpoint and its end in one step, by compare-and-set. That is
 //!    the commit.
@@ -30,20 +30,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle as Runtime;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::NodeError;
 use super::join::{agree, draw, insist, name_of};
-use super::orders::{AppendError, append};
 use super::store::must_be_unused;
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::crawl::cluster::lessons::{self, LessonsError};
-use crate::crawl::cluster::orders::{self, Act, Order};
+use crate::crawl::cluster::wanted::{WantedBy, WantedEdit, WantedError, WantedList, WantedState};
 use crate::crawl::cluster::{
-    Base, CellRecord, Engine, EngineError, Key, Node as Name, PermitsRecord, Revision, SessionId,
-    SessionRecord, State, Survey, Value,
+    Base, CellRecord, Engine, EngineError, Key, Node as Name, Revision, SessionId, SessionRecord,
+    State, Survey, Value,
 };
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{self, Amount, CellCount, CellId, Divided, DivisionError};
@@ -51,7 +49,6 @@ use crate::crawl::saved::{self, Committed, Life, Made, SaveError, SavedSession};
 use crate::fs::{IoError, atomic, beneath};
 use crate::outputs::{OutputError, Rewriting};
 use crate::settings::StoreKind;
-use crate::web::scope::Target;
 
 /// What is added to the name of the job's folder for the one beside it.
 const BESIDE: &str = ".adopting";
@@ -63,9 +60,7 @@ const FRONTIER: &str = "frontier";
 const PAUSED: &str = "paused";
 /// How many keys of cells are changed at a time; the term is renewed in between.
 const AT_ONCE: usize = 16;
-/// How often a key is tried that others change at the same time.
-const ATTEMPTS: usize = 20;
-/// The most targets of one order.
+/// The most targets of one list.
 const TARGETS: usize = 100;
 
 /// Why a job cannot be adopted. Nothing of it counts then.
@@ -85,7 +80,7 @@ pub enum AdoptError {
     Lessons(#[from] LessonsError),
     /// Takedowns or a pause cannot be handed on.
     #[error(transparent)]
-    Append(#[from] AppendError),
+    Wanted(#[from] WantedError),
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -237,8 +232,7 @@ pub fn adopt<E: Engine>(
     let divided = frontier::divide(&*old, beside.store()?, cells, learned)?;
     drop(old);
     divided.check()?;
-    let takedowns = runtime.block_on(tell_takedowns(&**engine, config, &note))?;
-    let paused = runtime.block_on(tell_pause(&**engine, config, &note))?;
+    let (takedowns, paused) = runtime.block_on(tell(&**engine, config))?;
     let adopted = Adopted {
         session: note.session.to_string(),
         checkpoint: 0,
@@ -454,7 +448,7 @@ impl<E: Engine> Founding<E> {
             ..SessionRecord::new(State::Live, self.note.secret)
         };
         self.renew(&mut record).await?;
-        let taken = self.take(&mut record, made.used).await;
+        let taken = self.take(&mut record).await;
         if let Err(error) = taken {
             // So nobody has to wait until it counts as dead.
             record.state = State::Fenced;
@@ -519,35 +513,15 @@ impl<E: Engine> Founding<E> {
         Ok(())
     }
 
-    /// Takes permits for what was done, and all cells.
-    async fn take(&mut self, record: &mut SessionRecord, used: Amount) -> Result<(), AdoptError> {
+    /// Takes all cells.
+    async fn take(&mut self, record: &mut SessionRecord) -> Result<(), AdoptError> {
         must_be_free(&Survey::of(&*self.engine).await?, Some(&self.note.session))?;
-        self.permits(used).await?;
         let all: Vec<CellId> = self.cells.all().collect();
         for some in all.chunks(AT_ONCE) {
             try_join_all(some.iter().map(|cell| self.take_cell(*cell))).await?;
             self.renew(record).await?;
         }
         Ok(())
-    }
-
-    async fn permits(&self, used: Amount) -> Result<(), AdoptError> {
-        for _ in 0..ATTEMPTS {
-            let found = self.engine.get(&Key::Permits.to_string()).await?;
-            let (mut permits, was) = match found {
-                None => (PermitsRecord::default(), None),
-                Some((bytes, revision)) => match Value::of(&Key::Permits, &bytes) {
-                    Ok(Value::Permits(permits)) => (permits, Some(revision)),
-                    _ => return Err(NodeError::OtherVersion.into()),
-                },
-            };
-            permits.taken.insert(self.note.session.to_string(), used);
-            match put(&*self.engine, &Key::Permits, Value::Permits(permits), was).await {
-                Err(AdoptError::Overtaken) => {}
-                done => return done.map(drop),
-            }
-        }
-        Err(AdoptError::Overtaken)
     }
 
     /// Takes a cell of which nobody has a state.
@@ -614,65 +588,36 @@ async fn put(
     }
 }
 
-/// Tells all machines the takedowns of the job that they have not been told. Returns how many
-/// the job has.
-async fn tell_takedowns(
-    engine: &impl Engine,
-    config: &Config,
-    note: &Note,
-) -> Result<usize, AdoptError> {
-    let own = checkpoint::takedowns(&config.job_folder())?;
-    if own.orders().is_empty() {
-        return Ok(0);
-    }
-    let told = orders::all(engine).await?;
-    let told = told.iter().flat_map(|(_, order)| order.takedowns());
-    let told: BTreeSet<String> = told.map(|order| order.target.to_string()).collect();
-    let untold = own.orders().iter();
-    let untold: Vec<_> = untold
-        .filter(|order| !told.contains(&order.target.to_string()))
-        .collect();
-    let same = untold.chunk_by(|a, b| (&a.time, &a.reason) == (&b.time, &b.reason));
-    for some in same.flat_map(|same| same.chunks(TARGETS)) {
-        let Some(first) = some.first() else {
-            continue;
+/// Tells all machines the takedowns of the job that they have not been told, and to rest where the
+/// job is paused. Returns how many takedowns the job has, and whether it is paused.
+async fn tell(engine: &impl Engine, config: &Config) -> Result<(usize, bool), AdoptError> {
+    let folder = config.job_folder();
+    let own = checkpoint::takedowns(&folder)?;
+    let told = WantedState::takedowns(engine).await?;
+    let mut untold = own.orders().to_vec();
+    untold.retain(|order| told.iter().all(|told| told.target != order.target));
+    let said = WantedBy {
+        by: "the job that was adopted".to_owned(),
+        time: timestamp(now()),
+        ..WantedBy::default()
+    };
+    for some in untold.chunks(TARGETS) {
+        let list = WantedList {
+            takedowns: some.to_vec(),
+            said: said.clone(),
+            ..WantedList::default()
         };
-        let targets: Vec<Target> = some.iter().map(|order| order.target.clone()).collect();
-        // By what it takes down: after an interruption fewer are left to tell.
-        let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-        let what = format!("takedown-{:016x}", xxh3_64(names.join(" ").as_bytes()));
-        let act = Act::Takedown {
-            targets,
-            reason: first.reason.clone(),
+        WantedState::change(engine, Some(&list), &|_| {}).await?;
+    }
+    let is_paused = beneath::is_file(&folder, PAUSED);
+    if is_paused {
+        let pause: &WantedEdit<'_> = &|wanted| {
+            wanted.paused = true;
+            wanted.paused_by.clone_from(&said);
         };
-        append(engine, &order(note, &what, first.time.clone(), act)).await?;
+        WantedState::change(engine, None, pause).await?;
     }
-    Ok(own.orders().len())
-}
-
-/// Has the machines rest where the job is paused. Returns whether it is.
-async fn tell_pause(
-    engine: &impl Engine,
-    config: &Config,
-    note: &Note,
-) -> Result<bool, AdoptError> {
-    if !beneath::is_file(&config.job_folder(), PAUSED) {
-        return Ok(false);
-    }
-    let told = orders::all(engine).await?;
-    let mut courses = told.iter().rev().map(|(_, order)| &order.act);
-    let last = courses.find(|act| matches!(act, Act::Pause | Act::Resume));
-    if !matches!(last, Some(Act::Pause)) {
-        append(engine, &order(note, "pause", timestamp(now()), Act::Pause)).await?;
-    }
-    Ok(true)
-}
-
-/// An order of the job that is adopted.
-fn order(note: &Note, what: &str, time: String, act: Act) -> Order {
-    let id = format!("adopt-{:016x}-{what}", note.secret);
-    let node = note.session.node.to_string();
-    Order::new(id, "the job that was adopted".to_owned(), node, time, act)
+    Ok((own.orders().len(), is_paused))
 }
 
 /// The folder beside the job's.

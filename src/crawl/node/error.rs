@@ -4,6 +4,7 @@ use super::loading::SourceError;
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::cluster::lessons::LessonsError;
 use crate::crawl::cluster::links::LinksError;
+use crate::crawl::cluster::wanted::WantedError;
 use crate::crawl::cluster::{EngineError, KeptError, Over, SessionId, WrongNode};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{CellId, CellsError};
@@ -32,6 +33,9 @@ pub enum NodeError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// What all machines are to do cannot be written.
+    #[error(transparent)]
+    Wanted(#[from] WantedError),
     /// The job's folder cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -100,7 +104,7 @@ pub enum NodeError {
     Model(IoError),
     /// Its keys cannot be read.
     #[error(
-        "the keys of the cluster cannot be read; all its machines have to run the same version of spoor"
+        "the keys of the cluster are those of another version of spoor; all its machines have to run the same. Where an earlier version began it, gather and end it with that one, and set cluster.store to another place"
     )]
     OtherVersion,
     /// The system gives no random numbers.

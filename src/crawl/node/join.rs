@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::crawl::checkpoint;
 use crate::crawl::cluster::links::Setting as LinksSetting;
 use crate::crawl::cluster::{
-    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, Needed,
+    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
     Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
 };
 use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
@@ -56,8 +56,6 @@ pub struct Joined<E> {
     secret: u64,
     /// See [`Kept::sender`].
     sender: u64,
-    /// Up to where the configuration has what orders changed.
-    since: u64,
     cells: CellCount,
     store: String,
     runtime: Runtime,
@@ -137,7 +135,7 @@ pub fn join<E: Engine>(
             Ok(session) => {
                 keeping.change(|kept| kept.session = session.clone())?;
                 // Two machines may have begun at the same moment.
-                let since = insist(say, || {
+                insist(say, || {
                     runtime.block_on(settings::confirm(&*engine, config, &settings))
                 })?;
                 let joined = Joined {
@@ -148,7 +146,6 @@ pub fn join<E: Engine>(
                     session,
                     secret,
                     sender,
-                    since,
                     cells,
                     store: store.as_str().to_owned(),
                     runtime: runtime.clone(),
@@ -168,7 +165,10 @@ pub fn join<E: Engine>(
 }
 
 /// The name of this machine.
-pub(super) fn name_of(config: &Config) -> Result<Name, WrongNode> {
+///
+/// # Errors
+/// [`WrongNode`] where it cannot be used.
+pub fn name_of(config: &Config) -> Result<Name, WrongNode> {
     match &config.cluster.node {
         Some(name) => Name::new(name.as_str()),
         None => Name::new(&saved::host()),
@@ -213,11 +213,12 @@ pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), 
                 JobRecord {
                     cells: cells.number(),
                     phase: JobPhase::Done,
+                    layout: LAYOUT,
                 },
                 None,
             ),
             Some((bytes, revision)) => match Value::of(&Key::Job, &bytes) {
-                Ok(Value::Job(job)) => (job, Some(revision)),
+                Ok(Value::Job(job)) if job.layout == LAYOUT => (job, Some(revision)),
                 _ => return Err(NodeError::OtherVersion),
             },
         };
@@ -305,11 +306,6 @@ impl<E: Engine> Joined<E> {
         self.term.clone()
     }
 
-    /// Orders up to this one have nothing to change in the configuration of this machine.
-    pub fn since(&self) -> u64 {
-        self.since
-    }
-
     /// What connects it with the other machines.
     pub fn engine(&self) -> Arc<E> {
         Arc::clone(&self.engine)
@@ -383,7 +379,6 @@ impl<E: Engine> Joined<E> {
             runtime: self.runtime,
             handle: self.handle,
             links,
-            node: self.session.node.to_string(),
             addresses: AddressSetting {
                 machine: self.secret,
                 cells: self.cells,

@@ -27,10 +27,9 @@
 //! | `learned` | what a machine that begins takes over of what others have learned |
 //! | `giving` | cells that others should have |
 //! | `addresses` | the clocks of IP addresses over all machines |
-//! | `patience` | which machine has the best link, where a limit makes that matter |
-//! | `orders` | what an operator told one machine, for all of them |
-//! | `permits` | what it may still ask for, where limits hold for all machines |
+//! | `shares` | what it may still ask for, where limits hold for all machines |
 //! | `settings` | whether it has the configuration and the model of the others |
+//! | `wanted` | how it comes into the state that an operator wants of all |
 //! | `store` | whether it has the store of the others |
 //! | `error` | what ends a session |
 //! | `check` | whether all keys and checkpoints of a cluster are as they should be |
@@ -45,11 +44,10 @@ mod join;
 mod keeping;
 mod learned;
 mod loading;
-mod orders;
-mod patience;
-mod permits;
 mod settings;
+mod shares;
 mod store;
+mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,21 +60,19 @@ pub use self::addresses::Setting as AddressSetting;
 use self::addresses::{Addresses, Running};
 pub use self::error::NodeError;
 use self::giving::Giving;
-pub use self::join::{Commits, Joined, insist, join};
+pub use self::join::{Commits, Joined, insist, join, name_of};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
 pub use self::loading::{Source, SourceError};
-use self::orders::Orders;
-pub use self::orders::{AppendError, Errands, Obey, Reader as OrderReader, Scribe, append};
-use self::patience::Patience;
-pub use self::patience::is_near_its_end;
-use self::permits::Permits;
 pub use self::settings::of as settings_of;
+use self::shares::OwnShare;
+use self::wanted::ObeyedState;
+pub use self::wanted::{Obey, WantedErrand, WantedErrands, WantedReader};
 use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Asked, Beside, CellId, Cells, Outside};
+use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
 use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
 use crate::crawl::saved::SaveError;
 use crate::metrics::Metrics;
@@ -125,11 +121,10 @@ pub struct Node<E> {
     /// Answers other machines about addresses.
     _answers: Running,
     giving: Giving,
-    permits: Permits,
-    patience: Patience,
-    orders: Orders,
-    /// What applies them, until it is taken.
-    reader: Option<OrderReader<E>>,
+    shares: OwnShare,
+    obeyed: ObeyedState,
+    /// What reads what is to be done, until it is taken.
+    reader: Option<WantedReader<E>>,
     /// The limit of which nothing is left for any machine, as the crawl was told last.
     reached: Option<&'static str>,
     /// Whether images are fetched all the same.
@@ -171,8 +166,6 @@ pub struct Parts<E> {
     pub handle: Handle,
     /// How links are sent.
     pub links: links::Setting,
-    /// The name of this machine.
-    pub node: String,
     /// How IP addresses are shared.
     pub addresses: AddressSetting,
     /// What outlives the process.
@@ -214,11 +207,7 @@ impl<E: Engine> Node<E> {
             parts.addresses,
             cells.address_clocks(),
         );
-        let (orders, reader) = orders::of(
-            Arc::clone(&parts.engine),
-            parts.node,
-            parts.handle.orders.clone(),
-        );
+        let (obeyed, reader) = wanted::of(Arc::clone(&parts.engine));
         Ok(Self {
             runtime: parts.runtime,
             handle: parts.handle,
@@ -230,9 +219,8 @@ impl<E: Engine> Node<E> {
             _answers: addresses.serve(),
             addresses,
             giving: Giving::default(),
-            permits: Permits::default(),
-            patience: Patience::default(),
-            orders,
+            shares: OwnShare::default(),
+            obeyed,
             reader: Some(reader),
             reached: None,
             finishes_images: false,
@@ -262,8 +250,8 @@ impl<E: Engine> Node<E> {
         self.checkpoints.end(cells)
     }
 
-    /// What reads the log of orders, once. Nothing is asked before it runs.
-    pub fn order_reader(&mut self) -> Option<OrderReader<E>> {
+    /// What reads what all machines are to do, once. Nothing is asked before it runs.
+    pub fn wanted_reader(&mut self) -> Option<WantedReader<E>> {
         self.reader.take()
     }
 
@@ -285,8 +273,8 @@ impl<E: Engine> Node<E> {
         let standing = self.standing();
         let place = (self.keeping.folder(), &mut *cells);
         let seeds = &mut self.beginning.seeds;
-        self.orders.turn(place, seeds, standing.resumed, now)?;
-        if !self.orders.has_begun() && standing.over.is_none() && !self.is_leaving {
+        self.obeyed.turn(place, seeds, standing.resumed, now)?;
+        if !self.obeyed.has_begun() && standing.over.is_none() && !self.is_leaving {
             // Cells are opened with the configuration and the takedowns that are in force.
             return Ok(Course::Rest);
         }
@@ -321,35 +309,15 @@ impl<E: Engine> Node<E> {
             self.lessons.turn(cells, now).map_err(NodeError::from)?;
         }
         self.give(cells, outside)?;
-        if let Some(ask) = self.permits.turn(cells, standing.permits, now) {
-            self.tell(Order::Ask(ask));
+        if let Some(claim) = self.shares.turn(cells, standing.claims.as_ref(), now) {
+            self.tell(Order::Claim(claim));
         }
-        self.compare(cells, &standing, may_ask, now)?;
         self.say_whether_idle(cells, &standing, may_ask);
         Ok(match may_ask {
             _ if self.is_done || self.is_leaving => Course::End,
             true => Course::Crawl,
             false => Course::Rest,
         })
-    }
-
-    /// Compares the best link with those of other machines, where a limit makes that matter.
-    fn compare(
-        &mut self,
-        cells: &mut Cells,
-        standing: &Standing,
-        may_ask: bool,
-        now: u64,
-    ) -> Result<(), NodeError> {
-        let compares = may_ask && !self.is_leaving && self.permits.are_limited();
-        if let Some(best) = self.patience.turn(cells, compares, now)? {
-            self.tell(Order::Best(best));
-        }
-        let left = self.permits.pages_left(cells, standing.permits);
-        let few_left = left.is_some_and(is_near_its_end);
-        let beside = standing.beside.filter(|_| compares);
-        cells.set_beside(beside.map(|best| Beside { best, few_left }));
-        Ok(())
     }
 
     fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), NodeError> {
@@ -472,7 +440,7 @@ impl<E: Engine> Node<E> {
             self.was_cut = false;
         }
         // What others were told while nothing was heard of them has to be known first.
-        Ok(self.orders.may_ask(standing.resumed))
+        Ok(self.obeyed.may_ask(standing.resumed))
     }
 
     /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
@@ -504,8 +472,8 @@ impl<E: Engine> Node<E> {
     /// Whether nothing is left to do in the cells, or nothing that may be done.
     fn has_nothing(&self, cells: &Cells) -> bool {
         match self.reached {
-            // Closed pages do not show whether one can be fetched; more permits open them.
-            None => cells.are_empty() && !(cells.pages_are_closed() && permits::has_any(cells)),
+            // Closed pages do not show whether one can be fetched; a higher limit opens them.
+            None => cells.are_empty() && !(cells.pages_are_closed() && shares::has_any(cells)),
             Some("limits.bytes") => cells.leased() == 0,
             Some(_) if self.finishes_images => cells.pages_are_closed() && cells.are_empty(),
             Some(_) => cells.leased() == 0,
@@ -516,11 +484,10 @@ impl<E: Engine> Node<E> {
         let opened: BTreeSet<CellId> = cells.opened().collect();
         let rests = may_ask
             && self.giving.is_empty()
-            && self.orders.is_quiet()
+            && self.obeyed.is_quiet()
             && self.loading.is_empty()
             && standing.cells.keys().eq(opened.iter())
             && self.has_nothing(cells)
-            && !self.permits.are_open(cells, standing.permits)
             && self.links.is_quiet(cells);
         // If this machine dies while others take the job for done, nothing of it may be lost.
         let rested = self.rested.unwrap_or(cells.commits());
@@ -556,11 +523,11 @@ impl<E: Engine> Companion for Node<E> {
     }
 
     fn allowance(&mut self, frontier: &Cells, limits: &Limits) -> Allowance {
-        let (grant, first_begun) = {
+        let (claims, first_begun) = {
             let standing = self.handle.standing.borrow();
-            (standing.permits, standing.first_begun)
+            (standing.claims, standing.first_begun)
         };
-        let allowance = self.permits.allowance(limits, frontier, grant);
+        let allowance = self.shares.allowance(limits, frontier, claims.as_ref());
         self.reached = allowance.reached;
         self.finishes_images = limits.finish_images;
         Allowance {

@@ -1,8 +1,8 @@
 //! Whether a machine has the configuration and the model of the others, before it begins.
 
 use crate::config::Config;
-use crate::crawl::cluster::orders::LOG;
 use crate::crawl::cluster::settings::{Difference, Settings};
+use crate::crawl::cluster::wanted::{WantedError, WantedState};
 use crate::crawl::cluster::{Engine, EngineError, Node as Name, Survey};
 use crate::topic::model::Model;
 
@@ -18,7 +18,6 @@ pub fn of(config: &Config) -> Result<Settings, NodeError> {
     Ok(Settings {
         config: config.shared(),
         model: model.transpose().map_err(NodeError::Model)?,
-        order: 0,
     })
 }
 
@@ -30,50 +29,40 @@ pub(super) async fn agree(
     own: &Settings,
     node: &Name,
 ) -> Result<(), NodeError> {
-    let there = Settings::read(engine).await?;
-    let Some((known, revision)) = there else {
-        return write(engine, own, None).await;
-    };
-    let Some(difference) = own.difference(&known) else {
-        return Ok(());
-    };
-    let survey = Survey::of(engine).await?;
-    if survey.live().any(|(id, _)| id.node != *node) {
-        return Err(refused(config, difference));
+    let there = WantedState::read(engine).await?;
+    let (mut wanted, was) = there.map_or_else(Default::default, |(w, was)| (w, Some(was)));
+    if let Some(known) = &wanted.settings {
+        let Some(difference) = own.difference(known) else {
+            return Ok(());
+        };
+        let survey = Survey::of(engine).await?;
+        if survey.live().any(|(id, _)| id.node != *node) {
+            return Err(refused(config, difference));
+        }
     }
-    // What was changed before, by whatever order, is not in force any more.
-    let order = engine.last(LOG).await?;
-    let own = Settings {
-        order,
-        ..own.clone()
-    };
-    write(engine, &own, Some(revision)).await
-}
-
-/// Another machine may have written its settings at the same moment: [`confirm`] sees which.
-async fn write(
-    engine: &impl Engine,
-    own: &Settings,
-    was: Option<crate::crawl::cluster::Revision>,
-) -> Result<(), NodeError> {
-    match own.write(engine, was).await {
-        Ok(()) | Err(EngineError::Stale) => Ok(()),
+    wanted.version += 1;
+    wanted.settings = Some(own.clone());
+    // What was set before is not in force any more.
+    wanted.keys.clear();
+    match wanted.write(engine, was).await {
+        // Another machine may have written its settings at the same moment: `confirm` sees which.
+        Ok(()) | Err(WantedError::Engine(EngineError::Stale)) => Ok(()),
+        // Brokers that do not answer are tried again.
+        Err(WantedError::Engine(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Checks that the settings in force are those of this machine, when its session has begun.
-/// Returns up to which order they have what orders changed.
 pub(super) async fn confirm(
     engine: &impl Engine,
     config: &Config,
     own: &Settings,
-) -> Result<u64, NodeError> {
-    let Some((known, _)) = Settings::read(engine).await? else {
-        return Ok(0);
-    };
-    match own.difference(&known) {
-        None => Ok(known.order),
+) -> Result<(), NodeError> {
+    let there = WantedState::read(engine).await?;
+    let known = there.and_then(|(wanted, _)| wanted.settings);
+    match known.and_then(|known| own.difference(&known)) {
+        None => Ok(()),
         Some(difference) => Err(refused(config, difference)),
     }
 }
@@ -89,6 +78,7 @@ fn refused(config: &Config, difference: Difference) -> NodeError {
 mod tests {
     use super::*;
     use crate::crawl::cluster::told::Told;
+    use crate::crawl::cluster::wanted::{SetKey, WantedBy, WantedEdit};
     use crate::crawl::cluster::{Key, SessionId, SessionRecord, State, Value};
 
     fn config(limit: u64) -> Config {
@@ -98,7 +88,7 @@ mod tests {
         Config::parse(&text, "x").unwrap()
     }
 
-    async fn join(engine: &Told, name: &str, limit: u64) -> Result<u64, NodeError> {
+    async fn join(engine: &Told, name: &str, limit: u64) -> Result<(), NodeError> {
         let config = config(limit);
         let own = of(&config)?;
         agree(engine, &config, &own, &Name::new(name).unwrap()).await?;
@@ -118,39 +108,52 @@ mod tests {
     #[tokio::test]
     async fn who_begins_has_the_settings_of_those_that_crawl() {
         let engine = Told::default();
-        assert_eq!(join(&engine, "n1", 5).await.unwrap(), 0);
+        join(&engine, "n1", 5).await.unwrap();
         set_state(&engine, "n1", State::Live).await;
-        assert_eq!(join(&engine, "n2", 5).await.unwrap(), 0);
+        join(&engine, "n2", 5).await.unwrap();
         let refused = join(&engine, "n2", 6).await.unwrap_err().to_string();
         assert!(
             refused.contains("limits.documents is 5 there and 6 here"),
             "{refused}"
         );
         assert!(refused.contains("spoor reload"), "{refused}");
-        // The order of a reload changes them for all.
-        let renewed = Settings {
-            order: 4,
-            ..of(&config(6)).unwrap()
-        };
-        renewed.renew(&engine).await.unwrap();
-        assert_eq!(join(&engine, "n2", 6).await.unwrap(), 4);
+        // A reload changes them for all.
+        let renewed = of(&config(6)).unwrap();
+        let reload: &WantedEdit<'_> = &|wanted| wanted.settings = Some(renewed.clone());
+        WantedState::change(&engine, None, reload).await.unwrap();
+        join(&engine, "n2", 6).await.unwrap();
         assert!(join(&engine, "n2", 5).await.is_err());
     }
 
-    /// Orders that changed the configuration before are of no effect then.
+    /// What was set before is of no effect then.
     #[tokio::test]
     async fn while_nobody_crawls_the_first_machine_decides() {
         let engine = Told::default();
-        assert_eq!(join(&engine, "n1", 5).await.unwrap(), 0);
-        for id in ["a", "b"] {
-            engine.send(LOG, id, "{}".into()).await.unwrap();
-        }
+        join(&engine, "n1", 5).await.unwrap();
+        let set: &WantedEdit<'_> = &|wanted| {
+            let key = SetKey {
+                value: serde_json::json!(9),
+                said: WantedBy::default(),
+            };
+            wanted.keys.insert("limits.documents".to_owned(), key);
+        };
+        WantedState::change(&engine, None, set).await.unwrap();
         set_state(&engine, "n2", State::Fenced).await;
         set_state(&engine, "n1", State::Live).await;
-        assert_eq!(join(&engine, "n1", 7).await.unwrap(), 2);
-        assert_eq!(join(&engine, "n2", 7).await.unwrap(), 2);
-        // Who begins with the same has what orders changed.
-        engine.send(LOG, "c", "{}".into()).await.unwrap();
-        assert_eq!(join(&engine, "n1", 7).await.unwrap(), 2);
+        // Who begins with the same has what was set.
+        join(&engine, "n1", 5).await.unwrap();
+        let keys = async || {
+            WantedState::read(&engine)
+                .await
+                .unwrap()
+                .unwrap()
+                .0
+                .keys
+                .len()
+        };
+        assert_eq!(keys().await, 1);
+        join(&engine, "n1", 7).await.unwrap();
+        assert_eq!(keys().await, 0);
+        join(&engine, "n2", 7).await.unwrap();
     }
 }

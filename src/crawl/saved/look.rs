@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::SaveError;
 use super::manifest::{self, Manifest, Owner, Piece};
-use super::pairs;
+use super::verify::{Verified, verify};
 use crate::clock::timestamp;
 use crate::config::Config;
 use crate::objects::{self, Objects};
-use crate::progress::Step;
 
 /// What is in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,26 +76,12 @@ fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError>
     })
 }
 
-/// Reads all objects of the checkpoint of a job but its images, and checks each.
+/// Reads all objects of the checkpoint of a job, and says what is wrong with them.
 ///
 /// # Errors
-/// [`SaveError::Damaged`] names the first object that is not what was written.
-pub fn check(config: &Config) -> Result<Found, SaveError> {
+/// [`SaveError`], also where there is none. Damage is no error.
+pub fn check(config: &Config) -> Result<(Found, Verified), SaveError> {
     let (objects, manifest) = open(config)?;
-    let found = found(&*objects, &manifest)?;
-    let mut step = Step::begin("bytes checked", Some(found.bytes.iter().sum()));
-    for piece in manifest.base.iter().chain(&manifest.changes) {
-        let bytes = piece.read(&*objects)?;
-        pairs::each(&piece.name, &bytes, &mut |_| Ok(()))?;
-        step.advance(piece.bytes);
-    }
-    manifest.each_grown(&*objects, &mut |grown| {
-        let bytes = grown.piece.read(&*objects)?;
-        if grown.packed {
-            pairs::unpack(&grown.piece.name, &bytes)?;
-        }
-        step.advance(grown.piece.bytes);
-        Ok(())
-    })?;
-    Ok(found)
+    let verified = verify(&*objects, &manifest)?;
+    Ok((found(&*objects, &manifest)?, verified))
 }

@@ -36,7 +36,7 @@
 //! Reading order: this file, `manifest`, `pairs`, `claim` (whose it is), `session` (making a
 //! checkpoint), `commit` and `numbered` (how it becomes the one that counts), `send` (what it
 //! has besides the frontier), `keeper` (the thread), `restore`, `cells` (back, as a whole and
-//! cell by cell), `look` (what is there), `verify` (the same of the sessions of a cluster).
+//! cell by cell), `look` (what is there), `verify` (whether it is what was written).
 
 mod cells;
 mod claim;

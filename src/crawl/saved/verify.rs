@@ -1,7 +1,6 @@
 //! Whether all that the checkpoints of a session name is there, and is what was written.
 //!
-//! Where [`look`](super::look) stops at the first damage, this names all of it, so that an
-//! operator knows what to put back from a copy.
+//! It names all damage, so that an operator knows what to put back from a copy.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -18,7 +17,8 @@ use crate::objects::{self, LONGEST, Objects};
 use crate::progress::Step;
 
 /// An object that is not what was written.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{object}: {why}")]
 pub struct Flaw {
     /// The object, with the store in which it is.
     pub object: String,
@@ -35,13 +35,9 @@ pub struct Verified {
     pub bytes: u64,
     /// What is wrong, each once.
     pub flaws: BTreeSet<Flaw>,
-    /// The cells that each checkpoint holds whole, with the numbers up to which they had read
-    /// their logs.
-    pub held: BTreeMap<u64, BTreeMap<CellId, u64>>,
+    /// The cells that each checkpoint holds whole.
+    pub held: BTreeMap<u64, BTreeSet<CellId>>,
 }
-
-/// Takes the number of a checkpoint, and a key of it with its value, or none where it is gone.
-pub type SeePair<'s> = dyn FnMut(u64, &[u8], Option<&[u8]>) + 's;
 
 /// What a session of a cluster keeps in the cluster's store.
 pub struct SavedSession {
@@ -95,8 +91,7 @@ impl SavedSession {
     }
 
     /// Looks at all objects that these checkpoints name. `quick` is whether only their lengths
-    /// are compared; otherwise all of them are read, and `see` gets every pair of the frontier.
-    /// `step` counts the objects.
+    /// are compared; otherwise all of them are read. `step` counts the objects.
     ///
     /// # Errors
     /// [`SaveError::Objects`] where the store fails. Damage is no error.
@@ -105,22 +100,14 @@ impl SavedSession {
         numbers: &BTreeSet<u64>,
         quick: bool,
         step: &mut Step,
-        see: &mut SeePair<'_>,
     ) -> Result<Verified, SaveError> {
-        let mut work = Work {
-            objects: &*self.objects,
-            quick,
-            found: Verified::default(),
-            seen: HashSet::new(),
-            images: HashSet::new(),
-            step,
-        };
+        let mut work = Work::new(&*self.objects, quick, step);
         for number in numbers {
             match manifest_of(&*self.objects, *number) {
                 Ok(manifest) => {
-                    let held = manifest.mark().held();
+                    let held = manifest.mark().held().into_keys().collect();
                     work.found.held.insert(*number, held);
-                    work.checkpoint(*number, &manifest, see)?;
+                    work.checkpoint(&manifest)?;
                 }
                 Err(error) => work.note(error)?,
             }
@@ -140,22 +127,38 @@ struct Work<'w> {
     step: &'w mut Step,
 }
 
-impl Work<'_> {
-    fn checkpoint(
-        &mut self,
-        number: u64,
-        manifest: &Manifest,
-        see: &mut SeePair<'_>,
-    ) -> Result<(), SaveError> {
+/// Reads all objects of a checkpoint.
+///
+/// # Errors
+/// [`SaveError::Objects`] where the store fails. Damage is no error.
+pub(super) fn verify(objects: &dyn Objects, manifest: &Manifest) -> Result<Verified, SaveError> {
+    let mut step = Step::begin("objects checked", None);
+    let mut work = Work::new(objects, false, &mut step);
+    work.checkpoint(manifest)?;
+    Ok(work.found)
+}
+
+impl<'w> Work<'w> {
+    fn new(objects: &'w dyn Objects, quick: bool, step: &'w mut Step) -> Self {
+        Self {
+            objects,
+            quick,
+            found: Verified::default(),
+            seen: HashSet::new(),
+            images: HashSet::new(),
+            step,
+        }
+    }
+
+    fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), SaveError> {
         let mut images = BTreeMap::new();
         for piece in manifest.base.iter().chain(&manifest.changes) {
             let Some(packed) = self.piece(piece)? else {
                 continue;
             };
             let read = pairs::each(&piece.name, &packed, &mut |(key, value)| {
-                match file_of_key(key) {
-                    Some(file) => see_sidecar(&mut images, file, value),
-                    None => see(number, key, value),
+                if let Some(file) = file_of_key(key) {
+                    see_sidecar(&mut images, file, value);
                 }
                 Ok(())
             });

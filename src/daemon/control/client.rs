@@ -12,12 +12,10 @@ use serde_json::Value;
 use url::Url;
 
 use super::Token;
-use super::remote::{OtherMachine, Peers};
 use super::routes::MACHINES;
 use super::{Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status};
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint;
-use crate::crawl::cluster::SessionId;
 use crate::daemon::explain::{Explanation, HostReport};
 
 /// The time limit for a response: the crawl may be flushing to a slow disk.
@@ -39,8 +37,6 @@ enum Where {
     /// The socket in this job's folder.
     Folder(PathBuf),
     Url(Url, Option<Token>),
-    /// Another machine of a cluster.
-    Machine(OtherMachine),
 }
 
 /// An event of the log that is followed.
@@ -72,17 +68,6 @@ impl Client {
     /// is crawled by one alone.
     pub fn machines(&self) -> Option<Machines> {
         *self.machines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// For the crawl of another machine of a cluster, over its brokers. `from` says in words who
-    /// asks.
-    pub fn of_machine(peers: Arc<dyn Peers>, session: SessionId, from: String) -> Self {
-        let place = Where::Machine(OtherMachine {
-            peers,
-            session,
-            from,
-        });
-        Self::of(place)
     }
 
     /// As [`ControlHandle::status`](super::ControlHandle::status).
@@ -205,9 +190,6 @@ impl Client {
     ) -> Result<T, ControlError> {
         let mut target = self.target(path)?;
         query(&mut target);
-        if let Where::Machine(machine) = &self.place {
-            return over_brokers(machine, &Method::GET, &target, Vec::new()).await;
-        }
         let (client, _place) = self.client(Some(PATIENCE))?;
         self.read(client.get(target)).await
     }
@@ -219,9 +201,6 @@ impl Client {
         body: Vec<u8>,
     ) -> Result<T, ControlError> {
         let target = self.target(path)?;
-        if let Where::Machine(machine) = &self.place {
-            return over_brokers(machine, &method, &target, body).await;
-        }
         let (client, _place) = self.client(Some(PATIENCE))?;
         self.read(client.request(method, target).body(body)).await
     }
@@ -229,7 +208,7 @@ impl Client {
     fn target(&self, path: &str) -> Result<Url, ControlError> {
         let base = match &self.place {
             // The host is irrelevant here, but a request must have one.
-            Where::Folder(_) | Where::Machine(_) => "http://spoor/",
+            Where::Folder(_) => "http://spoor/",
             Where::Url(url, _) => url.as_str(),
         };
         let joined = Url::parse(base).and_then(|url| url.join(path));
@@ -258,7 +237,7 @@ impl Client {
             Ok(answer) => answer,
             Err(error) if error.is_connect() && !self.is_locked() => {
                 return Err(match &self.place {
-                    Where::Folder(_) | Where::Machine(_) => ControlError::NotRunning(self.name()),
+                    Where::Folder(_) => ControlError::NotRunning(self.name()),
                     Where::Url(url, _) => ControlError::NobodyThere {
                         url: url.to_string(),
                         why: root_cause(&error),
@@ -278,7 +257,7 @@ impl Client {
     fn is_locked(&self) -> bool {
         match &self.place {
             Where::Folder(folder) => checkpoint::is_locked(folder),
-            Where::Url(..) | Where::Machine(_) => false,
+            Where::Url(..) => false,
         }
     }
 
@@ -286,7 +265,6 @@ impl Client {
         match &self.place {
             Where::Folder(folder) => folder.display().to_string(),
             Where::Url(url, _) => url.to_string(),
-            Where::Machine(machine) => machine.session.to_string(),
         }
     }
 
@@ -294,7 +272,6 @@ impl Client {
         let place = match &self.place {
             Where::Folder(folder) => folder.join("control.sock").display().to_string(),
             Where::Url(url, _) => url.to_string(),
-            Where::Machine(machine) => machine.session.to_string(),
         };
         ControlError::Silent { place, why }
     }
@@ -367,24 +344,6 @@ impl Followed {
             data: field("data:")?,
         })
     }
-}
-
-/// Sends a request to another machine.
-async fn over_brokers<T: DeserializeOwned>(
-    machine: &OtherMachine,
-    method: &Method,
-    target: &Url,
-    body: Vec<u8>,
-) -> Result<T, ControlError> {
-    let path = match target.query() {
-        Some(query) => format!("{}?{query}", target.path()),
-        None => target.path().to_owned(),
-    };
-    let (status, body) = machine.ask(method, &path, body).await?;
-    if status != StatusCode::OK {
-        return Err(refused(body.as_bytes()));
-    }
-    serde_json::from_str(&body).map_err(|e| ControlError::Garbled(e.to_string()))
 }
 
 /// What the body of a response that is none says.

@@ -1,29 +1,33 @@
-//! All machines of a job's cluster at a moment: what the keys at the brokers say, and what the
-//! live machines say of themselves.
+//! All machines of a job's cluster at a moment, as the keys at the brokers show them.
 //!
-//! They are asked at the same time, over the brokers, and one that does not answer in time is
-//! shown without figures. The route keeps its answer for a moment, so that many open pages ask
-//! no more often than one.
+//! Each machine writes how it is beside the key of its session, every ten seconds and when it has
+//! applied something. One of which nothing was heard for longer is shown without these figures.
+//! The route keeps its answer for a moment, so that many open pages ask no more often than one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::problem::Problem;
-use super::remote::Peers;
 use super::status::{Stage, Status};
-use super::{Client, ControlError, ControlHandle, Kept};
+use super::{ControlError, ControlHandle, KeptKey};
 use crate::clock::{now, timestamp};
+use crate::config::Config;
+use crate::crawl::cluster::wanted::{WantedEdit, WantedError, WantedList, WantedState};
 use crate::crawl::cluster::{
-    Engine, JobPhase, SessionId, SessionRecord, Standing, State as Life, Survey,
+    Engine, EngineError, JobPhase, Revision, SessionId, SessionRecord, Standing, State as Life,
+    Survey, status_key,
 };
 use crate::crawl::frontier::Amount;
 use crate::metrics::ClusterLevels;
@@ -31,6 +35,66 @@ use crate::settings::Limits;
 
 /// How long an answer is given again.
 const KEPT: Duration = Duration::from_secs(2);
+/// How often a machine says how it is, and how soon again where that failed.
+const EVERY: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(1);
+/// After how many milliseconds without a word a machine is shown without figures.
+const SILENT: u64 = 30_000;
+
+/// What connects this process with the keys of a cluster, whatever the engine is.
+pub trait Peers: Send + Sync {
+    /// Reads all keys of the job.
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, EngineError>>;
+
+    /// As [`WantedState::change`].
+    fn change<'p>(
+        &'p self,
+        list: Option<&'p WantedList>,
+        edit: &'p WantedEdit<'p>,
+    ) -> BoxFuture<'p, Result<WantedState, WantedError>>;
+
+    /// Writes how a session is in place of what it said last.
+    fn say(
+        &self,
+        session: &SessionId,
+        status: Vec<u8>,
+        last: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Revision, EngineError>>;
+}
+
+impl<E: Engine> Peers for E {
+    fn survey(&self) -> BoxFuture<'_, Result<Survey, EngineError>> {
+        Survey::of(self).boxed()
+    }
+
+    fn change<'p>(
+        &'p self,
+        list: Option<&'p WantedList>,
+        edit: &'p WantedEdit<'p>,
+    ) -> BoxFuture<'p, Result<WantedState, WantedError>> {
+        WantedState::change(self, list, edit).boxed()
+    }
+
+    fn say(
+        &self,
+        session: &SessionId,
+        status: Vec<u8>,
+        last: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Revision, EngineError>> {
+        let key = status_key(session);
+        async move {
+            match self.swap(&key, status.clone(), last).await {
+                // An earlier process has said something.
+                Err(EngineError::Stale) => {
+                    let last = self.get(&key).await?.map(|(_, last)| last);
+                    self.swap(&key, status, last).await
+                }
+                said => said,
+            }
+        }
+        .boxed()
+    }
+}
 
 /// The machines of a cluster, those of earlier sessions included.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +102,9 @@ pub struct ClusterNow {
     /// `run` or `done`; absent where no machine has begun.
     #[serde(default)]
     pub phase: Option<String>,
+    /// The version of what all machines are to do.
+    #[serde(default)]
+    pub version: u64,
     /// How many parts the hosts fall into.
     #[serde(default)]
     pub cells: u16,
@@ -77,12 +144,11 @@ pub struct MachineNow {
     pub weight: f64,
     /// When it began, RFC 3339 in UTC.
     pub begun: String,
-    /// Page requests of its own, whichever hosts it has now; for a machine that does not answer
-    /// as of its last checkpoint.
+    /// Page requests of its own, whichever hosts it has now; of one that is over those that count.
     pub fetches: u64,
     /// The same of pages fetched with success.
     pub pages: u64,
-    /// What it says itself; absent where it is not live, or does not answer.
+    /// What it says itself; absent where it is not live, or has said nothing for long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<RunningNow>,
     /// Why it does not say anything.
@@ -93,6 +159,12 @@ pub struct MachineNow {
 /// What a live machine says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningNow {
+    /// When it said so, in milliseconds since 1970 by its own clock.
+    #[serde(default)]
+    pub at: u64,
+    /// The version of what all machines are to do that it has applied.
+    #[serde(default)]
+    pub version: u64,
     /// Its stage.
     pub stage: Stage,
     /// Pages in the last minute.
@@ -108,7 +180,7 @@ pub struct RunningNow {
     pub unsent: u64,
     /// Keys that keep a more polite value of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptKey>,
 }
 
 /// What all machines have done and have, as far as they answer.
@@ -139,15 +211,11 @@ pub struct LimitNow {
     pub of: f64,
     /// How much of it is used up.
     pub done: f64,
-    /// How much of it machines have taken permits for, what is used up included; absent for
-    /// `limits.time`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<f64>,
 }
 
 /// The place of the crawl in its cluster.
 pub(super) struct Place {
-    peers: Arc<dyn Peers>,
+    pub peers: Arc<dyn Peers>,
     pub session: SessionId,
     standing: watch::Receiver<Standing>,
     seen: Mutex<Option<(Instant, ClusterNow)>>,
@@ -165,7 +233,8 @@ fn name_of(state: Life) -> &'static str {
 
 impl MachineNow {
     fn of(id: &SessionId, record: &SessionRecord, survey: &Survey) -> Self {
-        Self {
+        let used = used_by(record);
+        let mut machine = Self {
             machine: id.node.to_string(),
             session: id.number,
             state: name_of(record.state).to_owned(),
@@ -174,14 +243,52 @@ impl MachineNow {
             idle: record.idle && record.state.is_live(),
             weight: record.weight,
             begun: timestamp(record.begun),
-            fetches: record.used.fetches,
-            pages: record.used.documents,
+            fetches: used.fetches,
+            pages: used.documents,
             ..Self::default()
+        };
+        if record.state.is_live() {
+            let said = survey.statuses.get(id).cloned();
+            let said = said.and_then(|said| serde_json::from_value::<RunningNow>(said).ok());
+            let age = said.as_ref().map(|said| now().saturating_sub(said.at));
+            match (said, age) {
+                (Some(mut said), Some(age)) if age < SILENT => {
+                    let older = |seconds: f64| seconds + age as f64 / 1000.0;
+                    said.checkpoint_age_seconds = said.checkpoint_age_seconds.map(older);
+                    machine.now = Some(said);
+                }
+                (_, age) => machine.problem = Some(silent(id, age)),
+            }
         }
+        machine
     }
+}
 
-    /// Adds what the machine says.
-    fn say(&mut self, status: &Status) {
+/// What a session has done: of one that is over, what counts.
+fn used_by(record: &SessionRecord) -> Amount {
+    if record.state.is_live() {
+        record.claim.done.with(record.used, u64::max)
+    } else {
+        record.used
+    }
+}
+
+/// What is said of a machine that has said nothing for so long.
+fn silent(id: &SessionId, age: Option<u64>) -> String {
+    let node = &id.node;
+    match age {
+        None => format!("the machine `{node}` has not said yet how it is"),
+        Some(age) => format!(
+            "nothing was heard of the machine `{node}` for {} s; where you know that it is off, \
+             `spoor cluster forget JOB.toml {node}` gives its hosts to the others at once",
+            age / 1000
+        ),
+    }
+}
+
+impl RunningNow {
+    /// What a machine says of itself.
+    fn of(status: &Status, version: u64) -> Self {
         let queued = &status.queued;
         let pages = [
             queued.seed,
@@ -190,21 +297,17 @@ impl MachineNow {
             queued.normal,
             queued.low,
         ];
-        let own = status.machine.as_ref();
-        if let Some(own) = own {
-            // A machine that goes on after its process died has done what its key says as well.
-            self.fetches = self.fetches.max(own.fetches);
-            self.pages = self.pages.max(own.pages);
-        }
-        self.now = Some(RunningNow {
+        Self {
+            at: now(),
+            version,
             stage: status.state,
             pages_a_minute: status.rates.pages,
             queued: pages.iter().sum::<u64>() + queued.images,
             hosts: status.hosts.active,
             checkpoint_age_seconds: status.checkpoint.as_ref().map(|c| c.age_seconds),
-            unsent: own.map_or(0, |own| own.unsent),
+            unsent: status.machine.as_ref().map_or(0, |own| own.unsent),
             kept: status.kept.clone(),
-        });
+        }
     }
 }
 
@@ -226,135 +329,105 @@ impl Sums {
     }
 }
 
-/// Looks at all machines of a cluster. `limits` are those of the job file; those of a live machine
-/// count before them. `from` says in words who asks.
+/// Looks at all machines of a cluster. `config` is the job file; the limits that all machines are
+/// told count before its own.
 ///
 /// # Errors
 /// [`ControlError::Brokers`] where the brokers do not answer.
 pub async fn see(
-    peers: &Arc<dyn Peers>,
-    limits: &Limits,
-    from: &str,
-) -> Result<ClusterNow, ControlError> {
-    look(peers, limits, from, None).await
-}
-
-/// The same for a machine of the cluster, which knows its own status.
-async fn look(
-    peers: &Arc<dyn Peers>,
-    limits: &Limits,
-    from: &str,
-    own: Option<(&SessionId, &Status)>,
+    peers: &dyn Peers,
+    config: &Config,
+    own: Option<&SessionId>,
 ) -> Result<ClusterNow, ControlError> {
     let survey = peers.survey().await?;
     let Some(job) = &survey.job else {
         return Ok(ClusterNow::default());
     };
-    let ask = |id: SessionId| async move {
-        match own {
-            Some((session, status)) if *session == id => Ok(status.clone()),
-            _ => {
-                let client = Client::of_machine(Arc::clone(peers), id, from.to_owned());
-                client.status().await
-            }
-        }
-    };
-    let asked: Vec<SessionId> = survey.live().map(|(id, _)| id.clone()).collect();
-    let said = join_all(asked.iter().cloned().map(ask)).await;
-    let mut limits = limits.clone();
-    let mut bytes = 0;
+    let mut used = Amount::default();
     let mut machines: Vec<MachineNow> = Vec::new();
     for (id, (record, _)) in &survey.sessions {
-        let mut machine = MachineNow::of(id, record, &survey);
-        machine.this = own.is_some_and(|(session, _)| session == id);
-        let answer = asked.iter().position(|asked| asked == id);
-        let mut used = record.used.bytes;
-        match answer.and_then(|at| said.get(at)) {
-            Some(Ok(status)) => {
-                machine.say(status);
-                used = used.max(status.machine.as_ref().map_or(0, |own| own.bytes));
-                if let Ok(in_force) = serde_json::from_value(status.limits.clone()) {
-                    in_force_over(&mut limits, &in_force);
-                }
-            }
-            Some(Err(error)) => machine.problem = Some(error.to_string()),
-            None => {}
-        }
-        bytes += used;
-        machines.push(machine);
+        used = used.plus(used_by(record));
+        machines.push(MachineNow {
+            this: own == Some(id),
+            ..MachineNow::of(id, record, &survey)
+        });
     }
     let live: BTreeSet<&SessionId> = survey.live().map(|(id, _)| id).collect();
     let owners = survey.cells.values().filter_map(|cell| cell.owner.as_ref());
     let owned = owners.filter(|owner| live.contains(owner)).count();
-    let sums = Sums::of(&machines);
-    let used = Amount {
-        documents: sums.pages,
-        fetches: sums.fetches,
-        bytes,
+    let phase = match job.phase {
+        JobPhase::Done => "done",
+        JobPhase::Run => "run",
     };
     Ok(ClusterNow {
-        phase: Some(
-            if job.phase == JobPhase::Done {
-                "done"
-            } else {
-                "run"
-            }
-            .to_owned(),
-        ),
+        phase: Some(phase.to_owned()),
+        version: survey.wanted.version,
         cells: job.cells,
         waiting_cells: usize::from(job.cells).saturating_sub(owned),
-        limits: limits_now(&limits, used, &survey),
-        sums,
+        limits: limits_now(&limits_of(config, &survey.wanted), used, &survey),
+        sums: Sums::of(&machines),
         sessions: machines,
     })
 }
 
-/// The values of `[limits]` as a machine tells them.
-#[derive(Debug, Default, Deserialize)]
-struct InForceLimits {
-    documents: Option<u64>,
-    fetches: Option<u64>,
-}
-
-/// Takes the limits that can be changed while a crawl runs from a live machine.
-fn in_force_over(limits: &mut Limits, in_force: &InForceLimits) {
-    limits.documents = in_force.documents;
-    limits.fetches = in_force.fetches;
+/// The limits in force.
+fn limits_of(config: &Config, wanted: &WantedState) -> Limits {
+    let file = wanted.settings.as_ref();
+    let file = file.and_then(|file| Config::parse(&file.config, "the job file").ok());
+    let mut config = file.unwrap_or_else(|| config.clone());
+    for (key, set) in &wanted.keys {
+        let one = BTreeMap::from([(key.clone(), set.value.clone())]);
+        // One that this version does not know limits nothing here.
+        config = super::wanted::set(&config, &one).unwrap_or(config);
+    }
+    config.limits
 }
 
 fn limits_now(limits: &Limits, used: Amount, survey: &Survey) -> Vec<LimitNow> {
-    let granted = survey.granted().with(used, u64::max);
-    let at = |key: &str, of: Option<u64>, done: u64, taken: u64| {
-        Some(LimitNow {
-            key: format!("limits.{key}"),
-            of: of? as f64,
-            done: done as f64,
-            taken: Some(taken as f64),
-        })
+    let at = |key: &str, of: Option<f64>, done: f64| {
+        let key = format!("limits.{key}");
+        of.map(|of| LimitNow { key, of, done })
     };
+    let whole = |n: Option<u64>| n.map(|n| n as f64);
     let begun = survey.sessions.values().map(|(record, _)| record.begun);
     let begun = begun.filter(|begun| *begun > 0).min();
-    let time = limits.time.zip(begun).map(|(time, begun)| LimitNow {
-        key: "limits.time".to_owned(),
-        of: time.as_secs_f64(),
-        done: now().saturating_sub(begun) as f64 / 1000.0,
-        taken: None,
-    });
-    let size = limits.bytes.map(|size| size.bytes());
+    let passed = begun.map(|begun| now().saturating_sub(begun) as f64 / 1000.0);
+    let time = limits.time.filter(|_| passed.is_some());
     [
+        at("documents", whole(limits.documents), used.documents as f64),
+        at("fetches", whole(limits.fetches), used.fetches as f64),
         at(
-            "documents",
-            limits.documents,
-            used.documents,
-            granted.documents,
+            "bytes",
+            whole(limits.bytes.map(|size| size.bytes())),
+            used.bytes as f64,
         ),
-        at("fetches", limits.fetches, used.fetches, granted.fetches),
-        at("bytes", size, used.bytes, granted.bytes),
-        time,
+        at(
+            "time",
+            time.map(|time| time.as_secs_f64()),
+            passed.unwrap_or(0.0),
+        ),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// How many machines keep a value of their own against what was set with this version.
+pub(super) fn that_keep(survey: &Survey, version: u64) -> usize {
+    let said = survey.live().filter_map(|(id, _)| survey.statuses.get(id));
+    let said = said.filter_map(|said| serde_json::from_value::<RunningNow>(said.clone()).ok());
+    said.filter(|now| now.kept.iter().any(|kept| kept.version == version))
+        .count()
+}
+
+/// Says how this machine is until it is dropped.
+#[derive(Debug)]
+pub struct Telling(JoinHandle<()>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl ControlHandle {
@@ -388,18 +461,39 @@ impl ControlHandle {
         })
     }
 
-    /// How many machines keep a value of their own against an order.
-    pub(super) async fn that_keep(&self, order: u64) -> usize {
-        if let Some(place) = self.0.cluster.get() {
-            *place.seen.lock().await = None;
+    /// Says how this machine is, beside the key of its session.
+    pub fn tell_others(&self, runtime: &Handle) -> Telling {
+        let handle = self.clone();
+        Telling(runtime.spawn(async move {
+            let mut last = None;
+            loop {
+                let said = handle.say(last).await;
+                let pause = if said.is_some() { EVERY } else { AGAIN };
+                last = said.or(last);
+                let told = tokio::time::timeout(pause, handle.0.tells.notified());
+                // Whether there is something new or not.
+                told.await.ok();
+            }
+        }))
+    }
+
+    async fn say(&self, last: Option<Revision>) -> Option<Revision> {
+        let place = self.0.cluster.get()?;
+        let status = self.status().await.ok()?;
+        let version = self
+            .0
+            .shared
+            .get()
+            .map_or(0, super::wanted::SharedControl::version);
+        // Strings and numbers always serialise.
+        let said = serde_json::to_vec(&RunningNow::of(&status, version)).unwrap_or_default();
+        match place.peers.say(&place.session, said, last).await {
+            Ok(said) => Some(said),
+            Err(error) => {
+                tracing::debug!(%error, "the brokers were not told how this machine is");
+                None
+            }
         }
-        let found = self.cluster().await.ok().flatten().unwrap_or_default();
-        let now = found
-            .sessions
-            .iter()
-            .filter_map(|machine| machine.now.as_ref());
-        let keeps = |now: &&RunningNow| now.kept.iter().any(|kept| kept.order == order);
-        now.filter(keeps).count()
     }
 
     /// The machines of the job's cluster; `None` where the job has none.
@@ -419,10 +513,7 @@ impl ControlHandle {
             tracing::trace!(age = ?at.elapsed(), "the machines as they were");
             return Ok(Some(known.clone()));
         }
-        let status = self.status().await?;
-        let from = format!("machine {}", place.session.node);
-        let own = Some((&place.session, &status));
-        let found = look(&place.peers, &config.limits, &from, own).await?;
+        let found = see(&*place.peers, &config, Some(&place.session)).await?;
         *seen = Some((Instant::now(), found.clone()));
         Ok(Some(found))
     }

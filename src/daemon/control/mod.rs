@@ -22,10 +22,9 @@
 //! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
 //! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
 //! as it is written), `audit` (the record of changes), `dashboard` (the results so far),
-//! `orders` (what holds for all machines of a cluster), `life` (before the crawl
+//! `wanted` (what holds for all machines of a cluster), `life` (before the crawl
 //! and at its end), `routes`, `auth` (access control), `entrance` (the address), `server`,
-//! `socket`, `client`; `remote` (questions of other machines), `cluster` (all machines at a
-//! moment).
+//! `socket`, `client`; `cluster` (all machines at a moment).
 //!
 //! Every operation is a closure that runs on the thread that owns the frontier, between
 //! two rounds of its loop. So this module never accesses the store itself, makes no
@@ -39,11 +38,9 @@ mod cluster;
 mod dashboard;
 mod entrance;
 mod life;
-mod orders;
 mod problem;
 mod reload;
 mod reload_ratings;
-mod remote;
 mod routes;
 mod rules;
 mod server;
@@ -51,6 +48,7 @@ mod server;
 mod socket;
 mod status;
 mod tail;
+mod wanted;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -62,7 +60,6 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
 use crate::config::{Config, FileErrors};
 use crate::crawl::cluster::EngineError;
-use crate::crawl::cluster::orders::Act;
 use crate::crawl::figures::{FollowedLog, LoggedTask, RulesAtWork, WorkDone};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
@@ -76,27 +73,26 @@ use crate::page::TaskKind;
 use crate::rules::RuleSet;
 
 use life::Life;
-use orders::{Outcome, Shared};
+use wanted::SharedControl;
 
 pub use crate::local_server::Who;
 pub use audit::Entry;
 pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
-pub use cluster::{ClusterNow, LimitNow, MachineNow, RunningNow, Sums, see};
+pub use cluster::{ClusterNow, LimitNow, MachineNow, Peers, RunningNow, Sums, Telling, see};
 pub use dashboard::{Dashboard, FocusNow, GalleryImage, NextTurn};
 pub use entrance::Entrance;
 pub use life::{Ending, Farewell, NextStep, ending};
-pub use orders::{Kept, Machines, Obedient, Told};
 pub use problem::Problem;
-pub use reload::{Change, Changes, InForce, Wanted, limits};
+pub use reload::{Change, Changes, ConfigEdit, InForce, limits};
 pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
-pub use remote::{Answering, Peers, answer_others};
 pub use rules::RuleEvent;
 pub(crate) use server::accept;
 pub use server::{Served, serve};
 pub use status::{Disk, MachineFigures, Memory, Queued, Stage, Status};
 pub use tail::Lost;
+pub use wanted::{KeptKey, Machines, Obedient, Told};
 
 /// The most seeds that are added between two rounds of a crawl's loop.
 const SEEDS_AT_ONCE: usize = 200;
@@ -133,17 +129,6 @@ pub enum ControlError {
         /// The socket or address.
         place: String,
         /// The system's error.
-        why: String,
-    },
-    /// Another machine of the cluster does not answer.
-    #[error(
-        "the machine `{machine}` does not answer: {why}; where you know that it is off, \
-         `spoor cluster forget JOB.toml {machine}` gives its hosts to the others at once"
-    )]
-    Away {
-        /// The machine.
-        machine: String,
-        /// The problem.
         why: String,
     },
     /// The host is not here.
@@ -275,9 +260,11 @@ struct Inner {
     /// Whether several machines crawl the job.
     is_shared: bool,
     /// Set once this one has joined the others.
-    shared: OnceLock<Shared>,
+    shared: OnceLock<SharedControl>,
     /// Set once the machine has joined a cluster, if the job has one.
     cluster: OnceLock<cluster::Place>,
+    /// When the other machines are to be told how this one is.
+    tells: tokio::sync::Notify,
 }
 
 impl ControlHandle {
@@ -304,6 +291,7 @@ impl ControlHandle {
             is_shared: config.cluster.is_there(),
             shared: OnceLock::new(),
             cluster: OnceLock::new(),
+            tells: tokio::sync::Notify::new(),
             folder,
         }))
     }
@@ -330,6 +318,7 @@ impl ControlHandle {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
+        self.0.tells.notify_one();
         if let Some(rules) = self.rules_in_force() {
             // Before the first row of this run, so that none is seen twice.
             match RulesAtWork::of_log(&self.0.folder, &rules) {
@@ -412,10 +401,8 @@ impl ControlHandle {
         self.has_begun()?;
         let text = "paused: no further requests until it is resumed".to_owned();
         let changed = match self.shared()? {
-            Some(shared) => self.give(shared, Act::Pause, None, who).await?,
-            None => Told::alone(Outcome::Done(
-                self.pause_here(who, &timestamp(now())).await?,
-            )),
+            Some(shared) => self.give_phase(shared, true, who).await?,
+            None => Told::alone(self.pause_here(who, &timestamp(now())).await?),
         };
         Ok(done(changed, text))
     }
@@ -440,8 +427,8 @@ impl ControlHandle {
     pub async fn resume(&self, who: &Who) -> Result<Told<Done>, ControlError> {
         self.has_begun()?;
         let changed = match self.shared()? {
-            Some(shared) => self.give(shared, Act::Resume, None, who).await?,
-            None => Told::alone(Outcome::Done(self.resume_here(who).await?)),
+            Some(shared) => self.give_phase(shared, false, who).await?,
+            None => Told::alone(self.resume_here(who).await?),
         };
         Ok(done(changed, "running".to_owned()))
     }
@@ -573,11 +560,8 @@ impl ControlHandle {
     }
 }
 
-fn done(told: Told<Outcome>, text: String) -> Told<Done> {
-    let Told { value, machines } = told;
-    let changed = matches!(value, Outcome::Done(true));
-    let value = Done { changed, text };
-    Told { value, machines }
+fn done(told: Told<bool>, text: String) -> Told<Done> {
+    told.map(|changed| Done { changed, text })
 }
 
 /// Since when the job in `folder` is paused, in words, if it is.

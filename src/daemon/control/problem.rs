@@ -63,9 +63,9 @@ impl From<ControlError> for Problem {
             }
             E::NotHere(_) => (
                 StatusCode::NOT_FOUND,
-                "`spoor host JOB.toml HOST` asks the machine that has it; or ask again in some seconds",
+                "`spoor host JOB.toml HOST` says which machine has it; or ask again in some seconds",
             ),
-            E::Away { .. } | E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
+            E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
             E::NotRunning(_)
             | E::NobodyThere { .. }
             | E::Silent { .. }

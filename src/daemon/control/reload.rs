@@ -13,11 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::orders::{self, Outcome, Told};
+use super::wanted::{self, Told};
 use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
-use crate::crawl::cluster::orders::Act;
 use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::settings;
@@ -77,7 +76,7 @@ pub struct Changes {
 
 /// What the configuration of a running crawl is to become.
 #[derive(Debug, Clone)]
-pub enum Wanted {
+pub enum ConfigEdit {
     /// What may change of a job file.
     File(Box<Config>),
     /// Single keys.
@@ -131,40 +130,36 @@ impl ControlHandle {
     /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`], and
     /// [`ControlError::Change`] if a key is unknown, cannot change while the crawl runs, or has an
     /// invalid value; then nothing is changed.
-    pub async fn change(&self, wanted: Wanted, who: &Who) -> Result<Told<Changes>, ControlError> {
+    pub async fn change(&self, edit: ConfigEdit, who: &Who) -> Result<Told<Changes>, ControlError> {
         let shared = self.shared()?;
         let mut held = self.0.in_force.lock().await;
-        let (new, later) = match &wanted {
-            Wanted::Values(values) => (orders::set(&held, values)?, Vec::new()),
-            Wanted::File(file) => {
+        let (new, later) = match &edit {
+            ConfigEdit::Values(values) => (wanted::set(&held, values)?, Vec::new()),
+            ConfigEdit::File(file) => {
                 let new = merged(&held, file);
                 let mut later: Vec<String> = keys(&new, file);
                 later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
                 (new, later)
             }
         };
-        let told = match shared {
+        let (changed, rates, machines) = match shared {
             None => {
                 let (changed, rates) = self.put(&mut held, new, who).await?;
                 drop(held);
-                Told::alone(Outcome::Changed(changed, rates))
+                (changed, rates, None)
             }
             Some(shared) => {
-                if let Wanted::File(file) = &wanted {
+                if let ConfigEdit::File(file) = &edit {
                     check_cluster(&held, file)?;
                 }
                 self.check_ratings(&new)?;
                 drop(held);
-                let (act, own) = match wanted {
-                    Wanted::Values(values) => (Act::Set { values }, None),
-                    Wanted::File(file) => (Self::reload_order(&file).await?, Some(*file)),
+                let told = match edit {
+                    ConfigEdit::Values(values) => self.give_keys(shared, values, who).await?,
+                    ConfigEdit::File(file) => self.give_file(shared, &file, who).await?,
                 };
-                self.give(shared, act, own, who).await?
+                (told.value.changed, told.value.rates, told.machines)
             }
-        };
-        let (changed, rates) = match told.value {
-            Outcome::Changed(changed, rates) => (changed, rates),
-            Outcome::Done(_) | Outcome::Seeded(_) => (Vec::new(), false),
         };
         let (rescored, rated) = if rates {
             self.rescored().await
@@ -177,7 +172,6 @@ impl ControlHandle {
             rescored,
             rated,
         };
-        let machines = told.machines;
         Ok(Told { value, machines })
     }
 

@@ -18,10 +18,10 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::auth::{self, Auth};
 use super::problem::Problem;
-use super::remote::FromMachine;
 use super::tail::Line;
 use super::{
-    Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told, Wanted, Who,
+    Changes, ConfigEdit, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told,
+    Who,
 };
 use super::{Status, cluster, dashboard, life};
 use crate::address::PageUrl;
@@ -96,10 +96,9 @@ pub(super) fn api() -> Router<ControlHandle> {
 async fn status(
     State(handle): State<ControlHandle>,
     auth: Option<Extension<Arc<Auth>>>,
-    from: Option<Extension<FromMachine>>,
 ) -> Reply<Status> {
     let mut status = handle.status().await?;
-    if auth.is_some() || from.is_some() {
+    if auth.is_some() {
         // Only the owner of the socket gets the link with the token.
         status.link = None;
     }
@@ -172,7 +171,7 @@ async fn set(
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(told(handle.change(Wanted::Values(values), &who).await?))
+    Ok(told(handle.change(ConfigEdit::Values(values), &who).await?))
 }
 
 /// Applies those parts of a job file that may change while the crawl runs.
@@ -201,8 +200,8 @@ async fn rules(
     drop(reading);
     // The crawl may run in another folder than that of the file.
     let config = config.within(handle.in_force().await.origin.folder());
-    let wanted = Wanted::File(Box::new(config));
-    Ok(told(handle.change(wanted, &who).await?))
+    let edit = ConfigEdit::File(Box::new(config));
+    Ok(told(handle.change(edit, &who).await?))
 }
 
 /// Everything known about an address: its state, why, and when it is due.

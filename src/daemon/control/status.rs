@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::orders::Shared;
-use super::{ControlError, ControlHandle, Ending, Kept};
+use super::wanted::SharedControl;
+use super::{ControlError, ControlHandle, Ending, KeptKey};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
@@ -112,9 +112,9 @@ pub struct Status {
     /// What the machine has done itself and has now, if the job is crawled by several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineFigures>,
-    /// What other machines have ordered and this one does not do, as its job file is more polite.
+    /// What other machines were told and this one does not do, as its job file is more polite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptKey>,
     /// The memory of the process, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
@@ -268,7 +268,12 @@ impl ControlHandle {
         status.toward = toward(status, config);
         status.disk = disk(&self.0.folder);
         status.memory = memory();
-        status.kept = self.0.shared.get().map(Shared::kept).unwrap_or_default();
+        status.kept = self
+            .0
+            .shared
+            .get()
+            .map(SharedControl::kept)
+            .unwrap_or_default();
         status.checkpoint = self.checkpoint_standing().map(CheckpointNow::from);
     }
 

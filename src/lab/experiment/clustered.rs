@@ -15,10 +15,7 @@ use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use spoor::crawl::cluster::links::{Publisher, Reading, Setting, read};
 use spoor::crawl::frontier::store::StoreError;
-use spoor::crawl::frontier::{
-    Beside, Best, CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts,
-};
-use spoor::crawl::node::is_near_its_end;
+use spoor::crawl::frontier::{CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts};
 use spoor::crawl::pipeline::{Handler, replay_task};
 use spoor::page::{Task, TaskKind};
 
@@ -46,10 +43,7 @@ type Logs = BTreeMap<CellId, Vec<Bytes>>;
 pub(super) fn crawl(
     place: Place,
     Division {
-        machines,
-        cells,
-        compare,
-        ..
+        machines, cells, ..
     }: Division,
     linger: u32,
     web: &Web,
@@ -90,18 +84,9 @@ pub(super) fn crawl(
                 if all.iter().map(fetches).sum::<u64>() >= trial.fetches {
                     return Ok(());
                 }
-                let beside = if compare {
-                    best_beside(&mut all, number, round)?
-                } else {
-                    None
-                };
                 let Some(machine) = all.get_mut(number) else {
                     break;
                 };
-                let few_left = is_near_its_end(trial.fetches);
-                machine
-                    .cells
-                    .set_beside(beside.map(|best| Beside { best, few_left }));
                 while machine.cells.rejudge(round)? {}
                 let Some((_, task)) = machine.cells.lease(&machine.own, round)? else {
                     break;
@@ -135,18 +120,6 @@ pub(super) fn crawl(
             }
         }
     }
-}
-
-/// The best page that other machines could ask for.
-fn best_beside(all: &mut [Machine], number: usize, now: u64) -> Result<Option<Best>, StoreError> {
-    let mut best = None;
-    for (other, machine) in all.iter_mut().enumerate() {
-        if other != number {
-            let own = machine.cells.best_of(&machine.own, now)?;
-            best = best.into_iter().chain(own).min();
-        }
-    }
-    Ok(best)
 }
 
 /// What one machine has learned makes all of them rate their links again.

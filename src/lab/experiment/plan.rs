@@ -110,10 +110,6 @@ pub struct Variant {
     /// once.
     #[serde(default)]
     pub linger: Option<u32>,
-    /// Whether a machine leaves its request to another one that has a much better link, by
-    /// `strategy.patience`; by default it does.
-    #[serde(default = "yes")]
-    pub compare: bool,
 }
 
 /// Among how many machines a crawl is divided, and into how many cells.
@@ -122,7 +118,6 @@ pub(super) struct Division {
     pub machines: u16,
     pub cells: CellCount,
     pub linger: Option<u32>,
-    pub compare: bool,
 }
 
 impl Variant {
@@ -150,7 +145,6 @@ impl Variant {
             machines,
             cells,
             linger,
-            compare: self.compare,
         }))
     }
 }

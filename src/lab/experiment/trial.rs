@@ -18,9 +18,8 @@ use spoor::address::PageUrl;
 use spoor::crawl::checkpoint;
 use spoor::crawl::frontier::store::{self, StoreError};
 use spoor::crawl::frontier::{
-    Beside, CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
+    CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
 };
-use spoor::crawl::node::is_near_its_end;
 use spoor::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
 };
@@ -130,10 +129,7 @@ impl Place {
     fn crawl_divided(
         self,
         Division {
-            machines,
-            cells,
-            compare,
-            ..
+            machines, cells, ..
         }: Division,
         web: &Web,
         trial: &mut Trial<'_>,
@@ -156,12 +152,6 @@ impl Place {
                 while all.rejudge(now)? {}
                 if all.counts().fetches >= trial.fetches {
                     return Ok(());
-                }
-                if compare {
-                    let others = cells.all().filter(|cell| !own.contains(cell));
-                    let best = all.best_of(&Vec::from_iter(others), now)?;
-                    let few_left = is_near_its_end(trial.fetches);
-                    all.set_beside(best.map(|best| Beside { best, few_left }));
                 }
                 let Some((_, task)) = all.lease(own, now)? else {
                     continue;

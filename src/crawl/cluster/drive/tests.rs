@@ -6,7 +6,6 @@ use super::super::record::Node;
 use super::super::told::{Fate, Told};
 use super::super::{Alone, SHORTEST_TERM};
 use super::*;
-use crate::page::Bucket;
 
 const CELLS: u16 = 8;
 
@@ -274,32 +273,38 @@ async fn a_session_that_the_broker_has_forgotten_is_over() {
     assert!(!node.term.runs());
 }
 
-/// What a machine that is gone had taken and not brought, another one takes; also where the
-/// broker loses answers.
+/// Two machines share a limit; what one that is gone had and has not brought, the other one takes.
 #[tokio::test(start_paused = true)]
-async fn permits_of_a_machine_that_is_gone_are_taken() {
+async fn the_share_of_a_machine_that_is_gone_is_taken() {
     use super::super::Ceiling;
     let documents = |documents| Amount {
         documents,
         ..Amount::default()
     };
-    let ask = |number, used, wanted| {
-        let ceiling = Ceiling {
-            documents: Some(100),
-            ..Ceiling::default()
-        };
-        Order::Ask(Ask {
-            number,
-            ceiling,
-            used: documents(used),
-            wanted: documents(wanted),
+    let claim = |done, most| {
+        Order::Claim(LimitClaim {
+            done: documents(done),
+            most: documents(most),
+            wants: true,
         })
     };
-    async fn granted(node: &mut Node1, hand: u64) -> Grant {
-        let has = |standing: &Standing| standing.permits.hand.documents == hand;
+    let ceiling = Ceiling {
+        documents: Some(100),
+        ..Ceiling::default()
+    };
+    /// Waits until it may have done so much, if it has this bound.
+    async fn may(node: &mut Node1, ceiling: Ceiling, bound: Amount, hand: u64) -> LimitClaims {
+        let has = |standing: &Standing| {
+            let claims = standing.claims;
+            claims.is_some_and(|claims| claims.hand(&ceiling, bound).documents == hand)
+        };
         let waits = node.handle.standing.wait_for(has);
         let standing = tokio::time::timeout(Duration::from_secs(120), waits).await;
-        standing.expect("it takes too long").unwrap().permits
+        standing
+            .expect("it takes too long")
+            .unwrap()
+            .claims
+            .unwrap()
     }
     let clock = clock();
     let engine = Arc::new(Told::default());
@@ -308,58 +313,30 @@ async fn permits_of_a_machine_that_is_gone_are_taken() {
     let mut second = start(&engine, "n2", 2, &clock);
     let begun = |standing: &Standing| standing.begun;
     second.handle.standing.wait_for(begun).await.unwrap();
-    engine.next_swaps("p", [Fate::Lost, Fate::Late, Fate::Done, Fate::Lost]);
-    first.handle.orders.send(ask(1, 0, 80)).unwrap();
-    assert!(!granted(&mut first, 80).await.full.documents);
-    second.handle.orders.send(ask(1, 0, 60)).unwrap();
-    granted(&mut second, 20).await;
-    engine.deliver();
-    // Both know that nothing is left.
-    for node in [&mut first, &mut second] {
-        let full = |standing: &Standing| standing.permits.full.documents;
-        let waits = node.handle.standing.wait_for(full);
-        let full = tokio::time::timeout(Duration::from_secs(120), waits).await;
-        drop(full.expect("it takes too long").unwrap());
-    }
-    // It gives some back, brings 15, of which 10 count, and is gone.
-    first.handle.orders.send(ask(2, 10, 70)).unwrap();
-    granted(&mut second, 30).await;
+    first.handle.orders.send(claim(0, 80)).unwrap();
+    may(&mut first, ceiling, documents(80), 80).await;
+    // Whatever it would like to have.
+    second.handle.orders.send(claim(0, 60)).unwrap();
+    may(&mut second, ceiling, documents(60), 20).await;
+    // An answer is lost.
+    engine.next_swaps("s.n1", [Fate::Lost]);
+    first.handle.orders.send(claim(10, 70)).unwrap();
+    let claims = may(&mut second, ceiling, documents(60), 30).await;
+    assert_eq!(claims.share(&ceiling, Amount::default()), {
+        let share = |left: u64| left / 2;
+        Amount {
+            documents: share(90),
+            fetches: share(u64::MAX),
+            bytes: share(u64::MAX),
+        }
+    });
+    // It brings 15, of which 10 count, and is gone.
     let commit = Order::Commit(1, documents(10), Vec::new());
     first.handle.orders.send(commit).unwrap();
     let committed = |standing: &Standing| standing.committed == 1;
     first.handle.standing.wait_for(committed).await.unwrap();
-    first.handle.orders.send(ask(3, 15, 70)).unwrap();
+    first.handle.orders.send(claim(15, 70)).unwrap();
     first.run.abort();
-    granted(&mut second, 60).await;
-    second.handle.orders.send(ask(2, 60, 100)).unwrap();
-    let grant = granted(&mut second, 90).await;
-    assert!(grant.full.documents, "{grant:?}");
-}
-
-/// A machine hears of the best link of those that were heard of lately.
-#[tokio::test(start_paused = true)]
-async fn the_best_link_of_others_is_known() {
-    let clock = clock();
-    let engine = Arc::new(Told::default());
-    let mut nodes = Vec::new();
-    for (name, secret) in [("n1", 1), ("n2", 2), ("n3", 3)] {
-        nodes.push(start(&engine, name, secret, &clock));
-    }
-    let link = |score: f64| Some(Best::from((Bucket::High, score)));
-    for (node, best) in nodes.iter().zip([link(5.0), link(3.0), None]) {
-        node.handle.orders.send(Order::Best(best)).unwrap();
-    }
-    for (number, beside) in [link(3.0), link(5.0), link(3.0)].into_iter().enumerate() {
-        let standing = &mut nodes[number].handle.standing;
-        let hears = |standing: &Standing| standing.beside == beside;
-        let heard = tokio::time::timeout(Duration::from_secs(20), standing.wait_for(hears)).await;
-        assert!(heard.is_ok(), "{number}");
-    }
-    // One that is gone has no links that anybody waits for, long before its cells are taken.
-    nodes.remove(1).run.abort();
-    let gone = clock();
-    let standing = &mut nodes[1].handle.standing;
-    let hears = |standing: &Standing| standing.beside == link(5.0);
-    standing.wait_for(hears).await.unwrap();
-    assert!(clock() - gone <= crate::clock::millis(SHORTEST_TERM) + 2_000);
+    second.handle.orders.send(claim(60, 100)).unwrap();
+    may(&mut second, ceiling, documents(100), 90).await;
 }

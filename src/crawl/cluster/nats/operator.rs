@@ -1,11 +1,8 @@
-//! What is done with all that the broker has of a job at once: an operator sees it, checks it, and
-//! removes it.
+//! What is done with all that the broker has of a job at once: an operator sees it and removes it.
 
 use std::time::Duration;
 
-use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
-use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use futures_util::StreamExt;
 
 use super::super::{EngineError, Keyed, Revision};
@@ -43,25 +40,6 @@ impl Nats {
             self.within(WHAT, self.streams.delete_stream(name)).await?;
         }
         Ok(own.len())
-    }
-
-    /// The numbers of the first and of the last message of a log; `None` where there is no such
-    /// log. Of one that is empty the first is behind the last.
-    ///
-    /// # Errors
-    /// [`EngineError::Failed`].
-    pub async fn log_ends(&self, log: &str) -> Result<Option<(u64, u64)>, EngineError> {
-        const WHAT: &str = "looking at a log";
-        let found = async {
-            match self.streams.get_stream(self.log_name(log)).await {
-                Ok(stream) => Ok(Some(stream)),
-                Err(error) if is_not_found(&error) => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        let stream = self.within(WHAT, found).await?;
-        let state = stream.map(|stream| stream.cached_info().state.clone());
-        Ok(state.map(|state| (state.first_sequence, state.last_sequence)))
     }
 
     /// All keys, by a consumer that is removed at once: one that is left there goes after half a minute, and
@@ -131,12 +109,4 @@ impl Nats {
         }
         Ok(all)
     }
-}
-
-/// Whether there is no such stream.
-fn is_not_found(error: &GetStreamError) -> bool {
-    matches!(
-        error.kind(),
-        GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND
-    )
 }

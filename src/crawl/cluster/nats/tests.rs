@@ -149,38 +149,6 @@ async fn messages_are_stored_once_read_in_order_and_cut() {
     assert!(engine.ask("nobody", Bytes::new()).await.is_err());
 }
 
-/// Whoever reaches the brokers can append what is no order, as much as they like.
-#[tokio::test]
-async fn a_log_of_orders_is_never_full() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
-    let engine = connected(&brokers).await;
-    // As an earlier version made it, and full.
-    let short = Config {
-        max_messages: 3,
-        ..engine.log_config(orders::LOG)
-    };
-    engine.streams.create_stream(short).await.unwrap();
-    for n in 0..3 {
-        let sent = engine
-            .streams
-            .publish(engine.log_subject(orders::LOG), "junk".into());
-        let stored = sent.await.unwrap().await.unwrap();
-        assert_eq!(stored.sequence, n + 1);
-    }
-    engine
-        .send(orders::LOG, "a", "an order".into())
-        .await
-        .unwrap();
-    assert_eq!(engine.last(orders::LOG).await.unwrap(), 4);
-    // Made by this version it has no limit, as the logs of links have.
-    let unlimited = engine.log(orders::LOG, "tests").await.unwrap();
-    assert_eq!(unlimited.cached_info().config.max_messages, -1);
-    let links = engine.log("links-1", "tests").await.unwrap();
-    assert_eq!(links.cached_info().config.max_messages, LONGEST_LOG);
-}
-
 /// With three servers, of which each is killed once, and then all at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_stored_outlives_the_servers() {
@@ -259,22 +227,4 @@ async fn all_keys_are_read_without_leaving_a_consumer() {
     }
     let mut keys = engine.keys.clone();
     assert_eq!(keys.info().await.unwrap().state.consumer_count, 0);
-}
-
-#[tokio::test]
-async fn the_ends_of_a_log_are_known() {
-    let Some(brokers) = Brokers::start(1) else {
-        return;
-    };
-    let engine = connected(&brokers).await;
-    assert_eq!(engine.log_ends("links-1").await.unwrap(), None);
-    for n in 0..5 {
-        let id = n.to_string();
-        engine.send("links-1", &id, "x".into()).await.unwrap();
-    }
-    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((1, 5)));
-    engine.cut("links-1", 3).await.unwrap();
-    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((4, 5)));
-    engine.cut("links-1", 5).await.unwrap();
-    assert_eq!(engine.log_ends("links-1").await.unwrap(), Some((6, 5)));
 }

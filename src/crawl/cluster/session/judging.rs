@@ -2,6 +2,7 @@
 //! nothing was heard for too long.
 
 use super::super::Revision;
+use super::super::limits::LimitClaims;
 use super::super::record::{Key, SessionId, SessionRecord, State, Value};
 use super::others::Other;
 use super::{Call, CallId, Over, Phase, Purpose, Session};
@@ -16,7 +17,7 @@ impl Session {
         self.released.retain(|(_, at)| *at >= sent);
         self.table.clear();
         let mut is_refused = false;
-        let mut taken = None;
+        let mut own = None;
         for (key, value, revision) in keys {
             match (key, value) {
                 (Key::Session(id), Value::Session(record))
@@ -26,14 +27,16 @@ impl Session {
                     let term = self.setting.terms.term;
                     self.others.see((now, sent, term), id, record, revision);
                 }
+                // An earlier process may still change a key that is not of this one.
+                (Key::Session(_), Value::Session(record))
+                    if record.secret == self.setting.secret =>
+                {
+                    own = self.published.seen(revision, record.claim.most);
+                }
                 (Key::Cell(cell), Value::Cell(record)) => {
                     self.table.set(cell, Some((record, revision)));
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
-                (Key::Permits, Value::Permits(record)) => {
-                    taken = Some(self.permits.limited(&record));
-                    self.permits.see(&self.id, record, revision);
-                }
                 _ => {}
             }
         }
@@ -41,7 +44,16 @@ impl Session {
             self.end_as(Over::NameTaken);
         }
         self.others.forget_unseen(sent);
-        self.see_scene(taken, now);
+        self.see_scene(now);
+        if let Some(own) = own.filter(|_| self.phase == Phase::Live && !self.lapsed) {
+            let mut claims = LimitClaims {
+                own,
+                ..LimitClaims::default()
+            };
+            let others = self.others.records().filter(|(id, _)| **id != self.id);
+            others.for_each(|other| claims.add(&self.id, other));
+            self.claims = Some(claims);
+        }
         self.see_job(now);
         for record in self.table.records() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {

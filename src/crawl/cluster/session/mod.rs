@@ -45,7 +45,6 @@
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
 //! | `table` | what it knows of the cells' keys |
-//! | `permitted` | its permits: taken and given back |
 //! | `rest` | whether anything is left to do, here and elsewhere |
 //! | `kept` | what outlives a process |
 //! | `terms` | how long it waits for what, and why that is safe |
@@ -56,7 +55,6 @@ mod kept;
 mod needed;
 mod others;
 mod own;
-mod permitted;
 mod rest;
 mod table;
 mod terms;
@@ -71,10 +69,10 @@ use self::others::Others;
 use self::rest::Scene;
 use self::table::Table;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
-use super::permits::{Account, Ask, Grant};
-use super::record::{Base, JobRecord, Key, Node, PermitsRecord, SessionId, Value};
+use super::limits::{LimitClaim, LimitClaims, Published};
+use super::record::{Base, JobRecord, Key, Node, SessionId, Value};
 use super::{EngineError, Revision};
-use crate::crawl::frontier::{Amount, Best, CellCount, CellId};
+use crate::crawl::frontier::{Amount, CellCount, CellId};
 
 /// What a session asks of the broker.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,10 +206,6 @@ enum Purpose {
     Fence(SessionId),
     /// To say that the job is done.
     Done,
-    /// To read how many permits each session has.
-    ReadPermits,
-    /// To take permits, or give them back.
-    Permits(PermitsRecord),
 }
 
 #[derive(Debug, Clone)]
@@ -270,8 +264,6 @@ pub struct Session {
     used: Amount,
     /// The cells that it has whole.
     holds: Vec<CellId>,
-    /// Up to where the node has applied the log of orders.
-    orders: u64,
     /// The last one that is in its key.
     committed: u64,
     is_leaving: bool,
@@ -282,13 +274,14 @@ pub struct Session {
     /// What the last look showed, and since when it is the same.
     scene: Scene,
     scene_since: u64,
-    /// The best page that the node could ask for.
-    best: Option<Best>,
     /// The job's key, as the last look showed it.
     job: Option<(JobRecord, Revision)>,
-    permits: Account,
-    /// When permits may be asked about again, after a failure.
-    permits_due: u64,
+    /// What is published of limits with the next renewal, and what has been.
+    claim: LimitClaim,
+    published: Published,
+    /// The claims of all as of the last look that has shown its own; `None` where there was none
+    /// since its term lapsed.
+    claims: Option<LimitClaims>,
     hands: BTreeMap<CellId, Hand>,
     /// Checkpoints with the ends of cells that it has given back since the last look was asked
     /// for, and when.
@@ -334,17 +327,16 @@ impl Session {
             made: 0,
             used: Amount::default(),
             holds: Vec::new(),
-            orders: 0,
             committed: 0,
             is_leaving: false,
             is_idle: false,
-            best: None,
             idle_since: None,
             scene: Scene::default(),
             scene_since: 0,
             job: None,
-            permits: Account::default(),
-            permits_due: 0,
+            claim: LimitClaim::default(),
+            published: Published::default(),
+            claims: None,
             hands: BTreeMap::new(),
             released: Vec::new(),
             is_resumed: false,
@@ -441,12 +433,6 @@ impl Session {
         self.due = self.due.min(now);
     }
 
-    /// Says up to where the node has applied the log of orders, with the next renewal.
-    pub fn has_applied(&mut self, orders: u64, now: u64) {
-        self.orders = orders;
-        self.due = self.due.min(now);
-    }
-
     /// Gives a cell back: nothing happens in it any more, and its end is in this checkpoint.
     pub fn give(&mut self, cell: CellId, checkpoint: u64) {
         if let Some(hand) = self.hands.get_mut(&cell)
@@ -464,15 +450,14 @@ impl Session {
         self.due = self.due.min(now);
     }
 
-    /// Asks for permits, or gives them back.
-    pub fn ask(&mut self, ask: Ask) {
-        self.permits.ask(ask);
-        self.is_stirred = true;
+    /// Publishes what it has done and may do with the next renewal.
+    pub fn set_claim(&mut self, claim: LimitClaim) {
+        self.claim = claim;
     }
 
-    /// Its permits.
-    pub fn grant(&self) -> Grant {
-        self.permits.grant(&self.id, self.others.records())
+    /// The claims of all sessions, as far as they are known.
+    pub fn claims(&self) -> Option<LimitClaims> {
+        self.claims
     }
 
     /// When the first session of the job began, as far as is known.
@@ -545,7 +530,6 @@ impl Session {
             Phase::Live if !self.lapsed => {
                 self.reclaim(now, calls);
                 self.give_back(now, calls);
-                self.permit(now, calls);
                 if self.is_sure(now) {
                     self.end_job(now, calls);
                     self.fence(now, calls);
@@ -622,16 +606,7 @@ impl Session {
             }
             (Purpose::Fence(id), Ok(Answer::Swapped(revision))) => {
                 self.others.fenced(&id, revision);
-                self.see_scene(None, now);
-            }
-            (Purpose::ReadPermits, Ok(Answer::Got(found))) => self.has_read_permits(found),
-            (Purpose::Permits(record), Ok(Answer::Swapped(revision))) => {
-                self.permits.has_swapped(&self.id, record, revision);
-            }
-            (Purpose::Permits(_), Err(EngineError::Stale)) => self.permits.doubt(),
-            (Purpose::Permits(_) | Purpose::ReadPermits, Err(_)) => {
-                self.permits.doubt();
-                self.permits_due = now + self.setting.terms.renew;
+                self.see_scene(now);
             }
             (Purpose::Fence(id), Err(EngineError::Stale)) => self.others.stirs(&id, now),
             // It is asked again when it is due.

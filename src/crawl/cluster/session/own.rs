@@ -72,6 +72,11 @@ impl Session {
         } else {
             State::Live
         };
+        let most = self.claim.most;
+        self.published.replace(self.revision, most);
+        if let Some(claims) = &mut self.claims {
+            claims.own = claims.own.with(most, u64::min);
+        }
         let call = Call::Swap(self.own_key(), self.own_record(state), self.revision);
         self.call(now, Purpose::Renew { checkpoint }, call, calls);
     }
@@ -176,7 +181,7 @@ impl Session {
         self.tenure += 1;
         self.lapsed = true;
         self.has_read = false;
-        self.permits.lapse();
+        self.claims = None;
         self.due = now;
     }
 
@@ -195,8 +200,7 @@ impl Session {
             hands: u16::try_from(self.hands.len()).unwrap_or(u16::MAX),
             begun: self.begun,
             used: self.used,
-            best: self.best,
-            orders: self.orders,
+            claim: self.claim,
             holds: self.holds.clone(),
         })
     }

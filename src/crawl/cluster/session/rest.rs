@@ -8,17 +8,16 @@
 //! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes
 //! a cell is not idle before the node has loaded it and says so, and its next renewal tells others.
 //! So the time also counts from the last change of a cell's owner: the cells of a session that is
-//! over may have work, although all those that take them had nothing to do. So it does from the end
-//! of a session, whose permits are free then, and from when somebody has taken permits: who had
-//! nothing to do for want of them may die before it says that it has. And it counts from when
-//! somebody was away for longer than a term, or this session was: who comes back has to see first
-//! what is free.
+//! over may have work, although all those that take them had nothing to do. It counts from the end
+//! of a session as well: what it did after its last checkpoint does not count towards a limit any
+//! more. And it counts from when somebody was away for longer than a term, or this session was:
+//! who comes back has to see first what is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::record::{JobPhase, Key, SessionId, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
-use crate::crawl::frontier::{Amount, Best, CellId};
+use crate::crawl::frontier::CellId;
 
 /// Who could have something to do, as far as is known: when it changes, the rest begins again.
 #[derive(Debug, Default, PartialEq)]
@@ -27,8 +26,6 @@ pub(super) struct Scene {
     owners: Vec<Option<SessionId>>,
     /// The others that live.
     live: BTreeSet<SessionId>,
-    /// What sessions have taken of what the job may limit.
-    taken: BTreeMap<String, Amount>,
 }
 
 impl Session {
@@ -41,23 +38,6 @@ impl Session {
             self.is_idle = is_idle;
             self.idle_since = is_idle.then_some(now);
         }
-    }
-
-    /// Says what the best page is that the node could ask for; the next renewal tells others.
-    pub fn set_best(&mut self, best: Option<Best>) {
-        self.best = best;
-    }
-
-    /// The best page that others could ask for, of those that were heard of within a term.
-    pub fn beside(&self, now: u64) -> Option<Best> {
-        let term = self.setting.terms.term;
-        let lately = self
-            .others
-            .iter()
-            .filter(|(_, other)| now.saturating_sub(other.since) < term)
-            .map(|(_, other)| &other.record);
-        let live = lately.filter(|record| record.state.is_live());
-        live.filter_map(|record| record.best).min()
     }
 
     /// Takes note of the job's key: one that is done makes the session leave.
@@ -93,9 +73,8 @@ impl Session {
         self.call(now, Purpose::Done, call, calls);
     }
 
-    /// Takes note of who has the cells and who lives, as a look has shown it, and of what sessions
-    /// have `taken` of what the job may limit; `None` where that is not known to have changed.
-    pub(super) fn see_scene(&mut self, taken: Option<BTreeMap<String, Amount>>, now: u64) {
+    /// Takes note of who has the cells and who lives, as a look has shown it.
+    pub(super) fn see_scene(&mut self, now: u64) {
         let owner = |cell| {
             if self.hands.contains_key(&cell) {
                 return Some(self.id.clone());
@@ -105,11 +84,7 @@ impl Session {
         let owners = self.setting.cells.all().map(owner).collect();
         let live = self.others.iter().filter(|(_, o)| o.record.state.is_live());
         let live = live.map(|(id, _)| id.clone()).collect();
-        let scene = Scene {
-            owners,
-            live,
-            taken: taken.unwrap_or_else(|| self.scene.taken.clone()),
-        };
+        let scene = Scene { owners, live };
         if scene != self.scene {
             (self.scene, self.scene_since) = (scene, now);
         }
@@ -133,7 +108,7 @@ impl Session {
                 if other.renewed <= self.scene_since {
                     return None;
                 }
-                // Who was away may be back, and have taken permits since the last look.
+                // Who was away may be back, and have taken a share since the last look.
                 if now.saturating_sub(other.since) >= self.setting.terms.term {
                     return None;
                 }
@@ -157,10 +132,10 @@ impl Session {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::record::{CellRecord, Node, PermitsRecord, SessionRecord, State};
+    use super::super::super::record::{CellRecord, Node, SessionRecord, State};
     use super::super::{Setting, Terms};
     use super::*;
-    use crate::crawl::cluster::{Ask, Ceiling, Revision};
+    use crate::crawl::cluster::Revision;
     use crate::crawl::frontier::CellCount;
 
     fn session() -> Session {
@@ -186,48 +161,16 @@ mod tests {
         let record = SessionRecord::new(State::Live, 2);
         let others = &mut session.others;
         others.see((10, 9, 5_000), other.clone(), record, Revision(1));
-        session.see_scene(None, 10);
-        session.see_scene(None, 20);
+        session.see_scene(10);
+        session.see_scene(20);
         assert_eq!(session.scene_since, 10);
-        // Its permits are free from here on.
+        // What it was to do is free from here on.
         session.others.fenced(&other, Revision(2));
-        session.see_scene(None, 30);
+        session.see_scene(30);
         assert_eq!(session.scene_since, 30);
     }
 
-    #[test]
-    fn permits_that_somebody_takes_begin_the_rest_again() {
-        let mut session = session();
-        let ceiling = Ceiling {
-            documents: Some(9),
-            ..Ceiling::default()
-        };
-        session.permits.ask(Ask {
-            number: 1,
-            ceiling,
-            ..Ask::default()
-        });
-        let taken = |documents, fetches| {
-            let amount = Amount {
-                documents,
-                fetches,
-                bytes: 0,
-            };
-            let taken = [("b.1".to_owned(), amount)].into();
-            PermitsRecord { taken }
-        };
-        let mut see = |taken, now| {
-            let taken = session.permits.limited(&taken);
-            session.see_scene(Some(taken), now);
-            session.scene_since
-        };
-        assert_eq!(see(taken(3, 0), 10), 10);
-        // These are not limited.
-        assert_eq!(see(taken(3, 7), 20), 10);
-        assert_eq!(see(taken(4, 7), 30), 30);
-    }
-
-    /// It may be back and have taken permits since the last look.
+    /// It may be back and have taken a share since the last look.
     #[test]
     fn nobody_rests_beside_a_machine_that_is_silent() {
         let mut session = session();
@@ -247,7 +190,7 @@ mod tests {
             };
             let others = &mut session.others;
             others.see((now, now, 5_000), other.clone(), record, Revision(beat));
-            session.see_scene(None, now);
+            session.see_scene(now);
         }
         assert_eq!(session.all_idle_since(5_019), Some(10));
         assert_eq!(session.all_idle_since(5_020), None);

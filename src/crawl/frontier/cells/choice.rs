@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Cell, Cells, CellsError};
-use crate::crawl::frontier::beside::{Beside, Best};
+use crate::crawl::frontier::beside::Best;
 use crate::crawl::frontier::cell::CellId;
 use crate::crawl::frontier::image_ledger::ImageLedger;
 use crate::crawl::frontier::keys::Rank;
@@ -11,10 +11,6 @@ use crate::crawl::frontier::parts::Frontier;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::turns::Standing;
 use crate::page::Task;
-
-/// How long it takes, in milliseconds, until all that wait for a page of another machine look
-/// again: nothing says when it is gone.
-const LOOK_AGAIN: u64 = 100;
 
 /// What the cells could lease.
 #[derive(Default)]
@@ -52,13 +48,6 @@ impl Cells {
         let first = |all: &[(Rank, CellId)]| all.first().map(|(rank, _)| *rank);
         let both = [first(&offers.pages), first(&offers.resting)];
         Ok(both.into_iter().flatten().min().map(Best))
-    }
-
-    /// What other machines could ask for: less good pages wait for it as they do for one whose
-    /// host is in a short delay, so that a machine without good links does not spend what all may
-    /// ask for.
-    pub fn set_beside(&mut self, beside: Option<Beside>) {
-        self.beside = beside;
     }
 
     /// The same in all cells.
@@ -103,7 +92,6 @@ impl Cells {
         for cell in self.open.values_mut() {
             cell.frontier.gate.is_patient = false;
         }
-        self.look_again = 0;
         let mut tried = BTreeSet::new();
         'standings: loop {
             let offers = self.standings(among, now)?;
@@ -120,11 +108,9 @@ impl Cells {
                 let ready = other(&offers.pages);
                 let resting = offers.resting.iter().find(|(_, other)| *other != id);
                 let resting = resting.map(|(rank, _)| *rank);
-                let beside = self.beside;
                 let (leased, gave_way) = self.act(id, |frontier| {
                     frontier.gate.elsewhere.ready = ready;
                     frontier.gate.elsewhere.resting = resting;
-                    frontier.gate.elsewhere.beside = beside;
                     let leased = lease_from(frontier, patient, now)?;
                     Ok::<_, StoreError>((leased, frontier.gate.gave_way))
                 })?;
@@ -137,9 +123,6 @@ impl Cells {
                     continue 'standings;
                 }
                 tried.insert(id);
-            }
-            if self.beside.is_some() {
-                self.look_again = now.saturating_add(LOOK_AGAIN);
             }
             return Ok(None);
         }
@@ -230,7 +213,7 @@ impl Cells {
         // The page that one waits for may be gone meanwhile.
         let otherwise = || {
             let events = frontiers().filter_map(|f| f.next_event_with(room));
-            Some(events.min()?.max(self.look_again))
+            events.min()
         };
         frontiers().filter_map(event).min().or_else(otherwise)
     }

@@ -75,7 +75,6 @@ pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way}
 use self::shared::{CellStore, SharedStore};
 use self::sums::Sums;
 use self::sweep::Sweep;
-use super::beside::Beside;
 use super::cell::{COUNT, CellCount, CellId, Home};
 use super::keys;
 use super::parts::{Asked, Frontier, Share};
@@ -103,10 +102,6 @@ pub struct Cells {
     sums: Sums,
     /// Cells that may have found something for others that are open.
     finders: BTreeSet<CellId>,
-    /// What other machines could ask for.
-    beside: Option<Beside>,
-    /// Before this moment nothing can be leased, if all pages wait for one of another machine.
-    look_again: u64,
     sweep: Sweep,
     /// Cells that are open and lease nothing.
     held: BTreeSet<CellId>,
@@ -202,8 +197,6 @@ impl Cells {
             open: BTreeMap::new(),
             sums: Sums::default(),
             finders: BTreeSet::new(),
-            beside: None,
-            look_again: 0,
             sweep,
             held: BTreeSet::new(),
             lessons: None,

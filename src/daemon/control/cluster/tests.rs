@@ -1,22 +1,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::body::Bytes;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-
 use super::*;
 use crate::config::Config;
-use crate::crawl::cluster::{
-    CellRecord, EngineError, JobRecord, Node, PermitsRecord, Revision, SessionId,
-};
+use crate::crawl::cluster::wanted::{SetKey, WantedBy};
+use crate::crawl::cluster::{CellRecord, JobRecord, LAYOUT, LimitClaim, Node};
 use crate::crawl::frontier::CellCount;
 use crate::crawl::pipeline::Control;
 
-/// Machines of a cluster: `a` answers, `b` does not, and `c` has ended.
+/// Machines of a cluster: `a` says how it is, `b` has not for long, and `c` has ended.
 #[derive(Default)]
 struct Three {
     surveys: AtomicUsize,
-    asked: AtomicUsize,
 }
 
 fn session(node: &str) -> SessionId {
@@ -24,11 +18,15 @@ fn session(node: &str) -> SessionId {
     SessionId { node, number: 1 }
 }
 
-fn record(state: Life, used: Amount) -> (SessionRecord, Revision) {
+fn record(state: Life, used: u64, done: u64) -> (SessionRecord, Revision) {
     let record = SessionRecord {
         checkpoint: 4,
         begun: now(),
-        used,
+        used: amount(used),
+        claim: LimitClaim {
+            done: amount(done),
+            ..LimitClaim::default()
+        },
         ..SessionRecord::new(state, 1)
     };
     (record, Revision(1))
@@ -42,6 +40,26 @@ fn amount(documents: u64) -> Amount {
     }
 }
 
+fn said(at: u64) -> serde_json::Value {
+    let kept = KeptKey {
+        key: "politeness.min_delay".to_owned(),
+        value: None,
+        ordered: None,
+        version: 7,
+        by: "a test".to_owned(),
+    };
+    let now = RunningNow {
+        at,
+        version: 7,
+        queued: 42,
+        unsent: 3,
+        checkpoint_age_seconds: Some(1.0),
+        kept: vec![kept],
+        ..RunningNow::default()
+    };
+    serde_json::to_value(now).unwrap()
+}
+
 impl Peers for Three {
     fn survey(&self) -> BoxFuture<'_, Result<Survey, EngineError>> {
         self.surveys.fetch_add(1, Ordering::Relaxed);
@@ -49,81 +67,71 @@ impl Peers for Three {
         let owners = ["a", "a", "b", "c"];
         let owned = |(cell, owner): (_, &&str)| {
             let owner = Some(session(owner));
-            (
-                cell,
-                CellRecord {
-                    owner,
-                    ..CellRecord::default()
-                },
-            )
+            let rest = CellRecord::default();
+            (cell, CellRecord { owner, ..rest })
         };
-        let taken = [("a.1", 20), ("b.1", 10), ("c.1", 30)];
+        let set = SetKey {
+            value: 200.into(),
+            said: WantedBy::default(),
+        };
         let survey = Survey {
             job: Some(JobRecord {
                 cells: 4,
                 phase: JobPhase::Run,
+                layout: LAYOUT,
             }),
             sessions: [
-                (session("a"), record(Life::Live, amount(5))),
-                (session("b"), record(Life::Leaving, amount(7))),
-                (session("c"), record(Life::Ended, amount(11))),
+                (session("a"), record(Life::Live, 5, 9)),
+                (session("b"), record(Life::Leaving, 7, 7)),
+                (session("c"), record(Life::Ended, 11, 30)),
             ]
             .into(),
             cells: cells.all().zip(&owners).map(owned).collect(),
-            permits: PermitsRecord {
-                taken: taken.map(|(name, n)| (name.to_owned(), amount(n))).into(),
+            statuses: [
+                (session("a"), said(now())),
+                (session("b"), said(now() - 40_000)),
+                (session("c"), said(now())),
+            ]
+            .into(),
+            wanted: WantedState {
+                keys: [("limits.documents".to_owned(), set)].into(),
+                ..WantedState::default()
             },
         };
         std::future::ready(Ok(survey)).boxed()
     }
 
-    fn ask_for(&self, subject: String, _: Bytes) -> BoxFuture<'_, Result<Bytes, EngineError>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        if subject != "ctl.a" {
-            return std::future::pending().boxed();
-        }
-        let status = Status {
-            state: Stage::Running,
-            machine: Some(super::super::MachineFigures {
-                pages: 9,
-                fetches: 10,
-                bytes: 9_000,
-                unsent: 3,
-                ..Default::default()
-            }),
-            queued: super::super::Queued {
-                high: 40,
-                images: 2,
-                ..Default::default()
-            },
-            limits: serde_json::json!({"documents": 200}),
-            ..Status::default()
-        };
-        let answer = serde_json::json!({
-            "version": 1, "status": 200, "media": "application/json",
-            "body": serde_json::to_string(&status).unwrap(),
-        });
-        std::future::ready(Ok(answer.to_string().into())).boxed()
+    fn change<'p>(
+        &'p self,
+        _: Option<&'p WantedList>,
+        _: &'p WantedEdit<'p>,
+    ) -> BoxFuture<'p, Result<WantedState, WantedError>> {
+        std::future::pending().boxed()
+    }
+
+    fn say(
+        &self,
+        _: &SessionId,
+        _: Vec<u8>,
+        _: Option<Revision>,
+    ) -> BoxFuture<'_, Result<Revision, EngineError>> {
+        std::future::pending().boxed()
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn all_machines_are_added_up_and_the_silent_one_is_marked() {
-    let peers: Arc<dyn Peers> = Arc::new(Three::default());
-    let limits = Limits {
-        documents: Some(100),
-        ..Limits::default()
-    };
-    let begun = Instant::now();
-    let found = see(&peers, &limits, "a test").await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    let text = "[job]\nname = \"x\"\n[limits]\ndocuments = 100\n";
+    let config = Config::parse(text, "job.toml").unwrap();
+    let found = see(&Three::default(), &config, Some(&session("b"))).await;
+    let found = found.unwrap();
     assert_eq!(found.phase.as_deref(), Some("run"));
     assert_eq!((found.cells, found.waiting_cells), (4, 1));
     let names = found
         .sessions
         .iter()
         .map(|m| (m.machine.as_str(), m.cells, m.pages));
-    // What a machine says is newer than its last checkpoint.
+    // What a machine has done is newer than its last checkpoint; of one that is over that counts.
     assert_eq!(
         Vec::from_iter(names),
         [("a", 2, 9), ("b", 1, 7), ("c", 1, 11)]
@@ -132,19 +140,26 @@ async fn all_machines_are_added_up_and_the_silent_one_is_marked() {
         panic!("{found:?}")
     };
     assert_eq!(a.now.as_ref().unwrap().queued, 42);
-    assert!(b.now.is_none() && b.problem.as_ref().unwrap().contains("`b` does not answer"));
+    assert!(b.this && !a.this);
+    let problem = b.problem.as_ref().unwrap();
+    assert!(
+        b.now.is_none() && problem.contains("`b` for 40 s"),
+        "{problem}"
+    );
     assert!(c.now.is_none() && c.problem.is_none());
     let sums = &found.sums;
     assert_eq!((sums.live, sums.pages, sums.fetches), (2, 27, 30));
     assert_eq!((sums.queued, sums.unsent), (42, 3));
-    // The limit is that of a live machine; of what has ended, what was used counts.
+    // The limit that all were told counts before that of the job file.
     let [limit] = &found.limits[..] else {
         panic!("{:?}", found.limits)
     };
-    assert_eq!(
-        (limit.of, limit.done, limit.taken),
-        (200.0, 27.0, Some(41.0))
-    );
+    assert_eq!((limit.of, limit.done), (200.0, 27.0));
+    let survey = Three::default().survey().await.unwrap();
+    assert_eq!((that_keep(&survey, 7), that_keep(&survey, 6)), (2, 0));
+    let (applied, not) = survey.applied(8);
+    assert_eq!((applied.len(), not.len()), (0, 2));
+    assert_eq!(survey.applied(7).0.len(), 2);
 }
 
 fn handle(text: &str) -> ControlHandle {
@@ -164,19 +179,14 @@ async fn many_open_pages_ask_as_often_as_one() {
         seen: Mutex::default(),
     };
     assert!(handle.0.cluster.set(place).is_ok());
-    let asks = || three.asked.load(Ordering::Relaxed);
-    let pages = (0..10).map(|_| handle.cluster());
-    for found in join_all(pages).await {
-        let found = found.unwrap().unwrap();
-        // It asks the others, and knows itself.
-        let own = found.sessions.iter().find(|m| m.this).unwrap();
-        assert_eq!(own.machine, "b");
-        assert_eq!(own.now.as_ref().unwrap().stage, Stage::Starting);
+    for _ in 0..10 {
+        let found = handle.cluster().await.unwrap().unwrap();
+        assert_eq!(found.sessions.iter().filter(|m| m.this).count(), 1);
     }
-    assert_eq!((three.surveys.load(Ordering::Relaxed), asks()), (1, 1));
+    assert_eq!(three.surveys.load(Ordering::Relaxed), 1);
     tokio::time::advance(KEPT).await;
     handle.cluster().await.unwrap();
-    assert_eq!((three.surveys.load(Ordering::Relaxed), asks()), (2, 2));
+    assert_eq!(three.surveys.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -75,18 +75,18 @@ function clusterLimits(limits) {
   const list = $("cluster-limits");
   list.replaceChildren();
   const amount = (key, n) => (key === "bytes" ? bytes(n) : key === "time" ? duration(n) : number.format(n));
-  for (const { key, of, done, taken } of limits) {
+  for (const { key, of, done } of limits) {
     const name = key.replace("limits.", "");
     const row = element("div", null, list, { class: "limit" });
     const words = `${amount(name, done)} of ${amount(name, of)} ${name === "time" ? "since the first machine began" : LIMITS[name] ?? name}`;
     element("span", words, row);
-    element("span", done >= of ? "reached" : taken == null ? "" : `permits for ${amount(name, taken)} are taken`, row);
+    element("span", done >= of ? "reached" : "", row);
     element("progress", null, row, { max: of, value: Math.min(done, of), "aria-label": words });
   }
   if (!limits.length) element("p", "The job has no limit: it goes on until nothing is left for any machine.", list, { class: "none" });
 }
 
-// More seldom than the figures of this machine: all machines are asked.
+// More seldom than the figures of this machine: the others say how they are every ten seconds.
 async function refreshCluster() {
   if (ended) return;
   if (!$("board").hidden) {

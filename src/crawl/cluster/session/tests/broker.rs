@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::super::record::{JobPhase, JobRecord, Key, SessionId, Value};
+use super::super::super::record::{JobPhase, JobRecord, Key, LAYOUT, SessionId, Value};
 use super::super::super::{EngineError, Revision};
 use super::super::{Answer, Call};
 use super::world::CELLS;
@@ -16,7 +16,6 @@ pub(super) struct Broker {
     cells: [Entry; CELLS as usize],
     sessions: Vec<(SessionId, Entry)>,
     job: Entry,
-    permits: Entry,
     last: u64,
     /// What each key was before it was changed in the last minutes, with the moment.
     past: VecDeque<(u64, Key, Entry)>,
@@ -33,6 +32,7 @@ impl Broker {
         let job = JobRecord {
             cells: CELLS,
             phase: JobPhase::Run,
+            layout: LAYOUT,
         };
         Self {
             job: Some((Value::Job(job), Revision(0))),
@@ -88,7 +88,6 @@ impl Broker {
                 sessions.find(|(other, _)| other == id)?.1.as_ref()
             }
             Key::Job => self.job.as_ref(),
-            Key::Permits => self.permits.as_ref(),
         }
     }
 
@@ -105,7 +104,6 @@ impl Broker {
                 &mut self.sessions[place].1
             }
             Key::Job => &mut self.job,
-            Key::Permits => &mut self.permits,
         };
         std::mem::replace(place, entry)
     }
@@ -123,10 +121,8 @@ impl Broker {
                 all.push((Key::Session(id.clone()), value.clone(), *revision));
             }
         }
-        for (key, entry) in [(Key::Job, &self.job), (Key::Permits, &self.permits)] {
-            if let Some((value, revision)) = entry {
-                all.push((key, value.clone(), *revision));
-            }
+        if let Some((value, revision)) = &self.job {
+            all.push((Key::Job, value.clone(), *revision));
         }
         all
     }

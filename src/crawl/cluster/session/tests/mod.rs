@@ -4,7 +4,7 @@
 //!
 //! Pages have links to pages of other cells, hosts ask for pauses, and in a third of the worlds
 //! there is a limit. Messages with links are those of the real [`Publisher`], read by the real
-//! [`apply`](super::super::links), and permits those of the real session.
+//! [`apply`](super::super::links), and shares of the limit those of the real session.
 //!
 //! After every step it is checked that
 //!
@@ -30,8 +30,8 @@
 //! limit. C10, that nothing differs without a cluster, is no matter of seeds: `tests/it/cells.rs`
 //! compares what one cell and sixteen bring.
 //!
-//! What needs a store is tried by seeds in `links::tests::simulated`, and permits by proptest in
-//! `permits::tests`.
+//! What needs a store is tried by seeds in `links::tests::simulated`, and shares of a limit by
+//! proptest in `limits::tests`.
 //!
 //! A failing seed is printed; `SPOOR_SEED=<seed> cargo test one_seed -- --ignored` runs it
 //! alone.
@@ -116,7 +116,7 @@ fn what_nobody_needs_is_swept() {
 /// Who is ended at the first look loses work, and still no host is asked too soon.
 #[test]
 fn promises_rest_on_no_judgement_about_others() {
-    // Of worlds without a limit: the keys of permits would name hundreds of sessions.
+    // Of worlds without a limit, which end early.
     for seed in (0..SEEDS / 40).filter(|seed| !seed.is_multiple_of(3)) {
         let wrong = World::new(seed, Without::Patience).run().err();
         let is_broken = |wrong: &String| wrong.contains("C1") || wrong.contains("C2");
@@ -140,7 +140,7 @@ fn without_a_rule_a_promise_is_broken() {
         (Without::Numbers, ["C4", "C4"]),
         (Without::HeldMessages, ["C7", "C7"]),
         (Without::CaughtUp, ["C8", "C8"]),
-        (Without::Permits, ["C9", "C9"]),
+        (Without::Shares, ["C9", "C9"]),
     ] {
         let wrong = |seed| World::new(seed, without).run().err();
         let is_broken = |wrong: &String| broken.iter().any(|promise| wrong.contains(promise));

@@ -59,8 +59,8 @@ pub(super) enum Without {
     CaughtUp,
     /// Links are sent before all cells are open that the last process kept.
     Awaited,
-    /// Pages are asked for without a permit.
-    Permits,
+    /// Pages are asked for beyond the share.
+    Shares,
     /// Others are ended at the first look.
     Patience,
 }
@@ -221,8 +221,8 @@ struct Life {
 
 /// How many milliseconds a world lasts.
 const END: u64 = 180_000;
-/// By when it must have come to its end: a machine with one slow cell may have taken the last
-/// permits, and a cell that is taken several times waits each time.
+/// By when it must have come to its end: a machine with one slow cell may have the last
+/// share, and a cell that is taken several times waits each time.
 const LAST: u64 = 240_000;
 /// How long before the end every cell must have been asked.
 const LATELY: u64 = 40_000;
@@ -465,7 +465,7 @@ impl World {
                     self.taken[usize::from(cell.number())] = self.now;
                     self.must_be_given_whole(node, cell)?;
                 }
-                Key::Job | Key::Permits => {}
+                Key::Job => {}
             }
         }
         self.reply(node, life, Event::Reply(id, answer));

@@ -1,7 +1,6 @@
 //! What one cell learns all know, and which page is worth waiting for is judged over all.
 
 use super::*;
-use crate::crawl::frontier::beside::Beside;
 use crate::crawl::frontier::tests::learning::{POOR, Taught};
 use crate::page::{Clues, Nearness};
 use crate::topic::strategy::Learning as _;
@@ -116,37 +115,4 @@ fn a_poor_page_waits_for_a_good_one_in_another_cell() {
     let [first, second, poor] = ["http://a.org/1", "http://a.org/2", "http://b.org/"];
     assert_eq!(order(0.5), [first, second, poor]);
     assert_eq!(order(0.0), [first, poor, second]);
-}
-
-#[test]
-fn a_poor_page_waits_for_a_good_one_of_another_machine() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = MemoryStore::new(folder.path());
-    let mut now = 1_000;
-    let mut cells = rated(&store, &Arc::new(Taught::patient(0.5)), now);
-    cells.add_seeds(&[url("http://s.org/")], now).unwrap();
-    let poor = "http://b.org/";
-    fetch(&mut cells, &[link(poor, POOR)], &mut now).unwrap();
-    // Its rules are asked for before its page counts.
-    let rules = cells.lease_best(now).unwrap().unwrap();
-    assert_eq!(rules.kind, TaskKind::Robots);
-    let cell = cells.cells().cell_of(&url(poor).host_key());
-    let answered = cells.with(cell, now, |f| {
-        web::answer(f, &rules, Outcome::Done, Effects::default(), now)
-    });
-    answered.unwrap();
-    now += 60_000;
-    let beside = |score: f64| Beside {
-        best: (Bucket::High, score).into(),
-        few_left: false,
-    };
-    cells.set_beside(Some(beside(500.0)));
-    assert_eq!(cells.lease_best(now).unwrap(), None);
-    // Nothing here says when the other machine has asked for its page: a crawl that looked
-    // without a pause would keep a core busy.
-    let next = cells.next_event().unwrap();
-    assert!((now + 1..now + 1_000).contains(&next), "{next} after {now}");
-    cells.set_beside(Some(beside(900.0)));
-    let leased = cells.lease_best(next).unwrap().unwrap();
-    assert_eq!(leased.url.as_str(), poor);
 }

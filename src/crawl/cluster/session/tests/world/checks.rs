@@ -223,15 +223,13 @@ impl World {
             if let Some(process) = &machine.process {
                 let (used, open) = (process.written.len(), &process.open);
                 shown += &format!(
-                    "{}: {used} used, open {open:?}, {:?}, {:?}, behind {:?}\n",
+                    "{}: {used} used, open {open:?}, {:?}, behind {:?}\n",
                     machine.name,
                     process.purse,
-                    process.session.grant(),
                     Vec::from_iter(process.links.opened.behind()),
                 );
             }
         }
-        shown += &format!("{:?}\n", self.broker.get(&Key::Permits));
         for key in keys() {
             shown += &format!("{key}: {:?}\n", self.broker.get(&key));
         }

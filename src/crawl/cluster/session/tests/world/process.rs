@@ -153,14 +153,14 @@ impl World {
             Some(limit) => process.may_lease(limit),
             None => u64::MAX,
         };
-        if without == Without::Permits {
+        if without == Without::Shares {
             left = u64::MAX;
         }
         // There is always something to do in each cell, but for limits.
         let has_cells = process.session.cells().next().is_some();
         let is_idle = match self.limit {
-            Some(_) if has_cells => process.is_spent(),
-            Some(_) => process.has_none(),
+            Some(limit) if has_cells => process.is_spent(limit),
+            Some(_) => process.open.is_empty(),
             None => !has_cells,
         };
         let idle: Option<BTreeSet<CellId>> = is_idle.then(|| process.session.cells().collect());

@@ -1,19 +1,15 @@
-//! A limit of all machines together: what a process asks of its session, as nodes do.
+//! A limit of all machines together: what a process claims of its session, as nodes do.
 
-use super::super::super::super::{Ask, Ceiling, Grant};
+use super::super::super::super::{Ceiling, LimitClaim, LimitClaims};
 use super::{Process, World};
 use crate::crawl::frontier::Amount;
-
-/// How many permits are taken ahead.
-const AHEAD: u64 = 12;
 
 /// What a process may still ask for.
 #[derive(Debug, Default)]
 pub(super) struct Purse {
-    ask: Ask,
-    most: u64,
-    /// What it may do, as of the last tick.
-    grant: Grant,
+    claim: LimitClaim,
+    /// As of the last tick.
+    claims: Option<LimitClaims>,
     /// What was used as of the last checkpoint that was made.
     pub(super) used: Amount,
 }
@@ -28,57 +24,44 @@ pub(super) fn pages(documents: usize) -> Amount {
     }
 }
 
+fn ceiling(limit: u64) -> Ceiling {
+    Ceiling {
+        documents: Some(limit),
+        ..Ceiling::default()
+    }
+}
+
 impl Process {
     /// How many pages it may ask for beside those that are under way.
     pub(super) fn may_lease(&mut self, limit: u64) -> u64 {
-        let grant = self.session.grant();
-        self.purse.grant = grant;
-        let is_heard = grant.number == self.purse.ask.number;
-        let (used, open) = (self.written.len() as u64, self.open.len() as u64);
-        let wanted = self.purse.ask.wanted.documents;
-        let most = if is_heard { wanted } else { self.purse.most };
-        let left = grant.hand.documents.min(most).saturating_sub(used + open);
-        if !is_heard {
-            return left;
-        }
-        let least = used + open;
-        let has_use = self.session.cells().next().is_some();
-        let ahead = if has_use { AHEAD } else { 0 };
-        let is_enough = wanted >= least + ahead / 2 && wanted <= least + 2 * ahead;
-        if is_enough && self.purse.ask.ceiling.documents == Some(limit) {
-            return left;
-        }
-        self.purse.most = wanted.min(least + ahead);
-        self.purse.ask = Ask {
-            number: self.purse.ask.number + 1,
-            ceiling: Ceiling {
-                documents: Some(limit),
-                ..Ceiling::default()
-            },
-            used: pages(self.written.len()),
-            wanted: pages((least + ahead) as usize),
+        let claims = self.session.claims();
+        let (used, open) = (self.written.len(), self.open.len());
+        let wants = self.session.cells().next().is_some();
+        let share = claims.filter(|_| wants);
+        let share = share.map(|claims| claims.share(&ceiling(limit), pages(used)));
+        let share = share.unwrap_or_default().documents as usize;
+        let claim = LimitClaim {
+            done: pages(used),
+            most: pages(used + share.max(open)),
+            wants,
         };
-        self.session.ask(self.purse.ask);
-        left
-    }
-
-    /// Whether it has no permit that it did not use.
-    pub(super) fn has_none(&self) -> bool {
-        let grant = self.purse.grant;
-        let is_heard = grant.number == self.purse.ask.number;
-        is_heard && self.open.is_empty() && grant.hand.documents <= self.written.len() as u64
+        self.session.set_claim(claim);
+        (self.purse.claim, self.purse.claims) = (claim, claims);
+        let hand = claims.map(|claims| claims.hand(&ceiling(limit), claim.most));
+        let hand = hand.unwrap_or_default().documents;
+        hand.saturating_sub((used + open) as u64)
     }
 
     /// Whether nobody may ask for anything more, and all that this process has done is known to
     /// others.
-    pub(super) fn is_spent(&self) -> bool {
-        let grant = self.purse.grant;
-        let used = self.written.len();
+    pub(super) fn is_spent(&self, limit: u64) -> bool {
+        let used = pages(self.written.len());
         let is_sent = |state: &super::CellState| state.links.waiting == 0;
-        self.has_none()
-            && grant.full.documents
+        let done = |claims: LimitClaims| ceiling(limit).reached(claims.done.plus(used));
+        self.open.is_empty()
+            && self.purse.claims.and_then(done).is_some()
             && self.giving.is_empty()
-            && self.purse.used == pages(used)
+            && self.purse.used == used
             && self.session.committed() == self.made
             && self.cells.iter().flatten().all(is_sent)
     }
