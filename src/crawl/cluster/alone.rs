@@ -24,7 +24,7 @@ pub struct Alone(Mutex<Keys>);
 #[cfg_attr(test, derive(Clone))]
 pub(in crate::crawl) struct Keys {
     values: Versioned<String, Vec<u8>>,
-    watches: Vec<(String, mpsc::Sender<Change>)>,
+    watches: Vec<(Option<String>, mpsc::Sender<Change>)>,
     /// Who answers for which subjects.
     answers: BTreeMap<String, mpsc::Sender<Question>>,
 }
@@ -47,8 +47,8 @@ impl Alone {
         let revision = swapped.ok_or(EngineError::Stale)?;
         let change = Change::Set(key.to_owned(), value, revision);
         // A watch that is not read any more, or too slowly, ends.
-        keys.watches.retain(|(prefix, told)| {
-            !key.starts_with(prefix.as_str()) || told.try_send(change.clone()).is_ok()
+        keys.watches.retain(|(of, told)| {
+            of.as_ref().is_some_and(|of| of != key) || told.try_send(change.clone()).is_ok()
         });
         Ok(revision)
     }
@@ -76,10 +76,10 @@ impl Engine for Alone {
         self.swap_now(key, value, was)
     }
 
-    async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {
+    async fn watch(&self, key: Option<&str>) -> Result<mpsc::Receiver<Change>, EngineError> {
         let mut keys = self.keys();
         let found = keys.values.iter();
-        let found = found.filter(|(key, _)| key.starts_with(prefix));
+        let found = found.filter(|(found, _)| key.is_none_or(|key| key == *found));
         let mut changes: Vec<Change> = found
             .map(|(key, (value, revision))| Change::Set(key.clone(), value.clone(), *revision))
             .collect();
@@ -89,7 +89,7 @@ impl Engine for Alone {
             // There is room for all of them.
             drop(told.try_send(change));
         }
-        keys.watches.push((prefix.to_owned(), told));
+        keys.watches.push((key.map(str::to_owned), told));
         Ok(watch)
     }
 

@@ -274,7 +274,7 @@ impl View {
 
     async fn begin(&mut self, engine: &(impl Engine + ?Sized)) -> Result<(), EngineError> {
         self.keys.clear();
-        let mut changes = engine.watch("").await?;
+        let mut changes = engine.watch(None).await?;
         loop {
             match changes.recv().await {
                 Some(Change::Whole) => break,

@@ -166,10 +166,10 @@ pub trait Engine: Send + Sync + 'static {
         drive::all_by_watch(self)
     }
 
-    /// All keys that begin so, and then their changes, until the broker is lost.
+    /// This key, or all keys, and then their changes, until the broker is lost.
     fn watch(
         &self,
-        prefix: &str,
+        key: Option<&str>,
     ) -> impl Future<Output = Result<mpsc::Receiver<Change>, EngineError>> + Send;
 
     /// Appends a message to a log; returns when it is stored. A message with the same `id`

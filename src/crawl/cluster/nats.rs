@@ -332,10 +332,9 @@ impl Engine for Nats {
         self.all_keys().await
     }
 
-    async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {
+    async fn watch(&self, key: Option<&str>) -> Result<mpsc::Receiver<Change>, EngineError> {
         let config = pull::OrderedConfig {
-            // Whole tokens can be chosen here; the rest is chosen below.
-            filter_subject: self.subject(">"),
+            filter_subject: self.subject(key.unwrap_or(">")),
             deliver_policy: DeliverPolicy::LastPerSubject,
             ..pull::OrderedConfig::default()
         };
@@ -343,7 +342,7 @@ impl Engine for Nats {
             .consume(&self.keys, "watching the keys", config)
             .await?;
         let (sender, changes) = mpsc::channel(AHEAD);
-        let (before, prefix) = (self.subject(""), prefix.to_owned());
+        let before = self.subject("");
         tokio::spawn(async move {
             let mut is_whole = waiting == 0;
             if is_whole && sender.send(Change::Whole).await.is_err() {
@@ -353,7 +352,7 @@ impl Engine for Nats {
                 let Ok(info) = message.info() else { return };
                 let (sequence, pending) = (info.stream_sequence, info.pending);
                 let key = message.subject.strip_prefix(before.as_str());
-                if let Some(key) = key.filter(|key| key.starts_with(prefix.as_str())) {
+                if let Some(key) = key {
                     let change = if message.headers.is_some() && message.payload.is_empty() {
                         Change::Gone(key.to_owned())
                     } else {

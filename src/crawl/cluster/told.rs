@@ -203,9 +203,9 @@ impl Engine for Told {
         }
     }
 
-    async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {
+    async fn watch(&self, key: Option<&str>) -> Result<mpsc::Receiver<Change>, EngineError> {
         self.is_here()?;
-        self.keys.watch(prefix).await
+        self.keys.watch(key).await
     }
 
     async fn send(&self, log: &str, id: &str, message: Bytes) -> Result<(), EngineError> {

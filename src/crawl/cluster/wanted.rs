@@ -22,7 +22,7 @@ use super::{Engine, EngineError, Revision, SessionId};
 use crate::web::scope;
 
 /// The key.
-pub(super) const KEY: &str = "wanted";
+pub(in crate::crawl) const KEY: &str = "wanted";
 /// What the keys of lists begin with.
 const LIST: &str = "list.";
 /// The most bytes of a value. Brokers take 1 MiB with its headers.

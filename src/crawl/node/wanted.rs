@@ -21,14 +21,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::error::NodeError;
 use crate::address::PageUrl;
 use crate::crawl::checkpoint::TAKEDOWNS;
-use crate::crawl::cluster::wanted::{WantedList, WantedState};
-use crate::crawl::cluster::{Engine, EngineError};
+use crate::crawl::cluster::wanted::{self, WantedList, WantedState};
+use crate::crawl::cluster::{Change, Engine, EngineError};
 use crate::crawl::frontier::Cells;
 use crate::fs::{IoError, atomic};
 use crate::web::scope::{self, Scope, Takedowns};
 
-/// How often the state is read, and how soon again after a failure.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often the state is read where no change of it was seen, and how soon again after a failure.
+const EVERY: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 /// After how many failures in a row an operator is told.
 const TOLD: u32 = 6;
@@ -128,11 +128,15 @@ impl<E: Engine> WantedReader<E> {
         self.errands.clone()
     }
 
-    /// Has the state applied until the node is dropped.
+    /// Has the state applied until the node is dropped: as soon as the broker says that it has
+    /// changed, and from time to time, as what it says may be lost.
     pub async fn run(mut self, mut obey: impl Obey) {
-        let mut failures = 0;
+        let (mut failures, mut changes) = (0, None);
         while !self.current.is_closed() {
             let asked = *self.asked.borrow_and_update();
+            if changes.is_none() {
+                changes = self.engine.watch(Some(wanted::KEY)).await.ok();
+            }
             let pause = match self.step(&mut obey).await {
                 Ok(()) => {
                     failures = 0;
@@ -152,6 +156,10 @@ impl<E: Engine> WantedReader<E> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 _ = self.asked.changed(), if failures == 0 => {}
+                is_there = next(&mut changes), if failures == 0 => if !is_there {
+                    changes = None;
+                    tokio::time::sleep(AGAIN).await;
+                }
             }
         }
     }
@@ -169,6 +177,14 @@ impl<E: Engine> WantedReader<E> {
         self.known.extend(names);
         self.applied = Some(wanted);
         Ok(())
+    }
+}
+
+/// Waits for a change; returns whether the watch goes on. Without a watch it waits for ever.
+async fn next(changes: &mut Option<mpsc::Receiver<Change>>) -> bool {
+    match changes {
+        Some(changes) => changes.recv().await.is_some(),
+        None => std::future::pending().await,
     }
 }
 

@@ -336,7 +336,7 @@ impl ControlHandle {
         let place = self.0.cluster.get()?;
         let begun = Instant::now();
         let mut known: Option<Machines> = None;
-        while !known.is_some_and(|known| known.applied == known.live) && begun.elapsed() <= OTHERS {
+        while known.is_none_or(|known| known.applied != known.live) && begun.elapsed() <= OTHERS {
             if known.is_some() {
                 sleep(LOOK).await;
             }

@@ -106,7 +106,7 @@ async fn keys_are_replaced_only_if_they_are_what_they_were() {
         Some((b"b".to_vec(), second))
     );
 
-    let mut changes = engine.watch("").await.unwrap();
+    let mut changes = engine.watch(None).await.unwrap();
     let told = Change::Set("s.n1.1".to_owned(), b"b".to_vec(), second);
     assert_eq!(next(&mut changes).await, Some(told));
     assert_eq!(next(&mut changes).await, Some(Change::Whole));

@@ -68,8 +68,8 @@ impl Engine for Mortal {
         self.told(is_last, answer)
     }
 
-    async fn watch(&self, prefix: &str) -> Result<mpsc::Receiver<Change>, EngineError> {
-        self.told.watch(prefix).await
+    async fn watch(&self, key: Option<&str>) -> Result<mpsc::Receiver<Change>, EngineError> {
+        self.told.watch(key).await
     }
 
     async fn send(&self, log: &str, id: &str, message: Bytes) -> Result<(), EngineError> {

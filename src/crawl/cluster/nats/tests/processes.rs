@@ -366,7 +366,7 @@ impl Drop for Nodes {
 
 /// How often each page is in committed checkpoints.
 async fn union(engine: &Nats, folder: &Path) -> Option<BTreeMap<(u16, u64), u32>> {
-    let mut changes = engine.watch("").await.ok()?;
+    let mut changes = engine.watch(None).await.ok()?;
     let mut all: BTreeMap<(u16, u64), u32> = BTreeMap::new();
     loop {
         let Change::Set(key, value, _) = timeout(PATIENCE, changes.recv()).await.ok()?? else {
