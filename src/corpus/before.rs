@@ -7,9 +7,9 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::crawl::figures::{CrawlFigures, CrawlTotals, LoggedTask, MAX_ROW};
+use crate::crawl::figures::{CrawlFigures, CrawlTotals, LoggedTask};
 use crate::fs::IoError;
-use crate::outputs::{OutputError, Table, each_line, lines};
+use crate::outputs::{MAX_ROW, OutputError, Table, each_line, lines};
 use crate::page::TaskKind;
 
 /// The addresses of each list that are kept.

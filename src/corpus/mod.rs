@@ -2,22 +2,22 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `rank` | the images of a job in order, each picture once | topic |
+//! | `rank` | the images of a job in order, each picture once | nothing |
 //! | `annotate` | a page on which people judge images | rank |
 //! | `agreement` | the agreement of the annotators | annotate |
 //! | `columns` | columns of data sets: name, kind, meaning and value | nothing |
 //! | `export` | the best images as a data set | columns, rank |
-//! | `report` | what jobs found, as HTML | annotate, crawl::figures, crawl::frontier, topic |
-//! | `stored` | the stored pages of archives in figures | report, crawl::figures, web::extract |
-//! | `ruled` | rules over stored pages: files, and the responses of archives | web::extract |
+//! | `report` | what jobs found, as HTML | annotate, crawl::figures, crawl::frontier |
+//! | `stored` | the stored pages of archives in figures | report, crawl::figures |
+//! | `ruled` | rules over stored pages: files, and the responses of archives | nothing |
 //! | `before` | what an earlier crawl kept, beside what a replay keeps | crawl::figures |
 //! | `copies` | near copies of texts, proved by the passages that are the same | nothing |
 //! | `grammar` | tokens with stems, lemmas and parts of speech | nothing |
 //! | `entities` | a list of names, found in texts | nothing |
-//! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents | columns, copies, entities, grammar, export, report, ruled, crawl::figures, outputs, topic, web::extract |
-//! | `search` | a full-text index of documents, and a page to search it | pipeline, entities, report, topic, web::extract, web::inert |
-//! | `takedown` | removes samples from a job permanently | pipeline, search, crawl::checkpoint, crawl::frontier, crawl::saved, web::scope |
-//! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint, web::scope |
+//! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents | columns, copies, entities, grammar, export, report, ruled, crawl::figures, outputs |
+//! | `search` | a full-text index of documents, and a page to search it | pipeline, entities, report |
+//! | `takedown` | removes samples from a job permanently | pipeline, search, crawl::checkpoint, crawl::frontier, crawl::saved |
+//! | `gather` | one job folder of those of several machines | takedown, crawl::checkpoint |
 //!
 //! These modules read and rewrite the outputs of a job. They do not know running crawls,
 //! and nothing here fetches anything; `pipeline` sends a corpus to a store where its plan names

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use serde::Deserialize;
 use spoor::daemon;
-use spoor::outputs::{self, Table};
+use spoor::outputs;
 use spoor_lab::experiment::{self, Plan};
 use spoor_lab::{Labels, demo, endless, tarpits, traps, zoo};
 
@@ -345,7 +344,7 @@ fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: boo
     if json {
         let mut verdicts = Vec::new();
         for job in jobs {
-            let verdict = labels.judge(topic, &fetched_pages(job)?, fetches);
+            let verdict = labels.judge(topic, &outputs::fetched_pages(job)?, fetches);
             verdicts.push(serde_json::json!({
                 "job": job,
                 "fetches": verdict.fetches,
@@ -359,7 +358,7 @@ fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: boo
     }
     println!("job\tfetches\ton topic\tshare\tknown");
     for job in jobs {
-        let verdict = labels.judge(topic, &fetched_pages(job)?, fetches);
+        let verdict = labels.judge(topic, &outputs::fetched_pages(job)?, fetches);
         println!(
             "{}\t{}\t{}\t{:.3}\t{}",
             job.display(),
@@ -386,38 +385,4 @@ fn compare(plan: &Path, out: Option<PathBuf>, json: bool) -> Result<()> {
         println!("table and plots in {}", plan.out.display());
     }
     Ok(())
-}
-
-/// The part of a crawl log's line that is needed.
-#[derive(Debug, Deserialize)]
-struct FetchedLine {
-    kind: String,
-    url: String,
-}
-
-/// The longest line that is read, in bytes.
-const MAX_LINE: usize = 16 << 20;
-
-/// The page requests of a job in the order they finished, including redirects and errors.
-fn fetched_pages(job: &Path) -> Result<Vec<String>> {
-    if !Table::Log.is_there(job) {
-        let path = job.join(Table::Log.name());
-        bail!("{}: no crawl log; name a job's folder", path.display());
-    }
-    let mut urls = Vec::new();
-    let mut wrong = None;
-    outputs::each_line(
-        job,
-        Table::Log,
-        MAX_LINE,
-        |line| match serde_json::from_slice::<FetchedLine>(line.bytes.unwrap_or_default()) {
-            Ok(row) if row.kind == "page" => urls.push(row.url),
-            Ok(_) => {}
-            Err(error) => {
-                let place = format!("{}:{}: not a log line", line.path.display(), line.number);
-                wrong.get_or_insert(anyhow::Error::new(error).context(place));
-            }
-        },
-    )?;
-    wrong.map_or(Ok(urls), Err)
 }

@@ -245,15 +245,21 @@ impl Document {
 
     /// The document without the addresses that are `gone`; `None` if it names none.
     fn without(mut self, gone: &dyn Fn(&str) -> bool) -> Option<Self> {
-        let mut named = false;
-        for address in [&mut self.canonical, &mut self.via, &mut self.near_copy_of] {
-            if address.as_deref().is_some_and(gone) {
-                *address = None;
-                named = true;
-            }
-        }
-        named.then_some(self)
+        let addresses = [&mut self.canonical, &mut self.via, &mut self.near_copy_of];
+        forget(addresses, gone).then_some(self)
     }
+}
+
+/// Removes those of the addresses that are `gone`; returns whether there was one.
+pub fn forget<const N: usize>(
+    addresses: [&mut Option<String>; N],
+    gone: &dyn Fn(&str) -> bool,
+) -> bool {
+    let mut named = false;
+    for address in addresses {
+        named |= address.take_if(|address| gone(address)).is_some();
+    }
+    named
 }
 
 /// Reads all documents of a job in the order they were crawled, one at a time. The crawl

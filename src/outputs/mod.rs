@@ -54,7 +54,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::archive::About;
-pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
+pub use self::document::{
+    DOCUMENTS, Document, Documents, Replaced, document_at, documents, forget,
+};
 pub use self::edits::ImageEdit;
 pub use self::log::Row;
 pub(crate) use self::log::cell;
@@ -63,7 +65,7 @@ pub use self::remove::{
     remove_contexts, remove_image,
 };
 pub(crate) use self::rotate::append_line;
-pub use self::rows::{Line, Part, Table, each_line, lines, parts};
+pub use self::rows::{Line, MAX_ROW, Part, Table, each_line, fetched_pages, lines, parts};
 pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, fields_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};

@@ -7,15 +7,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 use super::OutputError;
 use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
+use crate::page::TaskKind;
 
 /// The suffix of compressed files.
 pub(super) const ZST: &str = ".zst";
+
+/// The longest row that is read, in bytes.
+pub const MAX_ROW: usize = 16 << 20;
 
 /// How often listing a table is attempted while a crawl renames its files.
 const ATTEMPTS: usize = 10;
@@ -229,6 +235,44 @@ pub fn each_line(
         first = first.and(read);
     }
     first
+}
+
+/// The addresses of a job's page requests in the order in which they ended, with redirects and
+/// errors.
+///
+/// # Errors
+///
+/// [`OutputError::Io`] names the file, and the line that is none of a crawl's log; a folder
+/// without a log is an error.
+pub fn fetched_pages(folder: &Path) -> Result<Vec<String>, OutputError> {
+    #[derive(Deserialize)]
+    struct Request {
+        kind: TaskKind,
+        url: String,
+    }
+    let wrong = |path: &Path, why: String| {
+        OutputError::from(IoError::at(path, "reading")(io::Error::other(why)))
+    };
+    if !Table::Log.is_there(folder) {
+        let why = "there is no crawl log; name the folder of a job".to_owned();
+        return Err(wrong(&folder.join(Table::Log.name()), why));
+    }
+    let (mut urls, mut first) = (Vec::new(), Ok(()));
+    each_line(
+        folder,
+        Table::Log,
+        MAX_ROW,
+        |line| match serde_json::from_slice::<Request>(line.bytes.unwrap_or_default()) {
+            Ok(row) if row.kind == TaskKind::Page => urls.push(row.url),
+            Ok(_) => {}
+            Err(error) if first.is_ok() => {
+                let why = format!("line {} is not of a crawl's log: {error}", line.number);
+                first = Err(wrong(line.path, why));
+            }
+            Err(_) => {}
+        },
+    )?;
+    first.map(|()| urls)
 }
 
 /// Calls `each` with every whole line of `text` and its number, and with `None` for one of

@@ -17,9 +17,7 @@ use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::page::{DocumentScore, TaskKind};
 
-/// The longest row and the longest text that are read, in bytes; pages are limited to far
-/// less.
-const MAX_ROW: usize = 16 << 20;
+/// The longest text that is read, in bytes; pages are limited to far less.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// The folder of the sentences, in a job's folder.
@@ -135,7 +133,7 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
     }
     let mut found = PageTexts::default();
     let mut places = HashMap::new();
-    rows::each_line(folder, Table::Log, MAX_ROW, |row| {
+    rows::each_line(folder, Table::Log, rows::MAX_ROW, |row| {
         found.take(row.bytes.unwrap_or_default(), &mut places);
     })?;
     Ok(found)

@@ -9,14 +9,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Deserialize;
-use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::corpus::report;
 use spoor::crawl::pipeline::{Control, End};
 use spoor::daemon::{self, Summary};
-use spoor::outputs::{self, Table};
-use spoor::page::TaskKind;
+use spoor::outputs;
 use spoor::settings::StrategyKind;
 use spoor::topic::strategy;
 use tokio::net::TcpListener;
@@ -27,9 +24,6 @@ use web::DemoWeb;
 
 /// The demo's job file, the same as in `config/`.
 const JOB: &str = include_str!("../../../config/demo.toml");
-
-/// The longest line of the log that is read, in bytes.
-const MAX_LINE: usize = 1 << 20;
 
 /// Its topic.
 const TOPIC: &str = "lighthouses";
@@ -174,8 +168,8 @@ fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
 }
 
 fn line(config: &Config, summary: &Summary, web: &DemoWeb) -> Result<String> {
-    let urls = fetched_pages(&config.job_folder())?;
-    let found: HashSet<&PageUrl> = urls
+    let urls = outputs::fetched_pages(&config.job_folder())?;
+    let found: HashSet<&String> = urls
         .iter()
         .filter(|url| web.on_topic.contains(*url))
         .collect();
@@ -188,27 +182,6 @@ fn line(config: &Config, summary: &Summary, web: &DemoWeb) -> Result<String> {
         summary.status.images,
         summary.status.active_seconds
     ))
-}
-
-/// The part of a crawl log's line that is needed.
-#[derive(Debug, Deserialize)]
-struct FetchedRow {
-    kind: TaskKind,
-    url: PageUrl,
-}
-
-/// The page requests of a job in the order they finished, including redirects and errors.
-fn fetched_pages(job: &Path) -> Result<Vec<PageUrl>> {
-    let mut urls = Vec::new();
-    outputs::each_line(job, Table::Log, MAX_LINE, |line| {
-        let row = serde_json::from_slice::<FetchedRow>(line.bytes.unwrap_or_default());
-        urls.extend(
-            row.ok()
-                .filter(|row| row.kind == TaskKind::Page)
-                .map(|row| row.url),
-        );
-    })?;
-    Ok(urls)
 }
 
 /// Writes the training texts as a user would provide them: one file per document.

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 1 << 20;
 pub struct DemoWeb {
     responses: HashMap<PageUrl, Stored>,
     /// The pages on topic.
-    pub on_topic: HashSet<PageUrl>,
+    pub on_topic: HashSet<String>,
     /// How many pages there are.
     pub pages: usize,
     /// Training texts by their paths, as `positive/lighthouses-01.txt`.
@@ -70,7 +70,7 @@ impl DemoWeb {
         for (url, topics) in table.lines().skip(1).filter_map(|row| row.split_once('\t')) {
             self.pages += 1;
             if topics.split(',').any(|given| given == on_topic) {
-                self.on_topic.insert(PageUrl::parse(url)?);
+                self.on_topic.insert(PageUrl::parse(url)?.to_string());
             }
         }
         Ok(())

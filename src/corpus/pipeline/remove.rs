@@ -9,10 +9,11 @@ use super::plan::Plan;
 use super::removed::LineFile;
 use super::source::each_line;
 use super::{
-    BuildError, Built, COPIES, CORPORA, Cluster, PLAN, REMOVED, Removed, Sent, card, each_copy,
-    each_removed, is_corpus, output, read_mark, seal, work,
+    BuildError, Built, COPIES, CORPORA, Cluster, Document, PLAN, REMOVED, Removed, Sent, card,
+    each_copy, each_removed, is_corpus, output, read_mark, seal, work,
 };
 use crate::fs::{IoError, beneath};
+use crate::outputs;
 use crate::progress::Step as Progress;
 
 /// What was taken out of a corpus.
@@ -78,10 +79,13 @@ pub fn remove(
     if !is_corpus(folder) {
         return Ok(taken);
     }
-    super::each_document(folder, &mut |document| {
+    let mut naming = 0_u64;
+    super::each_document(folder, &mut |mut document| {
         if gone(&document.url) {
             taken.documents += 1;
             taken.urls.insert(document.url);
+        } else {
+            naming += u64::from(forget(&mut document, gone));
         }
         Ok(true)
     })?;
@@ -97,7 +101,7 @@ pub fn remove(
     if dry_run {
         return Ok(taken);
     }
-    if taken.documents + taken.lines + copies > 0 {
+    if taken.documents + taken.lines + copies + naming > 0 {
         rewrite(folder, gone)?;
     }
     // Also where nothing is left to be removed here: a store may have failed before.
@@ -106,6 +110,11 @@ pub fn remove(
         taken.sent = Some(output::send(folder, to)?);
     }
     Ok(taken)
+}
+
+/// Leaves out what a document says of other pages that are gone. Returns whether it named one.
+fn forget(document: &mut Document, gone: &dyn Fn(&str) -> bool) -> bool {
+    outputs::forget([&mut document.canonical, &mut document.via], gone)
 }
 
 fn names(removed: &Removed, gone: &dyn Fn(&str) -> bool) -> bool {
@@ -143,7 +152,8 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), Bu
         &columns,
         feed,
         |line| {
-            let document = output::of_line(&line).map_err(damaged)?;
+            let mut document = output::of_line(&line).map_err(damaged)?;
+            forget(&mut document, gone);
             Ok(Some(document)
                 .filter(|d| !gone(&d.url))
                 .into_iter()

@@ -78,7 +78,7 @@ fn read_all(folder: &Path) -> Vec<Document> {
     all
 }
 
-fn lines_of<T: for<'de> serde::Deserialize<'de>>(path: &Path) -> Vec<T> {
+pub(super) fn lines_of<T: for<'de> serde::Deserialize<'de>>(path: &Path) -> Vec<T> {
     let mut all = Vec::new();
     source::each_line(path, &mut |_, _, line| {
         all.push(serde_json::from_slice(line.unwrap()).unwrap());

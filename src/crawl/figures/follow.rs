@@ -5,10 +5,10 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use super::CrawlFigures;
 use super::row::LoggedTask;
-use super::{CrawlFigures, MAX_ROW};
 use crate::fs::IoError;
-use crate::outputs::{self, OutputError, Part, Table};
+use crate::outputs::{self, MAX_ROW, OutputError, Part, Table};
 
 /// How many bytes are read at once, so that nobody waits for a log of many gigabytes; the rest
 /// is read when the figures are asked for again.

@@ -42,9 +42,6 @@ use crate::crawl::frontier::Focus;
 use crate::page::{Bucket, Judged, TaskKind};
 use crate::rules::{Event, RuleSet, Standing};
 
-/// The longest row that is read, in bytes; most have a few thousand.
-pub const MAX_ROW: usize = 16 << 20;
-
 /// The longest time without a finished task, in milliseconds, that is not taken for a stop.
 const STOP: u64 = 60_000;
 

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::MAX_ROW;
 use super::row::LoggedTask;
-use crate::outputs::{OutputError, Table, each_line};
+use crate::outputs::{MAX_ROW, OutputError, Table, each_line};
 use crate::page::TaskKind;
 use crate::rules::{Event, RuleSet, Seen, Standing, Watch};
 

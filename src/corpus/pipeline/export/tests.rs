@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::super::document::paragraphs;
-use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, remove, source};
+use super::super::tests::lines_of;
+use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, remove};
 use super::*;
 use crate::outputs::{DOCUMENTS, Document};
 use crate::page::Terms;
@@ -82,28 +83,20 @@ fn folder(built: &Built) -> &Path {
     built.folder.as_deref().unwrap()
 }
 
-fn json_lines(path: &Path) -> Vec<Json> {
-    let mut all = Vec::new();
-    source::each_line(path, &mut |_, _, line| {
-        all.push(serde_json::from_slice(line.unwrap()).unwrap());
-        Ok(true)
-    })
-    .unwrap();
-    all
-}
-
 /// The documents of an export, over all files.
 fn exported(built: &Built) -> Vec<Json> {
     let files = files(&folder(built).join("documents"));
-    files.keys().flat_map(|file| json_lines(file)).collect()
+    files.keys().flat_map(|file| lines_of(file)).collect()
 }
 
 fn removed(built: &Built) -> Vec<Json> {
-    json_lines(&folder(built).join(REMOVED))
+    lines_of(&folder(built).join(REMOVED))
 }
 
-/// The steps with what they left, and why the rest went.
-fn left(built: &Built) -> Vec<(&str, u64, Option<(&str, u64)>)> {
+/// A step, what it left, and why the rest went.
+type Left<'a> = (&'a str, u64, Option<(&'a str, u64)>);
+
+fn left(built: &Built) -> Vec<Left<'_>> {
     let steps = built.steps.iter().map(|step| {
         let why = step.why.iter().next();
         let why = why.map(|(rule, n)| (rule.as_str(), *n));
@@ -417,7 +410,7 @@ fn parquet_has_typed_columns() {
 }
 
 #[test]
-fn json_lines_hold_nothing_that_acts_and_mean_the_same() {
+fn lines_of_hold_nothing_that_acts_and_mean_the_same() {
     let job = many();
     let told = job.lines();
     let path = folder(&told).join("documents/00000.jsonl");
