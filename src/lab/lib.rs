@@ -25,12 +25,13 @@
 //! | `tree` | the content of an address | picture, serve |
 //! | `serve` | the same over HTTP, with latency and faults | picture, tree |
 //! | `judge` | how many fetches were on topic | tree |
-//! | `demo` | a small web with two topics | tree |
+//! | `demo` | a small web with two topics | picture, tree |
 //! | `traps` | endless sites | demo, tree |
 //! | `endless` | a web in which every page is new | demo, traps, tree |
 //! | `gallery` | pictures in several sizes | serve, tree |
 //! | `tarpits` | hosts that keep requests open | demo, traps |
 //! | `zoo` | hostile servers | picture, tarpits |
+//! | `experiment` | crawls of one stored web, side by side | everything but the commands |
 //!
 //! The webs import nothing but addresses and files, give no stage a shortcut past HTTP, and
 //! their responses are correct unless a test requests a fault by a [`Behaviour`]. Labels are

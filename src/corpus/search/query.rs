@@ -4,6 +4,7 @@
 //! What a user types has the grammar of tantivy, of which words, phrases, `-`, `OR`, brackets,
 //! `title:` and `text:` are promised. What it lacks is added to what it has read: `kitten*`.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use tantivy::Term;
@@ -341,6 +342,15 @@ impl<'q> Typed<'q> {
         if let Ok(ast) = query_grammar::parse_query(&plain) {
             return Ok(ast);
         }
+        let count = |sign| plain.matches(sign).count();
+        if count('"') % 2 == 1 {
+            return self.wrong("a quotation mark has no partner");
+        }
+        match count('(').cmp(&count(')')) {
+            Ordering::Greater => return self.wrong("a bracket is not closed"),
+            Ordering::Less => return self.wrong("a bracket is closed that was not opened"),
+            Ordering::Equal => {}
+        }
         let (_, errors) = query_grammar::parse_query_lenient(&plain);
         let Some(error) = errors.into_iter().next() else {
             return self.wrong("a word is missing beside AND, OR, NOT, a colon or a bracket");
@@ -489,9 +499,9 @@ mod tests {
             parse(&request, &fields).map(drop).unwrap_err().to_string()
         };
         for (query, part) in [
-            ("a (b", "expected ')', at character 5"),
-            ("a) b", "unparsed end of query, at character 2"),
-            ("\u{e9} \"b", "missing delimiter \", at character 5"),
+            ("a (b", "a bracket is not closed"),
+            ("a) b", "that was not opened"),
+            ("\u{e9} \"b", "a quotation mark has no partner"),
             ("OR a", "boolean operator before term"),
             ("a OR OR b", "a word is missing beside AND, OR"),
             ("orb OR", "a word is missing beside AND, OR"),

@@ -13,6 +13,9 @@ use crate::tree::LabResponse;
 /// The date of every record: the same web is the same file.
 const DATE: &str = "2026-01-01T00:00:00Z";
 
+/// The longest side of a picture in pixels: the file is a part of the program.
+const LONGEST: u32 = 320;
+
 impl DemoWeb {
     /// The responses of the whole web, and as resources the labels (`file:///labels.tsv`) and
     /// the training texts (`file:///positive/NAME` and `file:///neutral/NAME`).
@@ -42,7 +45,9 @@ impl DemoWeb {
                     (head, Vec::new())
                 }
                 LabResponse::Picture { url, size } => {
-                    let drawn = picture::draw(&url, size.width, size.height);
+                    let part = f64::from(LONGEST) / f64::from(size.width.max(size.height));
+                    let side = |pixels| (f64::from(pixels) * part.min(1.0)).ceil() as u32;
+                    let drawn = picture::draw(&url, side(size.width), side(size.height));
                     let drawn = drawn.map_err(io::Error::other)?;
                     let head = format!("200 OK\r\nContent-Type: {}", drawn.content_type);
                     (head, drawn.bytes)

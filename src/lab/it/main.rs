@@ -1,5 +1,7 @@
 //! The program `spoor-lab` as a person runs it.
 
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
+
 mod experiment;
 
 use std::io::{BufRead, BufReader, Read, Write};

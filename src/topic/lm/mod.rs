@@ -11,7 +11,7 @@
 //! knows pages, links, keywords, scores or the source of sentences.
 //!
 //! ```
-//! use spoor::topic::lm::{KenLm, arpa, estimate, perplexity, sentences};
+//! use spoor_topic::lm::{KenLm, arpa, estimate, perplexity, sentences};
 //!
 //! let texts = [
 //!     "The cat sleeps on the sofa all day. A kitten plays with the cat in the garden.",

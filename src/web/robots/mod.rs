@@ -72,8 +72,8 @@ static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 /// ```
 /// use std::time::Duration;
 ///
-/// use spoor::address::PageUrl;
-/// use spoor::web::robots::Robots;
+/// use spoor_values::address::PageUrl;
+/// use spoor_web::robots::Robots;
 ///
 /// let file = b"User-agent: *\nDisallow: /\n\n\
 ///     User-agent: spoor\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 10\n";
@@ -83,7 +83,7 @@ static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 /// assert!(!allows("https://example.org/private/letter.html")?);
 /// assert!(allows("https://example.org/private/open/letter.html")?);
 /// assert_eq!(robots.crawl_delay(), Some(Duration::from_secs(10)));
-/// # Ok::<(), spoor::address::AddressError>(())
+/// # Ok::<(), spoor_values::address::AddressError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Robots {
