@@ -15,7 +15,13 @@ fn exports(job: &Job) -> Vec<PathBuf> {
         .iter()
         .map(|f| folder.join(f))
         .collect();
-    found.retain(|f| f.file_name().unwrap() != "unfinished.jsonl.gz");
+    // A killed crawl may leave one unfinished.
+    found.retain(|f| {
+        f.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("frontier-")
+    });
     found.sort();
     found
 }

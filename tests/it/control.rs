@@ -285,7 +285,12 @@ fn a_running_job_is_asked_and_goes_on() {
             200,
             "\"leased\":true",
         ),
-        ("GET /api/explain?url=nonsense", "", 400, "is not a URL"),
+        (
+            "GET /api/explain?url=nonsense",
+            "",
+            400,
+            "is not written in full",
+        ),
         ("GET /api/explain", "", 400, "give an address"),
         ("GET /api/host/a%20b", "", 400, "is not a host"),
         ("GET /elsewhere", "", 404, "there is nothing here"),

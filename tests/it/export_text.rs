@@ -170,7 +170,7 @@ fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
         .collect();
     documents[4].text = documents[3].text.clone();
     documents[5].text =
-        "Der Leuchtturm steht auf einer Insel vor der Küste, und der Wärter zündet \
+        "Home\n\nDer Leuchtturm steht auf einer Insel vor der Küste, und der Wärter zündet \
                          an jedem Abend das Licht an."
             .to_owned();
     documents.push(document(7, &some(topical(), 0, 4)));
@@ -202,7 +202,7 @@ fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
         (&json!(6), &json!(7))
     );
     assert_eq!(steps[3]["step"], "repeated");
-    assert_eq!(steps[3]["marked"]["shortened"], 4);
+    assert_eq!(steps[3]["marked"]["shortened"], 5);
 
     for (arguments, says) in [
         (

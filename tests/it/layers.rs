@@ -213,7 +213,7 @@ fn module_of(path: &Path) -> Option<Vec<String>> {
         .iter()
         .map(|part| part.to_string_lossy().into_owned())
         .collect();
-    let root = ["lib", "main", "commands"].contains(&parts.first()?.as_str());
+    let root = ["lib", "main", "commands", "it"].contains(&parts.first()?.as_str());
     if root || parts.iter().any(|part| part == "tests") {
         return None;
     }

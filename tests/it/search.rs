@@ -161,7 +161,7 @@ fn what_a_crawl_brought_home_is_found_and_what_was_taken_down_is_not() {
         1
     );
     for (wrong, part) in [
-        (&["(lamp"][..], "not closed, at character 1"),
+        (&["(lamp"][..], "a bracket is not closed"),
         (&["--from", "May", "lamp"], "`May` is no date"),
     ] {
         let ran = on(&file, "search", wrong);
