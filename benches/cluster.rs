@@ -2,9 +2,9 @@
 //! links are.
 //!
 //! ```sh
-//! cargo bench --features nats --bench cluster
-//! cargo bench --features nats --bench cluster -- links --brokers 1,3 --pages 20000
-//! cargo bench --features nats --bench cluster -- crawls --fetches 60000 --repeat 2
+//! cargo bench --bench cluster
+//! cargo bench --bench cluster -- links --brokers 1,3 --pages 20000
+//! cargo bench --bench cluster -- crawls --fetches 60000 --repeat 2
 //! ```
 //!
 //! Needs a `nats-server` of 2.10 or newer, in the path or where `.ci/run` puts it. `SPOOR_PROGRAM`

@@ -37,26 +37,31 @@
 //!
 //! # Crate map
 //!
-//! In reading order: plain values first, then the wings, each of which may import those
-//! above it. The `mod.rs` of a wing has the same table of its modules. A test checks the
-//! last columns against the source.
+//! Each folder of `src` with a `Cargo.toml` is a crate, in reading order here; a crate uses
+//! only crates above it, and Cargo holds it to that. Its `lib.rs` says what it is, what it must
+//! not know, and where to begin.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `objects` | whole objects in a folder or an S3-compatible bucket, with one compare-and-set | nothing |
-//! | `local_access` | the secret of a local server, in a header, a cookie or a link | nothing |
-//! | `local_origin` | whether a request to a local server comes from a foreign page | nothing |
-//! | `local_server` | HTTP connections of a local server, with limits | nothing |
-//! | `guide` | the guide for users: Markdown to plain text | nothing |
-//! | `config` | raw TOML to a checked config, reporting all errors at once; new job files | nothing |
-//! | `metrics` | counters and timings of a run, for Prometheus | nothing |
-//! | `picture` | what an image file is and looks like, from its bytes | nothing |
-//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, archive, logs; those of several machines as one | values |
-//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, outputs |
-//! | `daemon` | the process that crawls a job: wiring, running, signals, the API | values, outputs, crawl |
-//! | `corpus` | work on a finished corpus: gathering, ranking, data sets, judgements, reports, takedown | values, outputs, crawl |
+//! | crate | one line |
+//! |---|---|
+//! | `values` | addresses, tasks and pages, words and languages, files of a job, times |
+//! | `settings` | every setting of a job: default, range and meaning, as plain structs |
+//! | `config` | a job's TOML file to settings, with all errors at once |
+//! | `archive` | WARC, ARC and WACZ files: reading, writing, looking up, indexes |
+//! | `pdf` | a PDF file to paragraphs, in a process of its own |
+//! | `topic` | language models, keywords, ratings of pages, links and images |
+//! | `web` | one document to text, links and images; robots.txt, sitemaps, scope |
+//! | `rules` | what people say of kinds of pages: parts, fields, verdicts |
+//! | `fetch` | one URL in, one response or one error out |
+//! | `outputs` | what a job writes: images with sidecars, documents, sentences, logs |
+//! | `crawl` | the journey of a page: frontier, pipeline, checkpoints, training, clusters |
+//! | `local` | pages for the person in front of this machine |
+//! | `daemon` | the process that crawls a job: wiring, running, signals, the API |
+//! | `corpus` | work on the results: ranking, data sets, corpora, reports, takedown |
+//! | `search` | a full-text index of documents, and a page to search it |
+//! | `lab` | webs for tests and experiments; no part of the program |
 //!
-//! The commands belong to the binary: one thin file each under `src/commands`.
+//! The program is this package: the guide and one thin file each for the commands, under
+//! `src/commands`.
 //!
 //! # Invariants
 //!
@@ -74,24 +79,15 @@
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-pub mod config;
-pub mod corpus;
-pub mod crawl;
-pub mod daemon;
 pub mod guide;
-pub mod local_access;
-pub mod local_origin;
-mod local_server;
-pub mod metrics;
-pub mod objects;
-pub mod outputs;
-pub mod picture;
 pub use spoor_values::{
     address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
 };
 pub use {
-    spoor_archive as archive, spoor_fetch as fetch, spoor_pdf as pdf, spoor_rules as rules,
-    spoor_settings as settings, spoor_topic as topic, spoor_web as web,
+    spoor_archive as archive, spoor_config as config, spoor_corpus as corpus, spoor_crawl as crawl,
+    spoor_daemon as daemon, spoor_fetch as fetch, spoor_local as local, spoor_outputs as outputs,
+    spoor_pdf as pdf, spoor_rules as rules, spoor_search as search, spoor_settings as settings,
+    spoor_topic as topic, spoor_web as web,
 };
 
 #[cfg(test)]

@@ -1,18 +1,5 @@
 //! What the unit tests of all modules share.
 
-use proptest::test_runner::Config;
-pub(crate) use spoor_testing::worked;
-
-/// How a property is checked.
-pub(crate) fn usual() -> Config {
-    spoor_testing::usual!()
-}
-
-/// The same in so many cases.
-pub(crate) fn cases(cases: u32) -> Config {
-    spoor_testing::cases!(cases)
-}
-
 /// What is stored for a module that has moved would be passed over in silence.
 #[test]
 fn stored_seeds_are_read() {

@@ -1,37 +1,37 @@
 //! WARC and ARC files.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `gap` | what could not be read, and why | nothing |
-//! | `record` | the head of a record, of either format | nothing |
-//! | `window` | the bytes of a stream that are in memory | nothing |
-//! | `head` | bytes to heads of records | gap, record |
-//! | `gzip` | members of gzip | gap |
-//! | `zstd` | frames of zstd, and the dictionary of a WARC | gap, gzip |
-//! | `decode` | a file to stretches of decompressed bytes | gap, gzip, head, window, zstd |
-//! | `separator` | what stands between records | head, record |
-//! | `digest` | digests of blocks and payloads, compared | record |
-//! | `body` | stored bodies without their codings | gap, zstd |
-//! | `http` | the HTTP response in a record | body, digest, gap, head |
-//! | `reader` | the records of a file, and the gaps between them | decode, gap, head, http, record, separator, window |
-//! | `pieces` | a list of millions that grows without moving | nothing |
-//! | `revisit` | which record has the contents of a revisit | pieces, record |
-//! | `files` | which files are archives, by their names, and their parts | nothing |
-//! | `short` | deflate for short records | nothing |
-//! | `compression` | records to members of gzip or frames of zstd | gzip, short, zstd |
-//! | `surt` | the key by which indexes are sorted | nothing |
-//! | `cdxj` | a line of an index | gap, surt |
-//! | `select` | which captures are wanted | cdxj, surt |
-//! | `index` | the captures of files, sorted by address | cdxj, check, digest, gap, gzip, head, http, reader, record |
-//! | `lookup` | captures found through an index, and the records at their places | cdxj, files, gap, reader, select |
-//! | `find` | captures of any sources | cdxj, gap, index, lookup, reader, revisit, select |
-//! | `chosen` | the captures that somebody names | files, find, index, lookup, record, select |
-//! | `captures` | the responses of some files by address, read at need | chosen, files, http, pieces, reader, record, revisit |
-//! | `walk` | the exchanges of some files one after another, with what the crawler noted | captures, gap, http, reader, record |
-//! | `writer` | exchanges to records | compression, digest |
-//! | `check` | whole files: what is in them and what is wrong | digest, gap, reader |
-//! | `contents` | what captures contain, as files | find, http, lookup, record, select, writer |
-//! | `pack` | archives as a WACZ | cdxj, find, http, index, lookup, select |
+//! | module | one line |
+//! |---|---|
+//! | `gap` | what could not be read, and why |
+//! | `record` | the head of a record, of either format |
+//! | `window` | the bytes of a stream that are in memory |
+//! | `head` | bytes to heads of records |
+//! | `gzip` | members of gzip |
+//! | `zstd` | frames of zstd, and the dictionary of a WARC |
+//! | `decode` | a file to stretches of decompressed bytes |
+//! | `separator` | what stands between records |
+//! | `digest` | digests of blocks and payloads, compared |
+//! | `body` | stored bodies without their codings |
+//! | `http` | the HTTP response in a record |
+//! | `reader` | the records of a file, and the gaps between them |
+//! | `pieces` | a list of millions that grows without moving |
+//! | `revisit` | which record has the contents of a revisit |
+//! | `files` | which files are archives, by their names, and their parts |
+//! | `short` | deflate for short records |
+//! | `compression` | records to members of gzip or frames of zstd |
+//! | `surt` | the key by which indexes are sorted |
+//! | `cdxj` | a line of an index |
+//! | `select` | which captures are wanted |
+//! | `index` | the captures of files, sorted by address |
+//! | `lookup` | captures found through an index, and the records at their places |
+//! | `find` | captures of any sources |
+//! | `chosen` | the captures that somebody names |
+//! | `captures` | the responses of some files by address, read at need |
+//! | `walk` | the exchanges of some files one after another, with what the crawler noted |
+//! | `writer` | exchanges to records |
+//! | `check` | whole files: what is in them and what is wrong |
+//! | `contents` | what captures contain, as files |
+//! | `pack` | archives as a WACZ |
 //!
 //! A [`Reader`] hands out one record at a time. The block of each is streamed, never held as
 //! a whole. What is damaged becomes a [`Gap`](gap::Gap) with its place and the reason, and

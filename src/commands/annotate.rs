@@ -10,7 +10,7 @@ use clap::Args;
 use spoor::config::Config;
 use spoor::corpus::annotate::{self, Session};
 use spoor::daemon;
-use spoor::local_access::Access;
+use spoor::local::access::Access;
 use spoor::topic::model;
 use tokio::net::TcpListener;
 

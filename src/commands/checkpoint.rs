@@ -62,9 +62,9 @@ impl Checkpoint {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::List { job } => show(&saved::look(&Config::load(&job)?)?, json),
+            Work::List { job } => show(&saved::look(&Config::load(&job)?.settings)?, json),
             Work::Check { job } => {
-                let (found, verified) = saved::check(&Config::load(&job)?)?;
+                let (found, verified) = saved::check(&Config::load(&job)?.settings)?;
                 show(&found, json)?;
                 if verified.flaws.is_empty() {
                     if !json {

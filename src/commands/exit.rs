@@ -6,7 +6,6 @@ use spoor::corpus::annotate::{AnnotateError, VotesError};
 use spoor::corpus::export::ExportError;
 use spoor::corpus::gather::GatherError;
 use spoor::corpus::pipeline::BuildError;
-use spoor::corpus::search::SearchError;
 use spoor::corpus::takedown::TakedownError;
 use spoor::crawl::checkpoint::OpenError;
 use spoor::crawl::node::NodeError;
@@ -16,6 +15,7 @@ use spoor::crawl::train::TrainError;
 use spoor::daemon::control::ControlError;
 use spoor::daemon::maintenance::MaintenanceError;
 use spoor::daemon::{DaemonError, Summary};
+use spoor::search::SearchError;
 
 /// It failed while working.
 pub const FAILED: u8 = 1;

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use spoor::config::Config;
-use spoor::corpus::search::{Home, Indexer, Updated};
 use spoor::daemon::wiring;
 use spoor::sanitize;
+use spoor::search::{Home, Indexer, Updated};
 
 use super::print_json;
 use super::screen::counted;

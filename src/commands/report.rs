@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use spoor::config::Config;
+use spoor::config::{Config, FileErrors, JobSettings};
 use spoor::corpus::report;
 use spoor::sanitize;
 
@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// Where the report of these jobs is written.
-fn place(jobs: &[Config]) -> PathBuf {
+fn place(jobs: &[JobSettings]) -> PathBuf {
     let Some((first, others)) = jobs.split_first() else {
         return PathBuf::new();
     };
@@ -45,7 +45,10 @@ fn place(jobs: &[Config]) -> PathBuf {
 
 impl Report {
     pub fn run(self) -> Result<()> {
-        let jobs: Result<Vec<Config>, _> = self.jobs.iter().map(|j| Config::load(j)).collect();
+        let jobs = self.jobs.iter();
+        let jobs: Result<Vec<JobSettings>, _> = jobs
+            .map(|job| Ok::<_, FileErrors>(Config::load(job)?.settings))
+            .collect();
         let jobs = jobs?;
         let report = report::report(&jobs, self.model.as_deref())?;
         let page = report.write(&self.out.unwrap_or_else(|| place(&jobs)))?;

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use spoor::corpus::search::{
+use spoor::daemon;
+use spoor::local::access::Access;
+use spoor::sanitize;
+use spoor::search::{
     self, Filters, Found, Home, Indexer, Occurring, Request, Search as Index, SearchError, Style,
     Within,
 };
-use spoor::daemon;
-use spoor::local_access::Access;
-use spoor::sanitize;
 use tokio::net::TcpListener;
 
 use super::index::{home, threads};

@@ -59,6 +59,6 @@ impl Ui {
 
 /// Writes the report of a job when a user of the page asks for it.
 fn write_report(config: Config, folder: &Path) -> Result<(), String> {
-    let report = report::report(&[config], None).map_err(|e| e.to_string())?;
+    let report = report::report(&[config.settings], None).map_err(|e| e.to_string())?;
     report.write(folder).map(|_| ()).map_err(|e| e.to_string())
 }

@@ -6,10 +6,10 @@ use spoor_settings::messages::shown;
 use spoor_settings::{Value, plain};
 
 use super::errors::Findings;
-use super::{Annotate, Config, StoreKind, WatchedSeed};
+use super::{Annotate, JobSettings, StoreKind, WatchedSeed};
 
 /// Reports every pair of contradicting keys, at the one given last.
-pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
+pub(super) fn cross_checks(config: &JobSettings, findings: &mut Findings) {
     let mut pairs = Pairs(findings);
     let b = &config.buckets;
     pairs.below("buckets.high", &b.high, "buckets.medium", &b.medium);
@@ -98,7 +98,7 @@ impl Pairs<'_> {
     }
 
     /// What several cells cannot do.
-    fn cells(&mut self, config: &Config) {
+    fn cells(&mut self, config: &JobSettings) {
         const KEY: &str = "frontier.cells";
         let cells = config.frontier.cells;
         if cells == 1 || config.frontier.store == StoreKind::Fjall {
@@ -114,7 +114,7 @@ impl Pairs<'_> {
     }
 
     /// What a machine of a cluster needs, and what it cannot do.
-    fn cluster(&mut self, config: &Config) {
+    fn cluster(&mut self, config: &JobSettings) {
         const KEY: &str = "cluster.brokers";
         if !config.cluster.is_there() {
             return;

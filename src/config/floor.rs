@@ -6,9 +6,10 @@ impl Config {
     /// These values, but of `[politeness]` none that asks more of a host than the values in
     /// force and the machine's `own` do.
     #[must_use]
-    pub fn bounded(self, in_force: &Self, own: &Politeness) -> Self {
-        let politeness = self.politeness.bounded(&in_force.politeness, own);
-        Self { politeness, ..self }
+    pub fn bounded(mut self, in_force: &Self, own: &Politeness) -> Self {
+        let politeness = self.settings.politeness;
+        self.settings.politeness = politeness.bounded(&in_force.politeness, own);
+        self
     }
 }
 
@@ -62,7 +63,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn what_is_bounded_is_still_a_job_file(

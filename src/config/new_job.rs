@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::address::PageUrl;
-use crate::config::{Config, Given, Name};
+use crate::{Config, Given, Name};
 
 /// The page limit of a crawl for which neither pages nor time were given.
 pub const PAGES: u64 = 1_000;

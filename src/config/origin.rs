@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use spoor_settings::{Key, Section, Value, Walker};
-
 use super::{FileError, FilePosition};
 
 /// The file of a configuration and the positions of its keys.
@@ -60,18 +58,5 @@ impl Origin {
             key: key.to_owned(),
             message: message.into(),
         }
-    }
-}
-
-/// The walk that makes relative paths relative to a folder.
-pub(super) struct Within<'a>(pub &'a Path);
-
-impl Walker for Within<'_> {
-    fn section<S: Section>(&mut self, section: &S) -> S {
-        section.walk(self)
-    }
-
-    fn key<T: Value>(&mut self, _: Key<T>, value: &T) -> T {
-        value.within_folder(self.0)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spoor_settings::messages::nearest;
-use spoor_settings::{Canonical, Key, Section, Value, Walker};
+use spoor_settings::{Key, Section, Value, Walker};
 
 use super::{Changed, Config};
 use crate::fold::fold;
@@ -35,13 +35,6 @@ pub fn nearest_key(key: &str) -> Option<String> {
     let near = nearest(key, keys.iter().map(String::as_str));
     near.or_else(|| elsewhere().map(String::as_str))
         .map(str::to_owned)
-}
-
-/// `config` with every key that has a value, in canonical form.
-pub(super) fn effective(config: &Config) -> String {
-    let mut walker = Canonical::default();
-    config.walk(&mut walker);
-    walker.0
 }
 
 /// The keys in which two configurations differ, with both values.

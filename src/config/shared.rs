@@ -1,6 +1,8 @@
 //! The part of a configuration that all machines of a cluster have in common.
 
-use super::Config;
+use serde_json::Value;
+
+use super::{Config, FileErrors};
 
 /// Sections that say nothing of a crawl, or only of the machine.
 const OWN_SECTIONS: [&str; 5] = ["annotate", "control", "logs", "rank", "train"];
@@ -17,9 +19,9 @@ const OWN_KEYS: [(&str, &[&str]); 7] = [
 ];
 
 impl Config {
-    /// What all machines of a cluster have in common, as a job file with every key that has a
-    /// value: without the keys that belong to one machine, and without the places of files.
-    pub fn shared(&self) -> String {
+    /// What all machines of a cluster have in common, sections with every key that has a value:
+    /// without the keys that belong to one machine, and without the places of files.
+    pub fn shared(&self) -> Value {
         // It was written a moment ago.
         let mut table: toml::Table = toml::from_str(&self.to_toml()).unwrap_or_default();
         for section in OWN_SECTIONS {
@@ -32,19 +34,27 @@ impl Config {
                 }
             }
         }
-        toml::to_string(&table).unwrap_or_default()
+        serde_json::to_value(&table).unwrap_or_default()
     }
 
-    /// Another machine's [shared](Self::shared) configuration with what belongs to this machine.
-    #[must_use]
-    pub fn with_shared(&self, mut shared: Self) -> Self {
+    /// Another machine's [shared](Self::shared) settings with what belongs to this machine.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them: another version of spoor may have other keys.
+    pub fn with_shared(&self, shared: &Value) -> Result<Self, FileErrors> {
+        const NAME: &str = "the job file of the cluster";
+        let text = toml::to_string(shared)
+            .map_err(|error| FileErrors::of_file(NAME, None, error.to_string()))?;
+        let mut shared = Self::parse(&text, NAME)?;
         shared.rules.files = self.rules.files.clone();
+        let cluster = shared.settings.cluster.clone();
         shared.cluster = super::Cluster {
             brokers: self.cluster.brokers.clone(),
             credentials: self.cluster.credentials.clone(),
             node: self.cluster.node.clone(),
             weight: self.cluster.weight,
-            ..shared.cluster
+            ..cluster
         };
         shared.job.folder = self.job.folder.clone();
         shared.model.folder = self.model.folder.clone();
@@ -57,7 +67,7 @@ impl Config {
         shared.rank = self.rank.clone();
         shared.train = self.train.clone();
         shared.origin = self.origin.clone();
-        shared
+        Ok(shared)
     }
 }
 
@@ -72,13 +82,16 @@ mod tests {
                    store = \"file:///s\"\n[control]\nlisten = false\n[limits]\nfetches = 3\n\
                    [model]\nfolder = \"models\"\n[seeds]\nfiles = [\"s.txt\"]\n";
         let own = Config::parse(own, "own.toml").unwrap();
-        let text = own.shared();
-        let shared = Config::parse(&text, "shared").unwrap();
-        assert_eq!(shared.limits.fetches, Some(3));
-        assert_eq!(shared.cluster.store, own.cluster.store);
+        let shared = own.shared();
+        assert_eq!(shared["limits"]["fetches"], 3);
+        assert_eq!(shared["cluster"]["store"], "file:///s");
+        let text = shared.to_string();
         for left_out in ["node", "nats://", "weight", "listen", "s.txt", "\"a\""] {
             assert!(!text.contains(left_out), "{left_out} in {text}");
         }
-        assert_eq!(own.with_shared(shared), own);
+        assert_eq!(own.with_shared(&shared).unwrap(), own);
+        let later = serde_json::json!({"job": {"name": "x"}, "later": {"key": 1}});
+        let refused = own.with_shared(&later).unwrap_err().to_string();
+        assert!(refused.contains("later: unknown"), "{refused}");
     }
 }

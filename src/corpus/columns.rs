@@ -11,7 +11,7 @@ use crate::sanitize;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::corpus) enum ColumnKind {
+pub(crate) enum ColumnKind {
     Image,
     Text,
     Time,
@@ -25,7 +25,7 @@ pub(in crate::corpus) enum ColumnKind {
 
 impl ColumnKind {
     /// The name in the data card.
-    pub(in crate::corpus) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Image => "image",
             Self::Text => "string",
@@ -43,7 +43,7 @@ impl ColumnKind {
 /// The value of a column. All but lists may be absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(in crate::corpus) enum ColumnValue {
+pub(crate) enum ColumnValue {
     Text(Option<String>),
     Whole(Option<u64>),
     Number(Option<f64>),
@@ -87,18 +87,18 @@ values! {
 type ReadValue<S> = Arc<dyn Fn(&S) -> ColumnValue + Send + Sync>;
 
 /// A column of samples of the type `S`.
-pub(in crate::corpus) struct DataColumn<S> {
-    pub(in crate::corpus) name: Cow<'static, str>,
-    pub(in crate::corpus) kind: ColumnKind,
+pub(crate) struct DataColumn<S> {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) kind: ColumnKind,
     /// Its meaning, as Markdown.
-    pub(in crate::corpus) about: Cow<'static, str>,
+    pub(crate) about: Cow<'static, str>,
     /// Whether it is a statement of a publisher.
-    pub(in crate::corpus) consent: bool,
+    pub(crate) consent: bool,
     read: ReadValue<S>,
 }
 
 impl<S> DataColumn<S> {
-    pub(in crate::corpus) fn new(
+    pub(crate) fn new(
         name: impl Into<Cow<'static, str>>,
         kind: ColumnKind,
         about: impl Into<Cow<'static, str>>,
@@ -114,14 +114,14 @@ impl<S> DataColumn<S> {
     }
 
     /// The same as a statement of a publisher.
-    pub(in crate::corpus) fn of_publisher(self) -> Self {
+    pub(crate) fn of_publisher(self) -> Self {
         Self {
             consent: true,
             ..self
         }
     }
 
-    pub(in crate::corpus) fn value(&self, sample: &S) -> ColumnValue {
+    pub(crate) fn value(&self, sample: &S) -> ColumnValue {
         (self.read)(sample)
     }
 }
@@ -137,7 +137,7 @@ macro_rules! columns {
         )),*]
     };
 }
-pub(in crate::corpus) use columns;
+pub(crate) use columns;
 
 /// A sample as a JSON object with its columns in order.
 struct JsonRow<'a, S>(&'a [DataColumn<S>], &'a S);
@@ -150,7 +150,7 @@ impl<S> Serialize for JsonRow<'_, S> {
 }
 
 /// A sample as a line of JSON, without its end.
-pub(in crate::corpus) fn json<S>(columns: &[DataColumn<S>], sample: &S) -> String {
+pub(crate) fn json<S>(columns: &[DataColumn<S>], sample: &S) -> String {
     // Texts, lists and numbers always serialise.
     let line = serde_json::to_string(&JsonRow(columns, sample)).unwrap_or_default();
     sanitize::json(&line).into_owned()
@@ -165,7 +165,7 @@ fn signals(terms: &Terms) -> Vec<String> {
 }
 
 /// The columns of [`Terms`], for a page or for an image. A new flag is a line here.
-pub(in crate::corpus) static TERMS: LazyLock<Vec<DataColumn<Terms>>> = LazyLock::new(|| {
+pub(crate) static TERMS: LazyLock<Vec<DataColumn<Terms>>> = LazyLock::new(|| {
     columns! { t: Terms;
         noindex: Flag = t.directives.noindex, "asks not to be kept";
         noai: Flag = t.directives.noai, "asks not to be used for machine learning";

@@ -15,13 +15,13 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::archive::writer::{Compression, Dictionary, DictionaryError};
-use crate::config::Config;
-use crate::crawl::frontier::store::changes::{Changes, Logged};
-use crate::crawl::frontier::store::{self, Store, StoreError};
-use crate::crawl::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
+use crate::frontier::store::changes::{Changes, Logged};
+use crate::frontier::store::{self, Store, StoreError};
+use crate::frontier::{CellCount, Cells, CellsError, Counts, Mark, Policy};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{About, OutputError, Outputs, Rewriting, Table, refuse_links_out};
+use crate::settings::JobSettings;
 use crate::settings::{Archive, ArchiveCompression, Cluster};
 use crate::web::scope::{Scope, Takedowns};
 
@@ -149,7 +149,7 @@ pub struct OpenJob {
 /// # Errors
 /// [`OpenError`] names the file or folder; everything up to the last commit is kept. A folder
 /// that was gathered from several is refused.
-pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
+pub fn open(config: &JobSettings, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     refuse_gathered(&folder)?;
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
@@ -161,7 +161,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_locked(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError> {
+pub fn open_locked(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob, OpenError> {
     refuse_gathered(&config.job_folder())?;
     open_any(config, lock, now)
 }
@@ -171,7 +171,7 @@ pub fn open_locked(config: &Config, lock: File, now: u64) -> Result<OpenJob, Ope
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_to_remove(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
+pub fn open_to_remove(config: &JobSettings, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     let lock = lock(&folder)?;
     open_any(config, lock, now)
@@ -190,19 +190,19 @@ pub fn refuse_gathered(folder: &Path) -> Result<(), OpenError> {
 
 /// The configuration for work on the job's folder where that was gathered from several;
 /// `None` where it was not. The frontiers and the checkpoints are those of the machines.
-pub fn of_gathered(config: &Config) -> Option<Config> {
+pub fn of_gathered(config: &JobSettings) -> Option<JobSettings> {
     beneath::is_file(&config.job_folder(), GATHERED).then(|| alone(config.clone()))
 }
 
 /// A configuration of one machine that has its frontier on its disk alone.
-pub fn alone(mut config: Config) -> Config {
+pub fn alone(mut config: JobSettings) -> JobSettings {
     config.cluster = Cluster::default();
     config.checkpoint.store = None;
     config.frontier.cells = 1;
     config
 }
 
-fn open_any(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError> {
+fn open_any(config: &JobSettings, lock: File, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     atomic::sweep(&folder, "");
     for below in ["annotations", "checkpoints", "report", RECEIPTS] {
@@ -268,7 +268,7 @@ fn open_any(config: &Config, lock: File, now: u64) -> Result<OpenJob, OpenError>
 /// knows which ones this machine has.
 fn cells(
     store: Box<dyn Store>,
-    config: &Config,
+    config: &JobSettings,
     scope: Scope,
     now: u64,
 ) -> Result<Cells, CellsError> {
@@ -280,7 +280,7 @@ fn cells(
 }
 
 /// The number of cells of a job: that of its cluster, if it has one.
-pub fn cells_of(config: &Config) -> CellCount {
+pub fn cells_of(config: &JobSettings) -> CellCount {
     let cells = if config.cluster.is_there() {
         config.cluster.cells
     } else {
@@ -294,7 +294,7 @@ pub fn cells_of(config: &Config) -> CellCount {
 fn logged(
     store: Box<dyn Store>,
     folder: &Path,
-    config: &Config,
+    config: &JobSettings,
     changes: &mut Option<Arc<Changes>>,
 ) -> Result<Box<dyn Store>, StoreError> {
     if config.checkpoint.store.is_none() && !config.cluster.is_there() {
@@ -306,7 +306,7 @@ fn logged(
 }
 
 /// The politeness, retry and recrawl policy of a job's frontier.
-pub fn policy(config: &Config) -> Policy {
+pub fn policy(config: &JobSettings) -> Policy {
     Policy {
         sitemaps: config.seeds.sitemaps,
         ..Policy::new(&config.politeness, &config.network)
@@ -408,7 +408,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
 
 /// Adds to the error of a damaged frontier what it can be restored from, if there is
 /// something.
-fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
+fn told(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
     use StoreError::{Closed, Corrupt, Damaged, Divided, Io, Older, Open, Version};
     let export = backups::newest(job);
     if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
@@ -432,7 +432,7 @@ fn told(error: StoreError, job: &Path, config: &Config) -> OpenError {
 }
 
 /// The same for an output that lacks what the frontier knows of.
-fn told_of_output(error: OutputError, config: &Config) -> OpenError {
+fn told_of_output(error: OutputError, config: &JobSettings) -> OpenError {
     match (&error, &config.checkpoint.store) {
         (OutputError::Short { .. }, Some(store)) => OpenError::Restorable {
             why: error.to_string(),
@@ -444,7 +444,7 @@ fn told_of_output(error: OutputError, config: &Config) -> OpenError {
 
 /// What the `warcinfo` record of each file of the archive says; the names of fields are those
 /// of ISO 28500 section 6.2.
-fn about(config: &Config) -> Result<About, DictionaryError> {
+fn about(config: &JobSettings) -> Result<About, DictionaryError> {
     let text = config.to_toml();
     let digest = Sha256::digest(text.as_bytes());
     let mut fields = vec![
@@ -488,6 +488,7 @@ pub fn compression(archive: &Archive) -> Result<Compression, DictionaryError> {
 mod tests {
     use super::*;
     use crate::address::PageUrl;
+    use crate::config::Config;
     use crate::outputs::PackedSentences;
     use crate::page::TaskKind;
 
@@ -512,7 +513,7 @@ mod tests {
         let record = folder.path().join("test/job.toml");
         let text = std::fs::read_to_string(record).unwrap();
         let record = Config::parse(&text, "job.toml").unwrap();
-        assert_eq!(record, config.absolute().unwrap());
+        assert_eq!(record.settings, config.absolute().unwrap());
         assert!(record.model.folder.is_absolute());
         drop(job);
         let job = open(&config, 0).unwrap();

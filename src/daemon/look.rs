@@ -18,19 +18,19 @@ use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{
     Cells, Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
 };
+use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
     USUAL_WAIT, Work, drive, pdf_reader,
 };
-use crate::daemon::error::DaemonError;
-use crate::daemon::wiring;
-use crate::metrics::Metrics;
+use crate::error::DaemonError;
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::pdf;
 use crate::topic::model::Model;
 use crate::topic::score::Boundaries;
 use crate::topic::strategy::Learned;
 use crate::web::scope::Scope;
+use crate::wiring;
 
 /// How many characters of the text are shown.
 const BEGINNING: usize = 300;

@@ -11,16 +11,13 @@ use super::error::DaemonError;
 use super::observer::Observer;
 use crate::address::PageUrl;
 use crate::config::Config;
-#[cfg(not(feature = "nats"))]
-pub use crate::crawl::cluster::Alone as Broker;
-#[cfg(feature = "nats")]
+use crate::control::Telling;
 pub use crate::crawl::cluster::Nats as Broker;
 use crate::crawl::frontier::Cells;
+use crate::crawl::metrics::Metrics;
 use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
-use crate::daemon::control::Telling;
-use crate::metrics::Metrics;
 
 /// Between two turns of a machine that leaves.
 const LOOK: Duration = Duration::from_millis(20);
@@ -52,14 +49,18 @@ pub(super) fn join(
     let mut say = |text: &str| observer.say(text);
     let connected = node::insist(&mut say, || connect(config, runtime));
     let broker = Arc::new(connected?);
-    Ok(Some(node::join(broker, config, runtime, &mut say)?))
+    Ok(Some(node::join(
+        broker,
+        (config, config.shared()),
+        runtime,
+        &mut say,
+    )?))
 }
 
 /// Connects to the brokers of a job's cluster.
 ///
 /// # Errors
 /// [`NodeError`], where they cannot be reached.
-#[cfg(feature = "nats")]
 pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     let section = &config.cluster;
     let servers = section.brokers.iter();
@@ -73,26 +74,10 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
 }
 
 /// The brokers of a job's cluster that do not answer, each with the reason.
-#[cfg(feature = "nats")]
 pub fn silent_brokers(config: &Config, runtime: &Handle) -> Vec<(String, String)> {
     let servers = config.cluster.brokers.iter();
     let servers: Vec<_> = servers.map(|server| server.as_str().to_owned()).collect();
     runtime.block_on(crate::crawl::cluster::silent_servers(&servers))
-}
-
-/// None: this build knows no broker.
-#[cfg(not(feature = "nats"))]
-pub fn silent_brokers(_: &Config, _: &Handle) -> Vec<(String, String)> {
-    Vec::new()
-}
-
-/// Says that this build knows no broker.
-///
-/// # Errors
-/// [`NodeError::NoBroker`].
-#[cfg(not(feature = "nats"))]
-pub fn connect(_: &Config, _: &Handle) -> Result<Broker, NodeError> {
-    Err(NodeError::NoBroker)
 }
 
 /// Shows the cluster of a machine, and has the others know how its crawl is until the result is

@@ -6,7 +6,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, RobotsState, State};
-use crate::daemon::explain::{self, ExplainContext, Explanation};
+use crate::explain::{self, ExplainContext, Explanation};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
 

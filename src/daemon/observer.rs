@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::error::DaemonError;
 use crate::config::Config;
+use crate::control::{ControlHandle, Entrance};
 use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::Standing;
-use crate::daemon::control::{ControlHandle, Entrance};
 use crate::outputs::Row;
 
 /// Receives the progress of a run.

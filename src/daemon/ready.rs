@@ -11,8 +11,8 @@ use std::path::Path;
 
 use crate::address::PageUrl;
 use crate::config::{Config, FileError, FileErrors, NO_CONTACT};
+use crate::control::{AccessError, Token};
 use crate::crawl::checkpoint;
-use crate::daemon::control::{AccessError, Token};
 use crate::fetch;
 use crate::rules::RuleSet;
 use crate::settings::Source;

@@ -17,18 +17,18 @@ use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
+use crate::control::{self, ControlHandle, RatingReloader, Served, Stage, Status};
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
 use crate::crawl::frontier::store::changes::Changes;
 use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
+use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
     Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
-use crate::daemon::control::{self, ControlHandle, RatingReloader, Served, Stage, Status};
-use crate::daemon::ready::{self, Ready};
 use crate::fetch::{self, Fetcher};
-use crate::metrics::Metrics;
 use crate::outputs::{Outputs, Row};
+use crate::ready::{self, Ready};
 use crate::settings;
 use crate::topic::strategy::Learned;
 

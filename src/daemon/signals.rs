@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 
 use super::service;
 use crate::config::Config;
+use crate::control::{Changes, ConfigEdit, ControlHandle, Who};
 use crate::crawl::pipeline::{Stop, Stopper};
-use crate::daemon::control::{Changes, ConfigEdit, ControlHandle, Who};
 
 /// The first signal drains, the second one ends the process.
 pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {

@@ -19,19 +19,19 @@
 //! address, or by naming the lab as its HTTP proxy: request targets in absolute
 //! form are understood (RFC 9112 section 3.2.2).
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `picture` | draws images | nothing |
-//! | `tree` | the content of an address | picture, serve |
-//! | `serve` | the same over HTTP, with latency and faults | picture, tree |
-//! | `judge` | how many fetches were on topic | tree |
-//! | `demo` | a small web with two topics | picture, tree |
-//! | `traps` | endless sites | demo, tree |
-//! | `endless` | a web in which every page is new | demo, traps, tree |
-//! | `gallery` | pictures in several sizes | serve, tree |
-//! | `tarpits` | hosts that keep requests open | demo, traps |
-//! | `zoo` | hostile servers | picture, tarpits |
-//! | `experiment` | crawls of one stored web, side by side | everything but the commands |
+//! | module | one line |
+//! |---|---|
+//! | `picture` | draws images |
+//! | `tree` | the content of an address |
+//! | `serve` | the same over HTTP, with latency and faults |
+//! | `judge` | how many fetches were on topic |
+//! | `demo` | a small web with two topics |
+//! | `traps` | endless sites |
+//! | `endless` | a web in which every page is new |
+//! | `gallery` | pictures in several sizes |
+//! | `tarpits` | hosts that keep requests open |
+//! | `zoo` | hostile servers |
+//! | `experiment` | crawls of one stored web, side by side |
 //!
 //! The webs import nothing but addresses and files, give no stage a shortcut past HTTP, and
 //! their responses are correct unless a test requests a fault by a [`Behaviour`]. Labels are

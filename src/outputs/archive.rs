@@ -7,9 +7,9 @@ use super::OutputError;
 use super::output::{Form, Output};
 use super::pieces::{Rewritten, Taken, copy_without};
 use super::segments::{Label, Naming, OPEN};
-use crate::archive::index::name_beside;
-use crate::archive::writer::{Compression, beginning};
 use crate::clock::timestamp;
+use spoor_archive::index::name_beside;
+use spoor_archive::writer::{Compression, beginning};
 
 /// The size in bytes at which a file is complete, as archives commonly use it.
 const FILE_BYTES: u64 = if cfg!(test) { 2048 } else { 1_000_000_000 };

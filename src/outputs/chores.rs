@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use super::rotate::pack;
-use crate::archive::index::{self, Reads};
+use spoor_archive::index::{self, Reads};
 
 /// What is to be done with a file, by its path below the job's folder. If it fails, the file
 /// stays readable as it is, and the next opening of the job tries again.

@@ -422,7 +422,7 @@ fn damaged(path: &Path, at: u64, why: String) -> OutputError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::segments::Label;
+    use crate::segments::Label;
 
     fn name(number: u32) -> String {
         NAMING.begin(number, &Label::default()).name

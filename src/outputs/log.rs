@@ -330,7 +330,7 @@ pub(super) fn file_and_page(row: &str) -> Option<(&str, &str)> {
 /// after blanks, and in the wide forms that some accept) or as the beginning of a quoted
 /// cell. Addresses and paths are not running text: they contain nothing of this, and must
 /// not be cut.
-pub(crate) fn cell(text: Option<&str>) -> String {
+pub fn cell(text: Option<&str>) -> String {
     let straight = text.unwrap_or_default().chars();
     let straight = straight.filter(|c| !sanitize::turns(*c));
     let short: String = straight

@@ -15,9 +15,9 @@ use super::append::Appender;
 use super::pieces::{Rewritten, Taken, copy_without};
 use super::segments::{Label, Naming, Segment};
 use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
-use crate::archive::index::is_unfinished;
 use crate::fs::IoError;
 use crate::fs::beneath;
+use spoor_archive::index::is_unfinished;
 
 /// Approximate size of a file of pieces, so that a corpus can be read and moved in parts.
 pub(super) const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };

@@ -50,10 +50,10 @@ mod tests {
 
     use super::*;
     use crate::address::PageUrl;
-    use crate::outputs::{NewImageFile, Outputs};
     use crate::page::{AltKind, Embedding, Found, ImageContext, ImageScores, ImageTexts};
     use crate::page::{Directives, Terms, TextScore};
     use crate::picture::inspect;
+    use crate::{NewImageFile, Outputs};
     use spoor_lab::picture::draw;
 
     fn validator() -> jsonschema::Validator {
@@ -137,7 +137,12 @@ mod tests {
                 .map(|c| c.terms.clone())
                 .unwrap_or_default(),
             contexts,
-            ..NewImageFile::bare(&url, &bytes, inspect(&bytes).unwrap())
+            ..NewImageFile::new(
+                &url,
+                &bytes,
+                inspect(&bytes).unwrap(),
+                "2026-01-02T12:00:00.000Z",
+            )
         };
         let file = outputs.image(new).unwrap();
         let text = std::fs::read(root.path().join(format!("{file}.json"))).unwrap();
@@ -283,7 +288,7 @@ mod tests {
             terms: Some(full("http://a.test/").terms),
             via: words(),
             control: true,
-            replaces: Some(crate::outputs::Replaced {
+            replaces: Some(crate::Replaced {
                 fetched: words(),
                 hash: words(),
             }),

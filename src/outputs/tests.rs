@@ -67,7 +67,7 @@ fn keep_bytes(
     let new = NewImageFile {
         content_type: Some("image/jpeg"),
         contexts,
-        ..NewImageFile::bare(&url, bytes, info(bytes))
+        ..NewImageFile::new(&url, bytes, info(bytes), NOON)
     };
     outputs.image(new).unwrap()
 }
@@ -674,7 +674,7 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(64))]
+    #![proptest_config(spoor_testing::cases!(64))]
 
     /// Whatever was written after a stamp, cutting back gives what replaying up
     /// to the stamp gives; and going on from there what never stopping gives.

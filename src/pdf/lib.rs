@@ -20,16 +20,16 @@
 //! This module must not know what a text is for; it asks for no network and no clock but the
 //! time that a child may take.
 //!
-//! | room | one line | may import |
-//! |---|---|---|
-//! | `original` | the original text of a file, what the file says of itself, its links | nothing |
-//! | `glyphs` | bytes to glyphs with places | nothing |
-//! | `about` | title, authors, dates and links, as the file states them | original, glyphs |
-//! | `layout` | glyphs to lines in reading order, and the title among them | original, glyphs |
-//! | `clean` | headers, footers, hyphens and ligatures; paragraphs and sentences | original |
-//! | `offsets` | the cleaned text with positions, as JSON | original, clean |
-//! | `printed` | what `spoor pdf --json` prints, and its JSON Schema | original, clean, offsets |
-//! | `child` | the process that reads one file, and its limits | original, glyphs, about, layout |
+//! | room | one line |
+//! |---|---|
+//! | `original` | the original text of a file, what the file says of itself, its links |
+//! | `glyphs` | bytes to glyphs with places |
+//! | `about` | title, authors, dates and links, as the file states them |
+//! | `layout` | glyphs to lines in reading order, and the title among them |
+//! | `clean` | headers, footers, hyphens and ligatures; paragraphs and sentences |
+//! | `offsets` | the cleaned text with positions, as JSON |
+//! | `printed` | what `spoor pdf --json` prints, and its JSON Schema |
+//! | `child` | the process that reads one file, and its limits |
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -8,24 +8,25 @@
 //! durations and sizes; `kinds`, `listen`, `rules`, `neutral`, `texts`, `watched` and
 //! `formula` have those specific to a crawler.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `messages` | the words of messages about a file | nothing |
-//! | `raw` | values as a file gives them | nothing |
-//! | `values` | kinds of values, and the plain ones | messages, raw |
-//! | `units` | durations and sizes | messages, raw, values |
-//! | `kinds` | names, addresses, and choices of few words | messages, values |
-//! | `listen` | where the API is served | raw, values |
-//! | `neutral` | where neutral text comes from | kinds, raw, values |
-//! | `rules` | rules of scope, and redirected connections | messages, values |
-//! | `texts` | languages and extractors | messages, values |
-//! | `watched` | seeds with a schedule of their own | messages, raw, values |
-//! | `formula` | arithmetic over the scores of an image | messages, values |
-//! | `section` | the form of a section, and the walk over its keys | values |
-//! | `sections` | every section with every key | formula, kinds, listen, neutral, rules, section, units, values, watched |
-//! | `seeds` | files of seeds | messages, sections |
-//! | `floor` | how polite settings from others have to be | sections |
-//! | `canonical` | settings as text | section, sections, values |
+//! | module | one line |
+//! |---|---|
+//! | `messages` | the words of messages about a file |
+//! | `raw` | values as a file gives them |
+//! | `values` | kinds of values, and the plain ones |
+//! | `units` | durations and sizes |
+//! | `kinds` | names, addresses, and choices of few words |
+//! | `listen` | where the API is served |
+//! | `neutral` | where neutral text comes from |
+//! | `rules` | rules of scope, and redirected connections |
+//! | `texts` | languages and extractors |
+//! | `watched` | seeds with a schedule of their own |
+//! | `formula` | arithmetic over the scores of an image |
+//! | `section` | the form of a section, and the walk over its keys |
+//! | `sections` | every section with every key |
+//! | `job` | all settings of one job |
+//! | `seeds` | files of seeds |
+//! | `floor` | how polite settings from others have to be |
+//! | `canonical` | settings as text |
 //!
 //! A struct here is plain: its fields are public, and any code may make one from its
 //! `Default`. No value is used here, no file but that of seeds is read, and nothing is known
@@ -37,6 +38,7 @@
 mod canonical;
 mod floor;
 mod formula;
+mod job;
 mod kinds;
 mod listen;
 pub mod messages;
@@ -55,6 +57,7 @@ use spoor_values::{address, file_errors, fs, language, page};
 
 pub use canonical::Canonical;
 pub use formula::{Formula, ImageText, Measure, Variable};
+pub use job::{ContactMissing, JobSettings, NO_CONTACT};
 pub use kinds::{
     ArchiveCompression, Boundaries, BrokerAddress, ClassName, Clue, Contact, Documents, Extension,
     ImageFormat, LogLevel, MediaType, Name, NodeName, ProductToken, Proxy, Scheme, Signal, Source,

@@ -5,20 +5,20 @@
 //! Nothing here knows a crawl, the network, a config or a store. What a module may know of the
 //! others, in reading order:
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files | nothing |
-//! | `coding` | bodies without their content codings | nothing |
-//! | `clock` | the time of this process, and the format of timestamps | nothing |
-//! | `progress` | progress of long steps | nothing |
-//! | `sanitize` | untrusted text made safe to print | nothing |
-//! | `fold` | running text in lines of a width | nothing |
-//! | `file_errors` | problems in files that people write, by file, line and key | nothing |
-//! | `address` | canonical URLs, host keys, SURT form | nothing |
-//! | `language` | language identification | nothing |
-//! | `limit` | limits of a process that reads a file of others | nothing |
-//! | `words` | running text to sentences of normalised tokens | nothing |
-//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language, words |
+//! | module | one line |
+//! |---|---|
+//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files |
+//! | `coding` | bodies without their content codings |
+//! | `clock` | the time of this process, and the format of timestamps |
+//! | `progress` | progress of long steps |
+//! | `sanitize` | untrusted text made safe to print |
+//! | `fold` | running text in lines of a width |
+//! | `file_errors` | problems in files that people write, by file, line and key |
+//! | `address` | canonical URLs, host keys, SURT form |
+//! | `language` | language identification |
+//! | `limit` | limits of a process that reads a file of others |
+//! | `words` | running text to sentences of normalised tokens |
+//! | `page` | the values that travel: task, fetched, extracted, scored, outcome |
 //!
 //! Begin with `page`: its types name what a crawl does.
 

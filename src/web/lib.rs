@@ -1,12 +1,12 @@
 //! What a document says, and what its publisher says about it.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `scope` | which addresses belong to a crawl: accept, reject, hops, file types, traps | nothing |
-//! | `robots` | robots.txt, crawl delays, content signals and TDM reservations | nothing |
-//! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | nothing |
-//! | `extract` | one document to text blocks, links, and images with their context | robots |
-//! | `inert` | one document to markup that opens no connection when a browser shows it | nothing |
+//! | module | one line |
+//! |---|---|
+//! | `scope` | which addresses belong to a crawl: accept, reject, hops, file types, traps |
+//! | `robots` | robots.txt, crawl delays, content signals and TDM reservations |
+//! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list |
+//! | `extract` | one document to text blocks, links, and images with their context |
+//! | `inert` | one document to markup that opens no connection when a browser shows it |
 //!
 //! Nothing here knows a topic, a queue or an output: each module turns one input into one
 //! result. Which request comes next, and when, is decided in `crawl`.

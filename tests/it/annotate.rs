@@ -427,7 +427,10 @@ fn gold_is_read_and_tells_who_does_not_look() {
     let all = kept(&job);
     let golden = all.iter().filter(|v| v.gold.as_deref() == Some("on topic"));
     assert_eq!(golden.count(), 3);
-    let section = spoor::config::Config::load(&job.file()).unwrap().annotate;
+    let section = spoor::config::Config::load(&job.file())
+        .unwrap()
+        .settings
+        .annotate;
     assert_eq!(votes::qualified(all, &section), []);
     drop(live);
 

@@ -54,7 +54,8 @@ fn gather_into(job: &Job, jobs: &[Job]) {
         folder: job.folder(),
     });
     let parts: Vec<MachinePart> = parts.collect();
-    let found = gather(&parts, &job.folder(), spoor::clock::now()).unwrap();
+    let config = spoor::config::Config::load(&job.file()).unwrap();
+    let found = gather(&parts, &job.folder(), &config, spoor::clock::now()).unwrap();
     println!("{found:?}");
 }
 

@@ -102,7 +102,6 @@ mod german;
 mod grow;
 mod images;
 mod kill;
-mod layers;
 mod logs;
 mod notices;
 mod outage;

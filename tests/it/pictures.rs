@@ -150,7 +150,7 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
         assert_eq!(sidecar["decoded"], true);
         let hash = sidecar["phash"].as_str().unwrap();
         let bytes = std::fs::read(job.folder().join(sidecar["file"].as_str().unwrap())).unwrap();
-        let own = spoor::picture::hash_file(&bytes).unwrap();
+        let own = spoor::outputs::picture::hash_file(&bytes).unwrap();
         assert_eq!(hash, format!("{own:016x}"), "{path}");
     }
     let wrong = &kept["a.test/wrong.jpg"];

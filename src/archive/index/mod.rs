@@ -1,13 +1,13 @@
 //! Indexes of archives: a line for each capture, sorted by address and time, so that any
 //! program finds a record without reading the files.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `lines` | the lines of one file, in the order of the file | nothing |
-//! | `stated` | the same for a file whose members state their lengths, without reading it all | lines |
-//! | `sorted` | any number of lines, sorted with bounded memory | nothing |
-//! | `blocks` | an index as compressed blocks | nothing |
-//! | `build` | the index of many files | blocks, lines, sorted, stated |
+//! | module | one line |
+//! |---|---|
+//! | `lines` | the lines of one file, in the order of the file |
+//! | `stated` | the same for a file whose members state their lengths, without reading it all |
+//! | `sorted` | any number of lines, sorted with bounded memory |
+//! | `blocks` | an index as compressed blocks |
+//! | `build` | the index of many files |
 
 mod blocks;
 mod build;

@@ -1,15 +1,15 @@
 //! Captures found through an index, without reading the archives: a sorted CDXJ index, or
 //! one of compressed blocks.
 //!
-//! | module | one line | may import |
-//! |---|---|---|
-//! | `shelf` | files that are read in parts, wherever they lie | nothing |
-//! | `lines` | the lines of a sorted file of which only a part is read | shelf |
-//! | `error` | why an index cannot be searched | shelf |
-//! | `blocks` | an index of compressed blocks | error, lines, shelf |
-//! | `zip` | the list of the files in a ZIP | shelf |
-//! | `wacz` | the files in a WACZ | shelf, zip |
-//! | `stored` | the record at a place | shelf |
+//! | module | one line |
+//! |---|---|
+//! | `shelf` | files that are read in parts, wherever they lie |
+//! | `lines` | the lines of a sorted file of which only a part is read |
+//! | `error` | why an index cannot be searched |
+//! | `blocks` | an index of compressed blocks |
+//! | `zip` | the list of the files in a ZIP |
+//! | `wacz` | the files in a WACZ |
+//! | `stored` | the record at a place |
 //!
 //! An index is searched by bisection, so a search in one of any size reads a few pieces.
 

@@ -186,10 +186,6 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
     let mut parts = Vec::new();
     for (session, number) in &saved {
         let folder = fetch(store, session, *number, &parts_folder)?;
-        // The gathered job has the settings of this one.
-        let record = folder.join(checkpoint::RECORD);
-        let text = config.absolute()?.to_toml();
-        std::fs::write(&record, text).with_context(|| record.display().to_string())?;
         parts.push(MachinePart {
             name: session.to_string(),
             folder,
@@ -199,7 +195,8 @@ fn gather(asked: &Asked, into: Option<PathBuf>, json: bool) -> Result<()> {
         .runtime
         .block_on(WantedState::takedowns(&*asked.broker))?;
     take_down(orders, &parts)?;
-    let gathered = corpus::gather::gather(&parts, &into, now())?;
+    let settings = config.settings.absolute()?;
+    let gathered = corpus::gather::gather(&parts, &into, &settings, now())?;
     if json {
         let parts = parts.iter().map(|part| part.name.as_str());
         return print_json(&json!({
@@ -340,12 +337,6 @@ fn end(asked: &Asked, json: bool) -> Result<()> {
     Ok(())
 }
 
-#[cfg(feature = "nats")]
 fn remove(asked: &Asked) -> Result<usize> {
     Ok(asked.runtime.block_on(asked.broker.remove_all())?)
-}
-
-#[cfg(not(feature = "nats"))]
-fn remove(_: &Asked) -> Result<usize> {
-    Err(spoor::crawl::node::NodeError::NoBroker.into())
 }

@@ -78,7 +78,7 @@ fn a_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(2_000))]
+    #![proptest_config(spoor_testing::cases!(2_000))]
 
     #[test]
     fn any_text(text in "\\PC{0,200}|(\\[|\\]|=|\"|'|\n|\r|\\.|a|job|name|1|#|,|\\{|\\}|\u{feff}|ü|_| ){0,40}") {

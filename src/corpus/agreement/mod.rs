@@ -25,11 +25,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::corpus::annotate::votes::{self, Question, TEXT_CLASSES, Vote, VotesError};
+use crate::annotate::votes::{self, Question, TEXT_CLASSES, Vote, VotesError};
 use serde::Serialize;
 
-use crate::config::Config;
 use crate::fs::atomic;
+use crate::settings::JobSettings;
 use kappa::Kappa;
 
 /// The output files, in the job's folder.
@@ -176,7 +176,7 @@ type Items<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 /// # Errors
 ///
 /// [`AgreementError`].
-pub fn agreement(config: &Config, merges: &[Merge]) -> Result<Agreement, AgreementError> {
+pub fn agreement(config: &JobSettings, merges: &[Merge]) -> Result<Agreement, AgreementError> {
     let folder = config.job_folder();
     let figures = of_votes(votes::read(&folder)?, config, merges)?;
     if figures.questions.is_empty() {
@@ -190,7 +190,7 @@ pub fn agreement(config: &Config, merges: &[Merge]) -> Result<Agreement, Agreeme
 
 fn of_votes(
     all: Vec<Vote>,
-    config: &Config,
+    config: &JobSettings,
     merges: &[Merge],
 ) -> Result<Agreement, AgreementError> {
     let section = &config.annotate;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::kappa::{cohen, fleiss, wilson};
 use super::*;
+use crate::config::Config;
 
 fn vote(vote: u64, question: Question, (image, annotator, answer): (&str, &str, &str)) -> Vote {
     Vote {
@@ -316,7 +317,7 @@ fn same(a: &Variant, b: &Variant) -> bool {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn kappas_have_their_bounds(ballots in ballots()) {

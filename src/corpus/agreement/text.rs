@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::kappa::wilson;
 use super::{Agreement, Figures, Variant};
-use crate::corpus::annotate::votes::Question;
+use crate::annotate::votes::Question;
 
 const HEADER: &str = "question\tclasses\tmeasure\tof\tvalue\titems\n";
 

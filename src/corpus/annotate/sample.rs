@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::assignment::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
-use crate::config::Config;
-use crate::corpus::rank::{self, RankError, Ranked};
 use crate::fs::beneath::JobPath;
 use crate::fs::{IoError, atomic};
 use crate::outputs::{self, Sidecar};
+use crate::rank::{self, RankError, Ranked};
 use crate::settings::Annotate;
+use crate::settings::JobSettings;
 
 /// The file of the sample, in [`FOLDER`].
 const FILE: &str = "images.tsv";
@@ -58,7 +58,10 @@ pub(super) struct Entry {
 /// The sample of a job: the first `top` lines of `annotations/images.tsv`, which is
 /// written first, or extended from the ranking if it has fewer. Without `top`, the whole
 /// file, or the whole ranking if there is no file yet.
-pub(super) fn fix(config: &Config, top: Option<NonZeroUsize>) -> Result<Vec<Entry>, SampleError> {
+pub(super) fn fix(
+    config: &JobSettings,
+    top: Option<NonZeroUsize>,
+) -> Result<Vec<Entry>, SampleError> {
     let folder = config.job_folder();
     let path = folder.join(FOLDER).join(FILE);
     let mut lines = read_lines(&path, HEADER)?;

@@ -18,9 +18,9 @@ use tokio::sync::Semaphore;
 
 use super::session::{Refusal, Session, Turn};
 use super::votes::{Question, TEXT_CLASSES};
-use crate::local_access::{Access, NO_LINK, without_token};
-use crate::local_origin::{self, Sender};
-use crate::local_server::{self, Seat};
+use crate::local::access::{Access, NO_LINK, without_token};
+use crate::local::origin::{self, Sender};
+use crate::local::server::{self, Seat};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
@@ -81,7 +81,7 @@ pub async fn serve(
         .layer(middleware::from_fn(in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
         .with_state(server);
-    local_server::serve_until(listener, app, shutdown).await;
+    server::serve_until(listener, app, shutdown).await;
     Ok(())
 }
 
@@ -96,9 +96,9 @@ async fn in_time(request: Request, next: Next) -> Response {
 /// Admits requests of the page itself, and adds the headers to responses.
 async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let mut response = match local_origin::own_host(headers, server.remote) {
+    let mut response = match origin::own_host(headers, server.remote) {
         Some(host) => {
-            let page = local_origin::sender(headers, host) == Sender::Own;
+            let page = origin::sender(headers, host) == Sender::Own;
             if !server.access.admits(headers) {
                 let login = server.access.login(request.uri());
                 login.unwrap_or_else(|| (StatusCode::UNAUTHORIZED, NO_LINK).into_response())
@@ -113,7 +113,7 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
         }
         None => refused("use the address that `spoor annotate` printed"),
     };
-    local_origin::put_headers(&mut response);
+    origin::put_headers(&mut response);
     response
 }
 

@@ -14,11 +14,11 @@ use super::assignment::{Assignment, Item, Next, Verdict};
 use super::context::{self, Words};
 use super::sample::{self, Entry, SampleError};
 use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
-use crate::config::Config;
 use crate::fs::beneath;
+use crate::outputs::picture::thumbnail;
 use crate::outputs::{self, SampleLock, Sidecar};
-use crate::picture::thumbnail;
 use crate::settings::Annotate;
+use crate::settings::JobSettings;
 
 /// The longest side of a picture that is judged, in pixels.
 const SIDE: u32 = 1280;
@@ -119,7 +119,7 @@ impl Session {
     /// # Errors
     ///
     /// [`AnnotateError`] names the file.
-    pub fn open(config: &Config, top: Option<NonZeroUsize>) -> Result<Self, AnnotateError> {
+    pub fn open(config: &JobSettings, top: Option<NonZeroUsize>) -> Result<Self, AnnotateError> {
         let folder = config.job_folder();
         if !folder.join("images").is_dir() {
             return Err(SampleError::Empty(folder).into());

@@ -9,8 +9,8 @@ use super::assignment::{Assignment, Gold, HOLD, Item, Next, Verdict};
 use super::context;
 use super::votes::{Question, TEXT_CLASSES, Vote};
 use crate::config::Config;
+use crate::outputs::picture::thumbnail;
 use crate::page::ImageContext;
-use crate::picture::thumbnail;
 use crate::settings::Annotate;
 use spoor_lab::picture::draw;
 
@@ -18,7 +18,7 @@ use Question::{Image, Text};
 
 fn section(rest: &str) -> Annotate {
     let text = format!("[job]\nname = \"a\"\n[annotate]\n{rest}\n");
-    Config::parse(&text, "job.toml").unwrap().annotate
+    Config::parse(&text, "job.toml").unwrap().settings.annotate
 }
 
 /// `samples` images called 00, 01, ... and `gold` ones called g0, ..., on topic all.
@@ -242,7 +242,7 @@ fn an_image_that_is_gone_is_asked_of_nobody() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(128))]
+    #![proptest_config(spoor_testing::cases!(128))]
 
     /// Whoever does what in whatever order: no question gets more votes than it
     /// needs, and in the end, when all have come back, each has exactly so many.

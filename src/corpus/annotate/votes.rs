@@ -433,7 +433,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::cases(64))]
+        #![proptest_config(spoor_testing::cases!(64))]
 
         /// Any sequence of votes and undos, torn at any byte, reads back as what was
         /// in force after its whole lines, and can be gone on with.

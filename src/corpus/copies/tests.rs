@@ -93,14 +93,14 @@ fn bands_agree_as_often_as_they_should() {
 fn what_repeats_itself_is_quick() {
     let line = "the lamp is lit every night ".repeat(20_000);
     let words = Words::of(&line);
-    let begun = crate::tests::worked();
+    let begun = spoor_testing::worked();
     assert_eq!(passages(&words, &words, 5).len(), 1);
-    let time = crate::tests::worked() - begun;
+    let time = spoor_testing::worked() - begun;
     assert!(time.as_secs() < 20, "{time:?}");
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     /// Passages are the same on both sides, long enough, and overlap on neither.
     #[test]

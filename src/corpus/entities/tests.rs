@@ -356,16 +356,16 @@ fn a_damaged_index_is_told() {
 #[test]
 fn no_text_takes_quadratic_time() {
     let finder = finder();
-    let before = crate::tests::worked();
+    let before = spoor_testing::worked();
     for unit in [")", "\"", "1 ", ".) ", "New ", "\u{301}", "京", "\u{ad}"] {
         finder.find(text(&format!(". {}", unit.repeat(200_000))));
     }
-    let took = crate::tests::worked() - before;
+    let took = spoor_testing::worked() - before;
     assert!(took < std::time::Duration::from_secs(60), "{took:?}");
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn mentions_are_where_they_say(

@@ -13,8 +13,8 @@ use rustc_hash::FxBuildHasher;
 use super::columns::ImageSample;
 use super::parts::{self, NameCounts, Said, count, table};
 use super::{Format, Request};
-use crate::corpus::columns::{ColumnKind, DataColumn};
-use crate::corpus::rank::Steps;
+use crate::columns::{ColumnKind, DataColumn};
+use crate::rank::Steps;
 
 /// What the samples of an export have in common.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! The columns of images.
 
 use super::Format;
-use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
-use crate::corpus::rank::Ranked;
+use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
 use crate::outputs::Sidecar;
 use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, TextScore};
+use crate::rank::Ranked;
 
 /// An image of the ranking with the context that ranked it.
 pub(super) struct ImageSample {
@@ -35,7 +35,7 @@ impl ImageSample {
 
     /// The extension of its real format.
     pub(super) fn extension(&self) -> &'static str {
-        let known = crate::picture::extensions(&self.image.format);
+        let known = crate::outputs::picture::extensions(&self.image.format);
         known.first().copied().unwrap_or("bin")
     }
 

@@ -10,7 +10,7 @@ use crate::fs::IoError;
 
 /// A compression of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::corpus) enum Packing {
+pub(crate) enum Packing {
     Plain,
     Gzip,
     Zstd,
@@ -18,7 +18,7 @@ pub(in crate::corpus) enum Packing {
 
 impl Packing {
     /// What it adds to the name of a file.
-    pub(in crate::corpus) fn ending(self) -> &'static str {
+    pub(crate) fn ending(self) -> &'static str {
         match self {
             Self::Plain => "",
             Self::Gzip => ".gz",
@@ -28,7 +28,7 @@ impl Packing {
 }
 
 /// The files of a format in a folder, with numbers for names.
-pub(in crate::corpus) struct Files {
+pub(crate) struct Files {
     folder: PathBuf,
     ending: &'static str,
     packing: Packing,
@@ -41,14 +41,14 @@ pub(in crate::corpus) struct Files {
 }
 
 /// A writer whose bytes are compressed.
-pub(in crate::corpus) enum Packed<W: Write> {
+pub(crate) enum Packed<W: Write> {
     Plain(W),
     Gzip(Box<GzEncoder<W>>),
     Zstd(zstd::Encoder<'static, W>),
 }
 
 impl<W: Write> Packed<W> {
-    pub(in crate::corpus) fn over(out: W, packing: Packing) -> std::io::Result<Self> {
+    pub(crate) fn over(out: W, packing: Packing) -> std::io::Result<Self> {
         Ok(match packing {
             Packing::Plain => Self::Plain(out),
             Packing::Gzip => {
@@ -59,7 +59,7 @@ impl<W: Write> Packed<W> {
         })
     }
 
-    pub(in crate::corpus) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Plain(out) => out.write_all(bytes),
             Self::Gzip(out) => out.write_all(bytes),
@@ -68,7 +68,7 @@ impl<W: Write> Packed<W> {
     }
 
     /// Ends the compression, and flushes the writer.
-    pub(in crate::corpus) fn finish(self) -> std::io::Result<()> {
+    pub(crate) fn finish(self) -> std::io::Result<()> {
         match self {
             Self::Plain(mut out) => out.flush(),
             Self::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
@@ -84,7 +84,7 @@ fn create(path: &Path, packing: Packing) -> Result<Packed<BufWriter<File>>, IoEr
 
 impl Files {
     /// In a folder, which is made.
-    pub(in crate::corpus) fn create(
+    pub(crate) fn create(
         folder: PathBuf,
         ending: &'static str,
         packing: Packing,
@@ -104,7 +104,7 @@ impl Files {
 
     /// Begins a document: where the last file is full, in a new one. Returns the name of the
     /// file, and how many bytes it has.
-    pub(in crate::corpus) fn begin(&mut self) -> Result<(String, u64), IoError> {
+    pub(crate) fn begin(&mut self) -> Result<(String, u64), IoError> {
         if self.bytes >= self.limit {
             self.close()?;
         }
@@ -122,7 +122,7 @@ impl Files {
     }
 
     /// Adds to the document that was begun.
-    pub(in crate::corpus) fn write(&mut self, parts: &[&[u8]]) -> Result<(), IoError> {
+    pub(crate) fn write(&mut self, parts: &[&[u8]]) -> Result<(), IoError> {
         let Some((path, out)) = &mut self.open else {
             return Ok(());
         };
@@ -143,7 +143,7 @@ impl Files {
     }
 
     /// Closes the last file, and returns the number of files.
-    pub(in crate::corpus) fn finish(mut self) -> Result<u32, IoError> {
+    pub(crate) fn finish(mut self) -> Result<u32, IoError> {
         self.close()?;
         Ok(self.begun)
     }

@@ -18,16 +18,12 @@
 
 mod card;
 mod columns;
-pub(in crate::corpus) mod files;
+pub(crate) mod files;
 mod lines;
-pub(in crate::corpus) mod parts;
-pub(in crate::corpus) mod place;
+pub(crate) mod parts;
+pub(crate) mod place;
 mod shards;
-#[cfg(feature = "parquet")]
-pub(in crate::corpus) mod table;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_table.rs"]
-pub(in crate::corpus) mod table;
+pub(crate) mod table;
 
 #[cfg(test)]
 mod tests;
@@ -43,11 +39,11 @@ use self::card::Tally;
 use self::columns::ImageSample;
 use self::place::MARK;
 use self::place::Place;
-use crate::config::Config;
-use crate::corpus::rank::{self, RankError, Ranked, Ranking};
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, OutputError, Sidecar};
+use crate::rank::{self, RankError, Ranked, Ranking};
+use crate::settings::JobSettings;
 
 /// The size in bytes at which a file of a data set is closed and the next one started.
 const SHARD_BYTES: u64 = if cfg!(test) { 20_000 } else { 512 << 20 };
@@ -126,11 +122,6 @@ pub enum ExportError {
         "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
     )]
     NoFiles,
-    /// This program was built without Parquet.
-    #[error(
-        "this spoor was built without Parquet; use --format jsonl, or build it with the feature `parquet`, which is on by default"
-    )]
-    NoParquet,
     /// The folder contains something else.
     #[error("{}: already exists, and is not an export of spoor (it has no {MARK}); move it away or name another folder with --to", .0.display())]
     Occupied(PathBuf),
@@ -161,7 +152,7 @@ trait Writer {
 ///
 /// [`ExportError`]; then the folder is unchanged.
 pub fn export(
-    config: &Config,
+    config: &JobSettings,
     request: &Request<'_>,
     progress: impl FnMut(usize, usize),
 ) -> Result<Exported, ExportError> {

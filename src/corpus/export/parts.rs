@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn};
+use crate::columns::{ColumnKind, ColumnValue, DataColumn};
 
 /// Rows of a table of what there may be any number of.
 const ROWS: usize = 20;
@@ -16,16 +16,16 @@ const ROWS: usize = 20;
 const SHOWN: usize = 200;
 
 /// How often there is what.
-pub(in crate::corpus) type NameCounts = BTreeMap<String, u64>;
+pub(crate) type NameCounts = BTreeMap<String, u64>;
 
 /// Counts one more.
-pub(in crate::corpus) fn count(counts: &mut NameCounts, what: &str) {
+pub(crate) fn count(counts: &mut NameCounts, what: &str) {
     *counts.entry(what.to_owned()).or_default() += 1;
 }
 
 /// What publishers say of the use of the samples.
 #[derive(Default)]
-pub(in crate::corpus) struct Said {
+pub(crate) struct Said {
     licences: NameCounts,
     /// By column, samples of whose publishers something was said.
     consent: NameCounts,
@@ -36,7 +36,7 @@ const LICENCES: &str = "licences";
 
 impl Said {
     /// Takes note of what the publishers of a sample say in their columns.
-    pub(in crate::corpus) fn add<S>(&mut self, columns: &[DataColumn<S>], sample: &S) {
+    pub(crate) fn add<S>(&mut self, columns: &[DataColumn<S>], sample: &S) {
         for column in columns.iter().filter(|column| column.consent) {
             match column.value(sample) {
                 ColumnValue::Texts(licences) if column.name == LICENCES => {
@@ -58,7 +58,7 @@ impl Said {
 
     /// Writes the part on licences and consent. The words are what the samples are, what those
     /// did who made them, and what one of them is called.
-    pub(in crate::corpus) fn write<S>(
+    pub(crate) fn write<S>(
         &self,
         out: &mut dyn Write,
         (things, made, one): (&str, &str, &str),
@@ -85,7 +85,7 @@ impl Said {
 }
 
 /// Begins the front matter, up to the files of data, which are `files`.
-pub(in crate::corpus) fn begin(
+pub(crate) fn begin(
     out: &mut dyn Write,
     name: &str,
     task: &str,
@@ -118,7 +118,7 @@ pub(in crate::corpus) fn begin(
 }
 
 /// A column's type as `datasets` names it; JSON has no times.
-pub(in crate::corpus) fn feature(
+pub(crate) fn feature(
     out: &mut dyn Write,
     indent: &str,
     name: &str,
@@ -140,12 +140,7 @@ pub(in crate::corpus) fn feature(
 }
 
 /// The title, and what the export is.
-pub(in crate::corpus) fn title(
-    out: &mut dyn Write,
-    name: &str,
-    about: &str,
-    date: &str,
-) -> io::Result<()> {
+pub(crate) fn title(out: &mut dyn Write, name: &str, about: &str, date: &str) -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let name = code(name);
     writeln!(
@@ -155,12 +150,12 @@ pub(in crate::corpus) fn title(
 }
 
 /// How the export is read, in Python.
-pub(in crate::corpus) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
+pub(crate) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
     writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")
 }
 
 /// Ends the card with the columns, and with the file that made it, under this title.
-pub(in crate::corpus) fn end<S>(
+pub(crate) fn end<S>(
     out: &mut dyn Write,
     columns: &[DataColumn<S>],
     (title, job): (&str, &str),
@@ -179,7 +174,7 @@ pub(in crate::corpus) fn end<S>(
 }
 
 /// A table of counts of something, the highest first.
-pub(in crate::corpus) fn table(
+pub(crate) fn table(
     out: &mut dyn Write,
     title: &str,
     column: &str,
@@ -200,7 +195,7 @@ pub(in crate::corpus) fn table(
 }
 
 /// The tables of hosts, languages and years of documents; `dated` says what the years are of.
-pub(in crate::corpus) fn origins(
+pub(crate) fn origins(
     out: &mut dyn Write,
     (hosts, languages, years): (&NameCounts, &NameCounts, &NameCounts),
     dated: &str,

@@ -11,16 +11,16 @@ use crate::outputs::sync_folder;
 
 /// The file that marks an export; readers of data sets ignore files whose names begin
 /// with a dot.
-pub(in crate::corpus) const MARK: &str = ".spoor-export";
+pub(crate) const MARK: &str = ".spoor-export";
 
 /// Whether a folder is real and has one of these marks.
-pub(in crate::corpus) fn has_mark(folder: &Path, marks: &[&str]) -> bool {
+pub(crate) fn has_mark(folder: &Path, marks: &[&str]) -> bool {
     let is_real = fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir());
     is_real && marks.iter().any(|mark| folder.join(mark).is_file())
 }
 
 /// Whether a folder with one of these marks, an empty one or none is in the place.
-pub(in crate::corpus) fn may_replace(to: &Path, marks: &[&str]) -> Result<bool, IoError> {
+pub(crate) fn may_replace(to: &Path, marks: &[&str]) -> Result<bool, IoError> {
     let about = match fs::symlink_metadata(to) {
         Ok(about) => about,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
@@ -32,12 +32,7 @@ pub(in crate::corpus) fn may_replace(to: &Path, marks: &[&str]) -> Result<bool, 
 
 /// Puts a complete folder in a place that [`may_replace`] has examined, and removes the earlier
 /// one, which is `old` in between.
-pub(in crate::corpus) fn replace(
-    new: &Path,
-    to: &Path,
-    old: &Path,
-    marks: &[&str],
-) -> Result<(), IoError> {
+pub(crate) fn replace(new: &Path, to: &Path, old: &Path, marks: &[&str]) -> Result<(), IoError> {
     let remove = || {
         if has_mark(old, marks) {
             fs::remove_dir_all(old).map_err(IoError::at(old, "removing"))?;
@@ -56,7 +51,7 @@ pub(in crate::corpus) fn replace(
 
 /// A temporary name in the same folder, so that renaming moves no bytes; none for what is no
 /// path of a folder.
-pub(in crate::corpus) fn beside(to: &Path, what: &str) -> Option<PathBuf> {
+pub(crate) fn beside(to: &Path, what: &str) -> Option<PathBuf> {
     let name = to.file_name()?.to_string_lossy();
     Some(to.with_file_name(format!(".{name}.spoor-{what}")))
 }

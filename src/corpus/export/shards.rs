@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns::ImageSample;
 use super::{ExportError, SHARD_BYTES, Writer};
-use crate::corpus::columns::{DataColumn, json};
+use crate::columns::{DataColumn, json};
 use crate::fs::IoError;
 
 pub(super) struct Shards {

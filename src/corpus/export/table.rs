@@ -18,7 +18,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::columns::ImageSample;
 use super::{ExportError, SHARD_BYTES, Writer};
-use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn};
+use crate::columns::{ColumnKind, ColumnValue, DataColumn};
 use crate::fs::IoError;
 
 /// Rows are collected up to this many bytes or rows.
@@ -56,7 +56,7 @@ impl Writer for Pictures {
 }
 
 /// Rows of columns in files of one size, in the folder `data`.
-pub(in crate::corpus) struct Table {
+pub(crate) struct Table {
     folder: PathBuf,
     limit: u64,
     kinds: Vec<ColumnKind>,
@@ -76,7 +76,7 @@ struct Shard {
 
 impl Table {
     /// In the folder, which is made. Files are closed at `limit` bytes.
-    pub(in crate::corpus) fn create<S>(
+    pub(crate) fn create<S>(
         folder: PathBuf,
         limit: u64,
         columns: &[DataColumn<S>],
@@ -166,7 +166,7 @@ impl Table {
     }
 
     /// Adds a row with a value for each column, and the bytes of its image.
-    pub(in crate::corpus) fn add(
+    pub(crate) fn add(
         &mut self,
         values: impl Iterator<Item = ColumnValue>,
         image: Option<&[u8]>,
@@ -187,7 +187,7 @@ impl Table {
     }
 
     /// Writes buffered rows, and returns the number of files.
-    pub(in crate::corpus) fn finish(mut self) -> Result<u32, ExportError> {
+    pub(crate) fn finish(mut self) -> Result<u32, ExportError> {
         self.write_batch()?;
         self.open.take().map_or(Ok(()), close)?;
         Ok(self.begun)

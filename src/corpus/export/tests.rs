@@ -12,9 +12,10 @@ use serde_json::Value as Json;
 
 use super::*;
 use crate::address::PageUrl;
+use crate::config::Config;
+use crate::outputs::picture::{inspect, mislabelled};
 use crate::outputs::{NewImageFile, Outputs};
 use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, Terms, TextScore};
-use crate::picture::{inspect, mislabelled};
 use spoor_lab::picture::draw;
 
 /// What breaks formats that are put together by hand.
@@ -99,7 +100,7 @@ impl Job {
                 },
                 fetched: "2026-01-02T03:04:05.678Z",
                 contexts: vec![context],
-                ..NewImageFile::bare(&address, &bytes, info)
+                ..NewImageFile::new(&address, &bytes, info, "2026-01-02T12:00:00.000Z")
             };
             outputs.image(new).unwrap();
             images.push(bytes);

@@ -25,7 +25,6 @@ use serde::Serialize;
 
 use super::takedown::{self, Request, TakedownError};
 use crate::clock::timestamp;
-use crate::config::Config;
 use crate::crawl::checkpoint::{
     self, GATHERED, OpenError, RECEIPTS, RECORD, TAKEDOWNS, UNFINISHED,
 };
@@ -34,6 +33,7 @@ use crate::fs::atomic;
 use crate::fs::beneath::{self, Kind};
 use crate::outputs::merge::{MachinePart, MergeError, Merged, merge};
 use crate::outputs::{self, OutputError, SampleLock};
+use crate::settings::JobSettings;
 use crate::settings::Name;
 use crate::web::scope::Takedowns;
 
@@ -111,7 +111,7 @@ struct Mark {
 }
 
 /// Makes one job folder, `into`, of the outputs of all `parts`, in the order in which the
-/// machines began; `now` is milliseconds since 1970.
+/// machines began; the gathered job has these `settings`; `now` is milliseconds since 1970.
 ///
 /// - The parts are only read. They must be at rest, up to their last stamp, and lie elsewhere.
 /// - The folder is there as a whole or not at all: an error, a kill or a loss of power leaves
@@ -123,10 +123,15 @@ struct Mark {
 /// # Errors
 ///
 /// [`GatherError`] names the part and the file, or the folder.
-pub fn gather(parts: &[MachinePart], into: &Path, now: u64) -> Result<Gathered, GatherError> {
+pub fn gather(
+    parts: &[MachinePart],
+    into: &Path,
+    settings: &JobSettings,
+    now: u64,
+) -> Result<Gathered, GatherError> {
     let place = Place::of(into)?;
     let lock = place.lock()?;
-    let gathered = gather_with(parts, &place, now, &mut |_| Ok(()));
+    let gathered = gather_with(parts, &place, (settings, now), &mut |_| Ok(()));
     let cleared = place.clear();
     if cleared.is_ok() {
         place.remove_beside();
@@ -144,7 +149,7 @@ type Watch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), GatherError>;
 fn gather_with(
     parts: &[MachinePart],
     place: &Place,
-    now: u64,
+    (settings, now): (&JobSettings, u64),
     watch: Watch<'_>,
 ) -> Result<Gathered, GatherError> {
     place.clear()?;
@@ -165,7 +170,7 @@ fn gather_with(
     take_down(&orders, place, now)?;
     watch("taken down")?;
     outputs::sync_folder(&new)?;
-    describe(parts, place, now)?;
+    describe(parts, place, settings, now)?;
     watch("described")?;
     let before = place.put(&new, now, watch)?;
     drop(held);
@@ -381,7 +386,7 @@ fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherEr
     if orders.orders().is_empty() {
         return Ok(());
     }
-    let mut config = Config::default();
+    let mut config = JobSettings::default();
     config.job.folder = place.beside.clone();
     config.job.name = Name::parse(NEW).map_err(|why| GatherError::Name {
         path: place.beside.join(NEW),
@@ -405,25 +410,18 @@ fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherEr
     left.into_iter().try_for_each(|name| remove(&new, name))
 }
 
-/// Writes the record of the configuration, and the mark.
-fn describe(parts: &[MachinePart], place: &Place, now: u64) -> Result<(), GatherError> {
+/// Writes the settings of the gathered job, and the mark.
+fn describe(
+    parts: &[MachinePart],
+    place: &Place,
+    settings: &JobSettings,
+    now: u64,
+) -> Result<(), GatherError> {
     let new = place.beside.join(NEW);
-    let records = parts.iter().rev().filter_map(|part| {
-        let path = part.folder.join(RECORD);
-        let text = beneath::read_to_string(&part.folder, RECORD).ok()?;
-        let read = Config::parse(&text, RECORD);
-        read.inspect_err(|error| tracing::warn!("{}: passed over: {error}", path.display()))
-            .ok()
-    });
-    if let Some(config) = records.into_iter().next() {
-        let mut config = checkpoint::alone(config);
-        config.job.folder = place.above.clone();
-        config.job.name = place.name.clone();
-        write(&new, RECORD, config.to_toml().as_bytes())?;
-    } else {
-        // That of the takedown.
-        remove(&new, RECORD)?;
-    }
+    let mut settings = checkpoint::alone(settings.clone());
+    settings.job.folder = place.above.clone();
+    settings.job.name = place.name.clone();
+    write(&new, RECORD, settings.to_toml().as_bytes())?;
     let names = parts.iter().map(|part| part.name.clone());
     let mark = Mark {
         version: VERSION,

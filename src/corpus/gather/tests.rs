@@ -8,14 +8,23 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::address::PageUrl;
+use crate::config::Config;
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::{
     Document, ImageEdit, NewImageFile, Outputs, PackedSentences, Row, Sidecar, Table, read_samples,
 };
 use crate::page::{ImageContext, ImageScores, ImageTexts, TaskKind, Terms};
-use crate::picture::ImageInfo;
 
 /// 2026-01-02, 12:00.
 const NOW: u64 = 1_767_355_200_000;
+
+/// The settings of the machines.
+fn settings() -> JobSettings {
+    let text = "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[frontier]\n\
+        store = \"fjall\"\n[cluster]\nbrokers = [\"nats://127.0.0.1:4222\"]\n\
+        store = \"file:///cluster/cats\"\n";
+    Config::parse(text, "cats.toml").unwrap().settings
+}
 
 fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
@@ -75,7 +84,7 @@ fn machine(root: &Path, name: &str, pages: std::ops::Range<u64>) -> MachinePart 
             .image(NewImageFile {
                 contexts: vec![context(&address), context("http://all.org/")],
                 fetched: &time,
-                ..NewImageFile::bare(&image, &bytes, info)
+                ..NewImageFile::new(&image, &bytes, info, "2026-01-02T12:00:00.000Z")
             })
             .unwrap();
         outputs
@@ -86,12 +95,6 @@ fn machine(root: &Path, name: &str, pages: std::ops::Range<u64>) -> MachinePart 
             .unwrap();
     }
     outputs.complete().unwrap();
-    fs::write(
-        folder.join(RECORD),
-        "[job]\nname = \"cats\"\ncontact = \"mailto:a@b.org\"\n[frontier]\nstore = \"fjall\"\n\
-         [cluster]\nbrokers = [\"nats://127.0.0.1:4222\"]\nstore = \"file:///cluster/cats\"\n",
-    )
-    .unwrap();
     MachinePart {
         name: name.to_owned(),
         folder,
@@ -159,7 +162,7 @@ impl Jobs {
     }
 
     fn gather(&self) -> Result<Gathered, GatherError> {
-        gather(&self.parts, &self.target(), NOW)
+        gather(&self.parts, &self.target(), &settings(), NOW)
     }
 
     fn beside(&self) -> Vec<String> {
@@ -234,7 +237,7 @@ fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
         let mut steps = Vec::new();
         let place = Place::of(&jobs.target()).unwrap();
         let lock = place.lock().unwrap();
-        gather_with(&jobs.parts, &place, NOW, &mut |step| {
+        gather_with(&jobs.parts, &place, (&settings(), NOW), &mut |step| {
             steps.push(step);
             Ok(())
         })
@@ -253,12 +256,12 @@ fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
             let into = jobs.target();
             fs::remove_dir_all(into.parent().unwrap()).unwrap();
             if has_old {
-                gather(&jobs.parts[..2], &into, NOW).unwrap();
+                gather(&jobs.parts[..2], &into, &settings(), NOW).unwrap();
                 fs::write(into.join("notes.txt"), "mine").unwrap();
             }
             let place = Place::of(&into).unwrap();
             let lock = place.lock().unwrap();
-            let killed = gather_with(&jobs.parts, &place, NOW, &mut |step| {
+            let killed = gather_with(&jobs.parts, &place, (&settings(), NOW), &mut |step| {
                 if step == *kill {
                     return Err(GatherError::Busy(PathBuf::new()));
                 }
@@ -283,9 +286,9 @@ fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
                 name: "lost".to_owned(),
                 folder: "nowhere".into(),
             }];
-            gather(&lost, &into, NOW).unwrap_err();
+            gather(&lost, &into, &settings(), NOW).unwrap_err();
             assert!(into.exists() || !has_old, "{kill}");
-            gather(&jobs.parts, &into, NOW + 1).unwrap();
+            gather(&jobs.parts, &into, &settings(), NOW + 1).unwrap();
             let left = jobs.beside();
             assert!(
                 left.iter().all(|name| !name.contains(BESIDE)),
@@ -323,7 +326,9 @@ fn no_other_folder_is_replaced() {
     // An empty folder is none.
     fs::remove_dir(into.join("images")).unwrap();
     jobs.gather().unwrap();
-    let name = |name: &str| gather(&jobs.parts, &jobs.root.path().join(name), NOW).unwrap_err();
+    let name = |name: &str| {
+        gather(&jobs.parts, &jobs.root.path().join(name), &settings(), NOW).unwrap_err()
+    };
     assert!(
         name("Big Cats")
             .to_string()
@@ -404,8 +409,7 @@ fn what_one_machine_was_told_to_remove_is_removed_of_all() {
         dry_run: false,
     };
     // Also by the file of the job that the machines crawl.
-    let of_machines = fs::read_to_string(jobs.parts[0].folder.join(RECORD)).unwrap();
-    let mut of_machines = Config::parse(&of_machines, RECORD).unwrap();
+    let mut of_machines = settings();
     assert!(of_machines.cluster.is_there());
     of_machines.job.folder = into.parent().unwrap().to_owned();
     for dry_run in [true, false] {

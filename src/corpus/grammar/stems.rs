@@ -150,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn no_word_panics(word in "\\PC{0,20}|(inter|gener)?[a-z'’yäößüéıİşğ]{0,12}|[а-яё]{0,9}|[α-ωά]{0,9}|[ء-ي]{0,9}|[ऀ-ॿ]{0,9}|[஀-௿]{0,9}") {

@@ -12,10 +12,10 @@ use super::document::Document;
 use super::over::{Over, over};
 use super::steps::grammar::Taggers;
 use super::{BuildError, output};
-use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn, columns};
-use crate::corpus::entities::{Field, Finder, Index, Mention, Text};
-use crate::corpus::export::files::{Packed, Packing};
-use crate::corpus::export::table::Table;
+use crate::columns::{ColumnKind, ColumnValue, DataColumn, columns};
+use crate::entities::{Field, Finder, Index, Mention, Text};
+use crate::export::files::{Packed, Packing};
+use crate::export::table::Table;
 use crate::fs::{IoError, atomic};
 use crate::sanitize;
 

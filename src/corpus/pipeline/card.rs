@@ -6,8 +6,8 @@ use super::document::Document;
 use super::output::pattern;
 use super::plan::{Format, Plan};
 use super::{Built, COPIES, REMOVED};
-use crate::corpus::columns::DataColumn;
-use crate::corpus::export::parts::{self, NameCounts, Said, count};
+use crate::columns::DataColumn;
+use crate::export::parts::{self, NameCounts, Said, count};
 
 /// Figures of the documents.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use super::plan::PlanError;
 use crate::archive::captures::CapturesError;
 use crate::archive::chosen::ChosenError;
 use crate::archive::reader::ReadError;
-use crate::corpus::entities::EntityError;
-use crate::corpus::grammar::GrammarError;
+use crate::entities::EntityError;
 use crate::file_errors::FileErrors;
 use crate::fs::IoError;
+use crate::grammar::GrammarError;
 use crate::outputs::OutputError;
 use crate::topic::model::FolderError;
 
@@ -107,16 +107,6 @@ pub enum BuildError {
         /// The problem.
         why: String,
     },
-    /// This program was built without stores.
-    #[error(
-        "this spoor was built without S3; leave out `store`, or build spoor with the feature `s3`, which is on by default"
-    )]
-    NoStore,
-    /// This program was built without Parquet.
-    #[error(
-        "this spoor was built without Parquet; leave it out of `formats`, or build spoor with the feature `parquet`, which is on by default"
-    )]
-    NoParquet,
     /// A thread of the work ended in a defect.
     #[error("the work ended in a defect of spoor; please report it with the plan")]
     Defect,

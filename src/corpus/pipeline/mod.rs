@@ -61,7 +61,7 @@ pub use self::export::{TextRequest, export_text};
 pub use self::output::Sent;
 pub use self::over::{Over, over};
 use self::plan::{Plan, Step};
-pub(in crate::corpus) use self::remove::EXPORTS;
+pub(crate) use self::remove::EXPORTS;
 pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
 use self::run::Run;
@@ -72,7 +72,7 @@ pub use self::steps::{Measured, Value};
 use self::store::Store;
 pub use self::work::is_corpus;
 use self::work::{EarlierBuild, Workplace};
-use crate::corpus::columns::DataColumn;
+use crate::columns::DataColumn;
 use crate::fs::{IoError, atomic};
 use crate::progress::Step as Progress;
 
@@ -133,13 +133,6 @@ pub struct Built {
 ///
 /// [`BuildError`]; what was done is kept, and the next call goes on there.
 pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
-    // Before the work, which may take hours.
-    if cfg!(not(feature = "s3")) && plan.output.store.is_some() {
-        return Err(BuildError::NoStore);
-    }
-    if cfg!(not(feature = "parquet")) && plan.output.formats.contains(&plan::Format::Parquet) {
-        return Err(BuildError::NoParquet);
-    }
     let mut sources = Sources::of(&plan.source)?;
     let sample = how
         .sample

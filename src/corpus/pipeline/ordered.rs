@@ -109,9 +109,9 @@ mod tests {
         ));
         let failing = |push: &mut dyn FnMut(u64) -> bool| {
             push(1);
-            Err(BuildError::NoParquet)
+            Err(BuildError::Defect)
         };
         let ended = ordered(failing, |n| n, |_| Ok(()));
-        assert!(matches!(ended, Err(BuildError::NoParquet)));
+        assert!(matches!(ended, Err(BuildError::Defect)));
     }
 }

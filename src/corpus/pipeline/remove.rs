@@ -32,7 +32,7 @@ pub struct Taken {
 }
 
 /// The folder of the exports in that of a job.
-pub(in crate::corpus) const EXPORTS: &str = "exports";
+pub(crate) const EXPORTS: &str = "exports";
 
 /// The corpora that were built from a job and are still there, its exports among them.
 ///

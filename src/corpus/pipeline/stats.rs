@@ -7,9 +7,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::document::{Document, paragraphs};
 use super::{BuildError, each_document, each_removed};
-use crate::corpus::report::{Table, count, on_terminal, shares};
 use crate::crawl::figures::{Counted, NameTally};
 use crate::progress::Step as Progress;
+use crate::report::{Table, count, on_terminal, shares};
 
 /// Rows of a table.
 const TOP: usize = 20;

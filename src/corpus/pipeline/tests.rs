@@ -453,7 +453,6 @@ fn copies_in_time_by_address_and_of_earlier_corpora() {
     let removed = lines.removed();
     assert_eq!(removed[0].copy_of_url.as_deref(), Some("http://e.test/"));
     // The same corpus as Parquet: all of the first is a copy of it.
-    #[cfg(feature = "parquet")]
     {
         lines.build("[output]\nfolder = \"e\"\nformats = [\"parquet\"]\n");
         let against = "against = [\"e/parquet/00000.parquet\"]\n";
@@ -547,7 +546,6 @@ fn terms_and_numbers_of_an_earlier_corpus_are_known() {
     let (built, all) = lines.build(&format!("{consent}mark = true\n"));
     assert_eq!((all.len(), built.steps[1].marked["forbidden"]), (4, 3));
     // Also through Parquet.
-    #[cfg(feature = "parquet")]
     {
         lines.build("[output]\nfolder = \"p\"\nformats = [\"parquet\"]\n");
         let plan = lines.folder.path().join("again.toml");

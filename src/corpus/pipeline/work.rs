@@ -22,7 +22,7 @@ use super::count::StepCount;
 use super::plan::{Plan, Step};
 use super::source::Cursor;
 use super::{BuildError, MARK};
-use crate::corpus::export::place;
+use crate::export::place;
 use crate::fs::{IoError, atomic};
 
 /// The file with the state.

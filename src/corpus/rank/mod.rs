@@ -23,10 +23,10 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
 use crate::fs::atomic;
 use crate::outputs::cell;
 use crate::progress::Step;
+use crate::settings::JobSettings;
 use crate::settings::Rank;
 use crate::topic::lm::perplexity;
 use crate::topic::model::FolderError;
@@ -171,7 +171,7 @@ pub struct Ranking {
 ///
 /// [`RankError::Images`], [`RankError::Model`]. An unreadable sidecar is not an error: it
 /// is named in the program's log and skipped.
-pub fn rank(config: &Config) -> Result<Ranking, RankError> {
+pub fn rank(config: &JobSettings) -> Result<Ranking, RankError> {
     let unknown = match &config.rank.formula {
         Some(formula) if formula.rates_texts() => {
             perplexity::unknown(&*Model::load(&config.model_folder())?.lm)

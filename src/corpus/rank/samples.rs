@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{RankError, Ranked, Steps};
 use crate::fs::beneath;
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::{self, Sidecar};
 use crate::page::{ImageContext, TextScore};
-use crate::picture::ImageInfo;
 use crate::progress::Step;
 use crate::settings::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
 

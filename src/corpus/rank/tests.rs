@@ -6,9 +6,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PageUrl;
+use crate::config::Config;
+use crate::outputs::picture::inspect;
 use crate::outputs::{NewImageFile, Outputs};
 use crate::page::{ImageContext, ImageScores, ImageTexts, TextScore};
-use crate::picture::inspect;
 use spoor_lab::picture::draw;
 
 fn rated(weighted: f64) -> TextScore {
@@ -74,7 +75,12 @@ impl Folder {
         let new = NewImageFile {
             fetched: &format!("2026-01-{day}T12:00:00Z"),
             contexts,
-            ..NewImageFile::bare(&url, bytes, inspect(bytes).unwrap())
+            ..NewImageFile::new(
+                &url,
+                bytes,
+                inspect(bytes).unwrap(),
+                "2026-01-02T12:00:00.000Z",
+            )
         };
         self.outputs.image(new).unwrap()
     }
@@ -96,7 +102,7 @@ fn picture(name: &str, width: u32) -> Vec<u8> {
 
 fn wanted(keys: &str) -> Rank {
     let text = format!("job.name = 'x'\n[rank]\n{keys}\n");
-    Config::parse(&text, "x.toml").unwrap().rank
+    Config::parse(&text, "x.toml").unwrap().settings.rank
 }
 
 fn names(ranking: &Ranking) -> Vec<&str> {
@@ -233,7 +239,7 @@ fn the_hash_of_a_sidecar_is_believed_and_groups_lead_to_what_was_kept() {
         let new = NewImageFile {
             fetched: &format!("2026-01-{day}T12:00:00Z"),
             contexts: vec![context("http://a.test/", alt)],
-            ..NewImageFile::bare(&url, bytes, info)
+            ..NewImageFile::new(&url, bytes, info, "2026-01-02T12:00:00.000Z")
         };
         folder.outputs.image(new).unwrap();
     };
@@ -383,7 +389,7 @@ fn image(score: f64, n: usize, phash: Option<u64>) -> Ranked {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn of_near_pictures_the_best_is_kept(

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Duplicate, Ranked, Why};
 use crate::fs::beneath;
-use crate::picture;
+use crate::outputs::picture;
 
 /// Which image is a duplicate of which.
 #[derive(Default)]

@@ -37,17 +37,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub(in crate::corpus) use self::sections::Table;
-pub(in crate::corpus) use self::terminal::{on_terminal, shares};
+pub(crate) use self::sections::Table;
+pub(crate) use self::terminal::{on_terminal, shares};
 pub use self::text::{ModelUse, Packet, Perplexity};
 pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
-use crate::config::Config;
-pub(in crate::corpus) use crate::crawl::figures::count;
+pub use crate::crawl::figures::count;
 use crate::crawl::figures::{CrawlFigures, LogFigures, LoggedTask};
 use crate::fs::{IoError, atomic};
 use crate::outputs::{self, Line, MAX_ROW, OutputError};
 use crate::progress::Step;
 use crate::rules::RuleSet;
+use crate::settings::JobSettings;
 use crate::topic::model::FolderError;
 
 /// The most problems that are named; further ones are counted.
@@ -138,7 +138,7 @@ impl Troubles {
 /// # Errors
 ///
 /// [`ReportError`]; damage in a job's files is not an error.
-pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportError> {
+pub fn report(jobs: &[JobSettings], model: Option<&Path>) -> Result<Report, ReportError> {
     let mut models = text::Models::new(model)?;
     let mut read: Vec<Figures> = Vec::new();
     for config in jobs {
@@ -171,7 +171,7 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
 }
 
 /// Reads the log of a job; a missing one counts as empty.
-fn read_log(figures: &mut Figures, config: &Config) {
+fn read_log(figures: &mut Figures, config: &JobSettings) {
     let class_of = judged::classes(config).unwrap_or_else(|error| {
         figures.troubles.add(error);
         HashMap::new()

@@ -23,7 +23,7 @@ pub(super) struct Section {
 
 /// A table; the first column is text, the others are figures.
 #[derive(Debug)]
-pub(in crate::corpus) struct Table {
+pub(crate) struct Table {
     /// The names of the columns.
     pub head: Vec<String>,
     /// The rows, each as long as the head.

@@ -42,7 +42,7 @@ fn lead(job: &Figures) -> Vec<String> {
 
 /// Counted names with shares; empty where nothing was counted. Shares have four digits, as the
 /// Common Crawl study gives them.
-pub(in crate::corpus) fn shares(counted: &Counted, name: &str) -> String {
+pub(crate) fn shares(counted: &Counted, name: &str) -> String {
     let all = counted.top.iter().map(|(_, n)| n).sum::<u64>() + counted.others;
     if all == 0 {
         return String::new();
@@ -69,7 +69,7 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 /// A table with columns of equal width, the first to the left and the others to the right.
-pub(in crate::corpus) fn on_terminal(table: &Table) -> String {
+pub(crate) fn on_terminal(table: &Table) -> String {
     let mut out = String::new();
     let rows = std::iter::once(&table.head).chain(&table.rows);
     let width = |n: usize| {

@@ -7,11 +7,12 @@ use tempfile::TempDir;
 
 use super::plot::{Line, Plot, Scale};
 use super::*;
+use crate::config::Config;
 
 /// A job without a model in a folder of its own.
 struct Job {
     root: TempDir,
-    config: Config,
+    config: JobSettings,
 }
 
 impl Job {
@@ -22,7 +23,7 @@ impl Job {
             root.path(),
             root.path().join("models")
         );
-        let config = Config::parse(&text, "fixture.toml").unwrap();
+        let config = Config::parse(&text, "fixture.toml").unwrap().settings;
         for folder in ["logs", "sentences", "annotations"] {
             std::fs::create_dir_all(config.job_folder().join(folder)).unwrap();
         }

@@ -12,10 +12,10 @@ use flate2::read::MultiGzDecoder;
 use serde::Serialize;
 
 use super::Figures;
-use crate::config::Config;
 use crate::crawl::figures::Steps;
 use crate::outputs;
 use crate::progress::Step;
+use crate::settings::JobSettings;
 use crate::topic::lm::{self, MIN_TOKENS};
 use crate::topic::model::FolderError;
 use crate::topic::model::{Model, ModelFacts};
@@ -98,7 +98,7 @@ impl Models {
     }
 
     /// The model for a job, and its role in the crawl.
-    fn of(&mut self, config: &Config) -> Result<Option<(&Model, ModelUse)>, FolderError> {
+    fn of(&mut self, config: &JobSettings) -> Result<Option<(&Model, ModelUse)>, FolderError> {
         let own = config.model_folder();
         if !self.all && self.loaded.as_ref().is_none_or(|m| m.folder != own) {
             self.loaded = if Model::exists(&own) {
@@ -127,7 +127,7 @@ impl Models {
 }
 
 /// Reads `sentences/*.txt.gz` into `figures`.
-pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) {
+pub(super) fn read(figures: &mut Figures, config: &JobSettings, models: &mut Models) {
     let folder = config.job_folder().join("sentences");
     let files = match segments(&folder) {
         Ok(files) => files,

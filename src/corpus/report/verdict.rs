@@ -12,11 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::Figures;
-use crate::config::Config;
 use crate::crawl::frontier::Headline;
 use crate::fs::beneath;
+use crate::outputs::picture::thumbnail;
 use crate::outputs::{self, Document, Sidecar, Table};
-use crate::picture::thumbnail;
+use crate::settings::JobSettings;
 
 /// The most pictures that are shown.
 const PICTURES: usize = 18;
@@ -100,7 +100,7 @@ pub struct Passage {
 }
 
 /// Reads the data for the verdict other than the log, which was read before.
-pub(super) fn read(figures: &mut Figures, config: &Config) {
+pub(super) fn read(figures: &mut Figures, config: &JobSettings) {
     let folder = config.job_folder();
     let topic = config.job.name.as_str();
     let headline = figures.log.focus.headline(topic);

@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::TakedownError;
 use super::receipt::GoneFile;
-use crate::corpus::pipeline;
 use crate::fs::IoError;
 use crate::fs::beneath::{self, JobPath, Kind};
+use crate::pipeline;
 
 /// The folder of the exports in a job's folder, with a subfolder for each.
 const FOLDER: &str = pipeline::EXPORTS;
@@ -22,7 +22,7 @@ const REPORT: &str = "report";
 
 /// The folder of the full-text index, which has the texts in a form of its own. `spoor index`
 /// makes it again.
-const INDEX: &str = crate::corpus::search::FOLDER;
+pub const INDEX: &str = "search";
 
 /// Extensions of files whose text is compressed.
 const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];

@@ -35,8 +35,6 @@ use std::path::PathBuf;
 
 use crate::address::PageUrl;
 use crate::clock::timestamp;
-use crate::config::Config;
-use crate::corpus::pipeline::{self, BuildError};
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::DumpError;
@@ -46,8 +44,11 @@ use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
 use crate::page::TaskKind;
+use crate::pipeline::{self, BuildError};
+use crate::settings::JobSettings;
 use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
 
+pub use exports::INDEX;
 pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
 use selection::Selection;
 
@@ -123,7 +124,7 @@ pub struct Request {
 ///
 /// [`TakedownError`]; [`OpenError::Busy`] if a crawl is using the job.
 pub fn take_down(
-    config: &Config,
+    config: &JobSettings,
     request: &Request,
     now: u64,
 ) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
@@ -134,7 +135,7 @@ pub fn take_down(
 type Watch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
 
 fn take_down_with(
-    config: &Config,
+    config: &JobSettings,
     request: &Request,
     now: u64,
     watch: Watch<'_>,
@@ -201,7 +202,7 @@ fn take_down_with(
 
 /// A job from which samples are removed.
 struct Work<'a> {
-    config: &'a Config,
+    config: &'a JobSettings,
     folder: PathBuf,
     frontier: Frontier,
     /// The present lengths of the outputs.

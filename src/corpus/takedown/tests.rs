@@ -7,18 +7,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
+use crate::config::Config;
 use crate::crawl::frontier::consistency;
 use crate::crawl::frontier::store as stores;
 use crate::crawl::frontier::{
     Effects, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written,
 };
 use crate::fs::beneath::JobPath;
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::sentences_at;
 use crate::outputs::{
     Document, NewImageFile, PackedSentences, Row, TextPlace, VisitKind, document_at, documents,
 };
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
-use crate::picture::ImageInfo;
 use crate::web::scope::Sha256Hex;
 
 const SECOND: Duration = Duration::from_millis(10);
@@ -322,7 +323,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
                 };
                 note = Some(outputs.image(NewImageFile {
                     contexts,
-                    ..NewImageFile::bare(&task.url, &bytes, info)
+                    ..NewImageFile::new(&task.url, &bytes, info, "2026-01-02T12:00:00.000Z")
                 })?);
             } else if !is_image {
                 sentences = outputs

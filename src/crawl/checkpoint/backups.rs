@@ -18,12 +18,12 @@ use std::thread::JoinHandle;
 use std::time::{Instant, UNIX_EPOCH};
 
 use crate::clock::millis;
-use crate::config::Config;
-use crate::crawl::frontier::Frontier;
-use crate::crawl::frontier::dump::{self, DumpError};
-use crate::crawl::frontier::store::{Readable, StoreError, Visitor};
+use crate::frontier::Frontier;
+use crate::frontier::dump::{self, DumpError};
+use crate::frontier::store::{Readable, StoreError, Visitor};
 use crate::fs::{IoError, atomic};
 use crate::outputs::{OutputError, sync_folder};
+use crate::settings::JobSettings;
 
 /// Number of exports that are kept.
 const KEPT: usize = 2;
@@ -61,7 +61,7 @@ impl Backups {
     /// For an open job; `now` is milliseconds since 1970. The first export is due one
     /// interval after the last one or, if there is none, after that much time spent
     /// crawling over all runs.
-    pub fn new(config: &Config, frontier: &Frontier, now: u64) -> Self {
+    pub fn new(config: &JobSettings, frontier: &Frontier, now: u64) -> Self {
         let job = config.job_folder();
         let every = millis(config.checkpoint.export);
         let written = newest(&job).and_then(|path| {

@@ -22,7 +22,7 @@ pub struct Alone(Mutex<Keys>);
 
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
-pub(in crate::crawl) struct Keys {
+pub(crate) struct Keys {
     values: Versioned<String, Vec<u8>>,
     watches: Vec<(Option<String>, mpsc::Sender<Change>)>,
     /// Who answers for which subjects.

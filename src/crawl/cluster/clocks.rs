@@ -34,7 +34,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// The version of questions and answers.
 const VERSION: u8 = 1;

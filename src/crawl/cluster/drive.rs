@@ -11,8 +11,8 @@ use super::record::SessionId;
 use super::record::{Key, Value};
 use super::session::{Answer, Call, CallId, Kept, News, Over, Session, Setting, Terms};
 use super::{Change, Engine, EngineError, Keyed, Revision};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::fetch::Term;
+use crate::frontier::{Amount, CellCount, CellId};
 
 /// What a node tells its session.
 #[derive(Debug, Clone, PartialEq, Eq)]

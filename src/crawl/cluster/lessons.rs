@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::packed::{self, EnvelopeError};
 use super::trouble::Trouble;
 use super::{Engine, EngineError};
-use crate::crawl::frontier::{Cells, CellsError, LessonId, SharedLesson};
+use crate::frontier::{Cells, CellsError, LessonId, SharedLesson};
 
 /// The log.
 const LOG: &str = "lessons";

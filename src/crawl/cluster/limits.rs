@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Revision;
 use super::record::{SessionId, SessionRecord};
-use crate::crawl::frontier::Amount;
+use crate::frontier::Amount;
 
 /// The limits of a job that are counted for all machines together; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

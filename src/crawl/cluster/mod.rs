@@ -1,7 +1,7 @@
 //! Several machines that crawl one job: who asks which hosts, until when, and how links reach
 //! their hosts.
 //!
-//! Hosts fall into [cells](crate::crawl::frontier::CellCount). A cell is one [`Session`]'s at
+//! Hosts fall into [cells](crate::frontier::CellCount). A cell is one [`Session`]'s at
 //! a time; a session is one life of one machine. Who has what is written in a few keys of a
 //! broker, which are changed by compare-and-set only (`record`). A session may write to the
 //! web only during its term, which it renews with the broker by its own clock; the check is
@@ -29,15 +29,15 @@
 //! | `told` | an engine for tests, which does what it is told |
 //!
 //! How the states of cells travel, and what is asked next are no matter of this module:
-//! [`crate::crawl::node`] puts it together with a crawl.
+//! [`crate::node`] puts it together with a crawl.
 
+#[cfg(test)]
 mod alone;
 pub mod clocks;
 mod drive;
 pub mod lessons;
 mod limits;
 pub mod links;
-#[cfg(feature = "nats")]
 mod nats;
 mod packed;
 mod record;
@@ -46,18 +46,19 @@ pub mod settings;
 mod shares;
 mod survey;
 #[cfg(test)]
-pub(in crate::crawl) mod told;
+pub(crate) mod told;
 mod trouble;
+#[cfg(test)]
 mod versioned;
 pub mod wanted;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
+#[cfg(test)]
 pub use self::alone::Alone;
 pub use self::drive::{Driver, Handle, Order, Standing};
 pub use self::limits::{Ceiling, LimitClaim, LimitClaims};
-#[cfg(feature = "nats")]
 pub use self::nats::{Nats, Place, silent_servers};
 pub use self::record::{
     Base, CellRecord, JobPhase, JobRecord, Key, LAYOUT, Node, SessionId, SessionRecord, State,

@@ -7,7 +7,7 @@ use std::io::Read;
 
 use bytes::Bytes;
 
-use crate::crawl::frontier::Unsound;
+use crate::frontier::Unsound;
 
 /// The level of compression. Most of a message are hashes, which a higher one makes no smaller.
 pub(super) const LEVEL: i32 = 1;

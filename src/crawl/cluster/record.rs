@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::limits::LimitClaim;
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::frontier::{Amount, CellCount, CellId};
 
 /// The key of the job.
 const JOB: &str = "job";

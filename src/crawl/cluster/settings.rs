@@ -4,20 +4,20 @@
 //! The first machine writes them, and so does the first one that begins while no machine crawls.
 //! All others must have the same.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::config::{Changed, Config};
-
-/// The most keys that a message names.
+/// The most keys that a message names, and the most characters of a value in it.
 const NAMED: usize = 6;
-/// What a text is called that cannot be read.
-const PLACE: &str = "the job file of the cluster";
+const SHOWN: usize = 60;
 
 /// What all machines have.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
-    /// [`Config::shared`].
-    pub config: String,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SharedSettings {
+    /// The settings of the job that do not belong to one machine: sections with keys.
+    pub job: Value,
     /// The SHA-256 of the model; `None` where a machine has none.
     pub model: Option<String>,
 }
@@ -25,86 +25,94 @@ pub struct Settings {
 /// What two settings differ in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// Keys of the configuration, in words.
-    Config(String),
+    /// Keys of the job file, in words.
+    Job(String),
     /// The model.
     Model,
 }
 
-impl Settings {
+impl SharedSettings {
     /// What these differ in from those of another machine; `None` where they are the same.
     pub fn difference(&self, other: &Self) -> Option<Difference> {
-        if self.config != other.config {
-            let [own, others] =
-                [&self.config, &other.config].map(|text| Config::parse(text, PLACE));
-            match (own, others) {
-                (Ok(own), Ok(others)) => {
-                    let changes = others.changes(&own);
-                    if !changes.is_empty() {
-                        return Some(Difference::Config(in_words(&changes)));
-                    }
-                }
-                _ => {
-                    let why = "this version of spoor cannot read it, so it is of another one";
-                    return Some(Difference::Config(why.to_owned()));
-                }
-            }
+        let [own, others] = [self, other].map(|settings| {
+            let mut keys = BTreeMap::new();
+            add_keys(&mut keys, String::new(), &settings.job);
+            keys
+        });
+        let keys = own
+            .keys()
+            .chain(others.keys().filter(|key| !own.contains_key(*key)));
+        let differ = keys.filter(|key| own.get(*key) != others.get(*key));
+        let mut said: Vec<String> = differ
+            .map(|key| {
+                let [there, here] = [&others, &own].map(|keys| shown(keys.get(key).copied()));
+                format!("{key} is {there} there and {here} here")
+            })
+            .collect();
+        if said.is_empty() {
+            return (self.model != other.model).then_some(Difference::Model);
         }
-        (self.model != other.model).then_some(Difference::Model)
+        let more = said.len().saturating_sub(NAMED);
+        said.truncate(NAMED);
+        if more > 0 {
+            said.push(format!("and {more} more keys"));
+        }
+        Some(Difference::Job(said.join("; ")))
     }
 }
 
-/// The keys, with their values elsewhere and here.
-fn in_words(changes: &[Changed]) -> String {
-    let said = changes.iter().take(NAMED).map(|Changed { key, from, to }| {
-        let [from, to] = [from, to].map(|value| {
-            let value = value.as_deref().unwrap_or("none");
-            let short: String = value.chars().take(60).collect();
-            let dots = if short.len() < value.len() { "…" } else { "" };
-            format!("{short}{dots}")
-        });
-        format!("{key} is {from} there and {to} here")
-    });
-    let mut said = said.collect::<Vec<_>>().join("; ");
-    if changes.len() > NAMED {
-        said.push_str(&format!("; and {} more keys", changes.len() - NAMED));
+/// Adds every key below a value by its full name.
+fn add_keys<'v>(keys: &mut BTreeMap<String, &'v Value>, name: String, value: &'v Value) {
+    let Value::Object(table) = value else {
+        keys.insert(name, value);
+        return;
+    };
+    for (key, value) in table {
+        let dot = if name.is_empty() { "" } else { "." };
+        add_keys(keys, format!("{name}{dot}{key}"), value);
     }
-    said
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let value = value.map_or_else(|| "none".to_owned(), Value::to_string);
+    let short: String = value.chars().take(SHOWN).collect();
+    let dots = if short.len() < value.len() { "…" } else { "" };
+    format!("{short}{dots}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn settings(limit: u64) -> Settings {
-        let text = format!(
-            "[job]\nname = \"x\"\n[limits]\ndocuments = {limit}\n[cluster]\nnode = \"n{limit}\"\n"
-        );
-        Settings {
-            config: Config::parse(&text, "x").unwrap().shared(),
+    fn settings(limit: u64) -> SharedSettings {
+        SharedSettings {
+            job: json!({"job": {"name": "x"}, "limits": {"documents": limit}}),
             model: Some("ab".to_owned()),
         }
     }
 
     #[test]
-    fn a_difference_names_the_keys_and_nothing_that_belongs_to_a_machine() {
+    fn a_difference_names_the_keys_and_both_values() {
         let one = settings(1);
         assert_eq!(one.difference(&one), None);
         let said = settings(2).difference(&one).unwrap();
         let words = "limits.documents is 1 there and 2 here".to_owned();
-        assert_eq!(said, Difference::Config(words));
-        let model = Settings {
+        assert_eq!(said, Difference::Job(words));
+        let model = SharedSettings {
             model: None,
             ..one.clone()
         };
         assert_eq!(one.difference(&model), Some(Difference::Model));
-        let later = Settings {
-            config: format!("{}\n[later]\nkey = 1\n", one.config),
-            ..one.clone()
+        // A version of spoor that knows more keys.
+        let mut later = one.clone();
+        for n in 0..8 {
+            later.job["later"][format!("k{n}")] = json!("x".repeat(70));
+        }
+        let Some(Difference::Job(said)) = one.difference(&later) else {
+            panic!()
         };
-        assert!(matches!(
-            one.difference(&later),
-            Some(Difference::Config(_))
-        ));
+        assert!(said.starts_with("later.k0 is \"xxx") && said.contains("… there and none here"));
+        assert!(said.ends_with("; and 2 more keys"), "{said}");
     }
 }

@@ -8,7 +8,7 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::Node;
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// The node that should have a cell; `None` where there are no nodes. Weights that are not
 /// above zero count as the least.
@@ -38,7 +38,7 @@ fn draw(cell: CellId, node: &Node, weight: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::CellCount;
+    use crate::frontier::CellCount;
 
     fn nodes(count: usize) -> Vec<Node> {
         let names = (0..count).map(|n| Node::new(&format!("node-{n}")).unwrap());

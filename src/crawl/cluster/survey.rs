@@ -8,7 +8,7 @@ use super::record::{
 };
 use super::wanted::{self, WantedState};
 use super::{Engine, EngineError, Revision};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::frontier::{CellCount, CellId};
 
 /// What the keys begin with by which sessions say how they are.
 const STATUS: &str = "status.";
@@ -42,7 +42,7 @@ impl Survey {
     pub async fn of(engine: &impl Engine) -> Result<Self, EngineError> {
         let view = View::once(engine).await?;
         // Which numbers are cells is known when the job's key is.
-        let most = CellCount::new(crate::crawl::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
+        let most = CellCount::new(crate::frontier::MOST_CELLS).unwrap_or(CellCount::ONE);
         let mut survey = Self::default();
         for (key, bytes) in view.others() {
             if let Some(id) = key.strip_prefix(STATUS).and_then(SessionId::parse) {

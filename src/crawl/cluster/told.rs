@@ -14,7 +14,7 @@ use super::{Change, Engine, EngineError, Entry, Question, Revision};
 
 /// What becomes of a swap, or of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::crawl) enum Fate {
+pub(crate) enum Fate {
     /// It is done, but the answer is lost.
     Lost,
     /// It is done when the test says so, without an answer.
@@ -27,8 +27,8 @@ pub(in crate::crawl) enum Fate {
 
 /// The messages of a cell, or of anything else.
 #[derive(Debug, Default)]
-pub(in crate::crawl) struct Log {
-    pub(in crate::crawl) messages: BTreeMap<u64, Bytes>,
+pub(crate) struct Log {
+    pub(crate) messages: BTreeMap<u64, Bytes>,
     last: u64,
     /// Those of the last minutes.
     ids: BTreeSet<String>,
@@ -37,7 +37,7 @@ pub(in crate::crawl) struct Log {
 
 impl Log {
     /// Stores a message that is none of the last minutes.
-    pub(in crate::crawl) fn store(&mut self, id: &str, message: &Bytes) {
+    pub(crate) fn store(&mut self, id: &str, message: &Bytes) {
         if !self.ids.insert(id.to_owned()) {
             return;
         }
@@ -50,36 +50,36 @@ impl Log {
     }
 
     /// The messages behind a number.
-    pub(in crate::crawl) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
+    pub(crate) fn behind(&self, after: u64) -> Vec<(u64, Bytes)> {
         let behind = self.messages.range(after + 1..);
         behind.map(|(n, message)| (*n, message.clone())).collect()
     }
 
     /// Removes the messages up to a number.
-    pub(in crate::crawl) fn cut(&mut self, up_to: u64) {
+    pub(crate) fn cut(&mut self, up_to: u64) {
         self.messages = self.messages.split_off(&(up_to + 1));
     }
 
     /// The number of the last message that was stored.
-    pub(in crate::crawl) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
     /// Forgets the messages behind a number, as a broker that was set back.
-    pub(in crate::crawl) fn set_back(&mut self, last: u64) {
+    pub(crate) fn set_back(&mut self, last: u64) {
         self.messages.split_off(&(last + 1));
         self.last = last;
         self.ids.clear();
     }
 
     /// Lets more time pass than repeated messages are known for.
-    pub(in crate::crawl) fn forget_ids(&mut self) {
+    pub(crate) fn forget_ids(&mut self) {
         self.ids.clear();
     }
 }
 
 #[derive(Default)]
-pub(in crate::crawl) struct Told {
+pub(crate) struct Told {
     keys: Alone,
     state: Mutex<State>,
 }
@@ -98,17 +98,13 @@ struct State {
 
 impl Told {
     /// The next swaps of keys that begin so have these fates.
-    pub(in crate::crawl) fn next_swaps(
-        &self,
-        prefix: &'static str,
-        fates: impl IntoIterator<Item = Fate>,
-    ) {
+    pub(crate) fn next_swaps(&self, prefix: &'static str, fates: impl IntoIterator<Item = Fate>) {
         let fates = fates.into_iter().map(|fate| (prefix, fate));
         self.told().fates.extend(fates);
     }
 
     /// Does what came too late, where it still can be done.
-    pub(in crate::crawl) fn deliver(&self) {
+    pub(crate) fn deliver(&self) {
         let late = std::mem::take(&mut self.told().late);
         for (key, value, was) in late {
             drop(self.keys.swap_now(&key, value, was));
@@ -120,33 +116,33 @@ impl Told {
     }
 
     /// The next messages have these fates.
-    pub(in crate::crawl) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
+    pub(crate) fn next_sends(&self, fates: impl IntoIterator<Item = Fate>) {
         self.told().sends.extend(fates);
     }
 
     /// Does something to a log.
-    pub(in crate::crawl) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
+    pub(crate) fn with_log<T>(&self, log: &str, act: impl FnOnce(&mut Log) -> T) -> T {
         act(self.told().logs.entry(log.to_owned()).or_default())
     }
 
     /// Ends the reading of all logs.
-    pub(in crate::crawl) fn end_readers(&self) {
+    pub(crate) fn end_readers(&self) {
         let mut told = self.told();
         told.logs.values_mut().for_each(|log| log.readers.clear());
     }
 
     /// Goes away or comes back.
-    pub(in crate::crawl) fn set_away(&self, is_away: bool) {
+    pub(crate) fn set_away(&self, is_away: bool) {
         self.told().is_away = is_away;
     }
 
     /// The keys as they are.
-    pub(in crate::crawl) fn state(&self) -> Keys {
+    pub(crate) fn state(&self) -> Keys {
         self.keys.keys().clone()
     }
 
     /// Forgets what has changed since.
-    pub(in crate::crawl) fn set_back(&self, state: Keys) {
+    pub(crate) fn set_back(&self, state: Keys) {
         *self.keys.keys() = state;
     }
 

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::settings::Settings;
+use super::settings::SharedSettings;
 use super::{Engine, EngineError, Revision, SessionId};
 use crate::web::scope;
 
 /// The key.
-pub(in crate::crawl) const KEY: &str = "wanted";
+pub(crate) const KEY: &str = "wanted";
 /// What the keys of lists begin with.
 const LIST: &str = "list.";
 /// The most bytes of a value. Brokers take 1 MiB with its headers.
@@ -62,7 +62,7 @@ pub struct WantedState {
     pub version: u64,
     /// The job file and the model; `None` where no machine has begun.
     #[serde(default)]
-    pub settings: Option<Settings>,
+    pub settings: Option<SharedSettings>,
     /// Who has applied the job file.
     #[serde(default)]
     pub reloaded: WantedBy,

@@ -38,7 +38,7 @@ pub use self::row::{LogRow, LoggedTask};
 pub use self::ruled::RulesAtWork;
 pub use self::tally::{Counted, NameTally, Series, Steps, count};
 use crate::address::PageUrl;
-use crate::crawl::frontier::Focus;
+use crate::frontier::Focus;
 use crate::page::{Bucket, Judged, TaskKind};
 use crate::rules::{Event, RuleSet, Standing};
 

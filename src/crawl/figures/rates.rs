@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::{Amount, Cells};
-use crate::crawl::pipeline::Limits;
+use crate::frontier::{Amount, Cells};
+use crate::pipeline::Limits;
 
 /// The shortest time between two samples of the counters, in milliseconds.
 const SAMPLE: u64 = 1_000;

@@ -233,7 +233,7 @@ fn nothing_is_foretold_of_a_moment_or_of_a_standstill() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     /// However long the axis, nothing is lost and little is kept.
     #[test]

@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn any_share_is_kept(share in 0.0..1.0_f64, turns in 0_usize..500) {

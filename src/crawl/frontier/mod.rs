@@ -39,8 +39,7 @@
 //! # Map
 //!
 //! [`Frontier`] is made of parts, each of which owns its state. The order of this table is an
-//! order of reading: a part may import those named before it and none named after it. A test
-//! compares that with the code.
+//! order of reading.
 //!
 //! | parts | what they are |
 //! |---|---|
@@ -107,7 +106,7 @@ mod seen;
 pub mod store;
 mod takedown;
 #[cfg(test)]
-pub(in crate::crawl) mod tests;
+pub(crate) mod tests;
 mod transaction;
 mod transition;
 mod traps;
@@ -122,7 +121,7 @@ pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
 pub use cells::NoOutputs;
 pub use cells::Offer as CellOffer;
 #[cfg(test)]
-pub(in crate::crawl) use cells::tests as cells_tests;
+pub(crate) use cells::tests as cells_tests;
 pub use cells::{Amend, Cells, CellsError, LessonId, Load, Outside, is_learned};
 pub use cells::{Divided, DivisionError, divide, has_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};

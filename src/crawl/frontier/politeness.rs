@@ -155,7 +155,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::policy::test_policy;
+    use crate::frontier::policy::test_policy;
 
     #[test]
     fn the_delay_follows_the_host_within_its_bounds() {

@@ -60,7 +60,7 @@ mod control_sample;
 mod damage;
 mod heads;
 mod images;
-pub(in crate::crawl) mod learning;
+pub(crate) mod learning;
 mod promises;
 mod rescope;
 mod rescore;
@@ -92,7 +92,7 @@ fn open_store(path: &Path) -> Result<Box<dyn Store>, StoreError> {
 
 fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
-    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
+    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope);
     let store = open_store(path).unwrap();
     let (share, seed) = (SHARE.get(), 1);
     let control = SampleSettings { share, seed };
@@ -938,7 +938,7 @@ fn another_format_is_refused() {
         }
         let store = open_store(folder.path()).unwrap();
         let text = "[job]\nname = \"test\"\n";
-        let scope = Scope::new(Config::parse(text, "test.toml").unwrap().scope);
+        let scope = Scope::new(Config::parse(text, "test.toml").unwrap().settings.scope);
         let error = Frontier::open(store, test_policy(), scope, 0)
             .err()
             .unwrap();
@@ -982,7 +982,7 @@ fn address(n: usize) -> PageUrl {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(48))]
+    #![proptest_config(spoor_testing::cases!(48))]
     /// Any sequence of events leaves every URL in one state, the counters exact, one
     /// request per host, and the hosts' delays kept, also over restarts.
     #[test]

@@ -412,7 +412,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::crawl::frontier::store::{MemoryStore, Readable};
+    use crate::frontier::store::{MemoryStore, Readable};
 
     fn record(score: f64, seq: u64) -> UrlRecord {
         UrlRecord {

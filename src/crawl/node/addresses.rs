@@ -4,7 +4,7 @@
 //! A machine that has the cell of an address asks itself, which is a function call. All others
 //! ask it through the engine. Where there is no answer, nothing is sent: the task is queued
 //! again, and the frontier does not lease another one for the address before it is worth to
-//! ask again. [`clocks`](crate::crawl::cluster::clocks) says who is given a pass, and why that
+//! ask again. [`clocks`](crate::cluster::clocks) says who is given a pass, and why that
 //! is safe.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,11 +21,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::clock::{millis, now};
-use crate::crawl::cluster::clocks::{PassId, PassTable, PassTimes, Query, Reply, Wish, subject_of};
-use crate::crawl::cluster::{Engine, Standing};
-use crate::crawl::frontier::{AddressClocks, CellCount, CellId};
-use crate::crawl::pipeline::{Entry, Gate, Pass};
+use crate::cluster::clocks::{PassId, PassTable, PassTimes, Query, Reply, Wish, subject_of};
+use crate::cluster::{Engine, Standing};
+use crate::frontier::{AddressClocks, CellCount, CellId};
 use crate::page::Task;
+use crate::pipeline::{Entry, Gate, Pass};
 
 /// A task that has to wait longer is queued again, so that it takes no place that another
 /// host could use.

@@ -34,20 +34,20 @@ use tokio::runtime::Handle as Runtime;
 use super::error::NodeError;
 use super::join::{agree, draw, insist, name_of};
 use super::store::must_be_unused;
+use crate::checkpoint::{self, OpenError};
 use crate::clock::{now, timestamp};
-use crate::config::Config;
-use crate::crawl::checkpoint::{self, OpenError};
-use crate::crawl::cluster::lessons::{self, LessonsError};
-use crate::crawl::cluster::wanted::{WantedBy, WantedEdit, WantedError, WantedList, WantedState};
-use crate::crawl::cluster::{
+use crate::cluster::lessons::{self, LessonsError};
+use crate::cluster::wanted::{WantedBy, WantedEdit, WantedError, WantedList, WantedState};
+use crate::cluster::{
     Base, CellRecord, Engine, EngineError, Key, Node as Name, Revision, SessionId, SessionRecord,
     State, Survey, Value,
 };
-use crate::crawl::frontier::store::{self, StoreError};
-use crate::crawl::frontier::{self, Amount, CellCount, CellId, Divided, DivisionError};
-use crate::crawl::saved::{self, Committed, Life, Made, SaveError, SavedSession};
+use crate::frontier::store::{self, StoreError};
+use crate::frontier::{self, Amount, CellCount, CellId, Divided, DivisionError};
 use crate::fs::{IoError, atomic, beneath};
 use crate::outputs::{OutputError, Rewriting};
+use crate::saved::{self, Committed, Life, Made, SaveError, SavedSession};
+use crate::settings::JobSettings;
 use crate::settings::StoreKind;
 
 /// What is added to the name of the job's folder for the one beside it.
@@ -199,7 +199,7 @@ struct Note {
 /// [`AdoptError`]; nothing of it counts then, and it can be called again.
 pub fn adopt<E: Engine>(
     engine: &Arc<E>,
-    config: &Config,
+    config: &JobSettings,
     runtime: &Runtime,
     say: &mut dyn FnMut(&str),
 ) -> Result<Adopted, AdoptError> {
@@ -269,7 +269,7 @@ pub fn adopt<E: Engine>(
 
 /// Writes the checkpoint and has it count.
 fn save<E: Engine>(
-    config: &Config,
+    config: &JobSettings,
     cluster_store: &str,
     divided: &Divided,
     mut founding: Founding<E>,
@@ -590,7 +590,7 @@ async fn put(
 
 /// Tells all machines the takedowns of the job that they have not been told, and to rest where the
 /// job is paused. Returns how many takedowns the job has, and whether it is paused.
-async fn tell(engine: &impl Engine, config: &Config) -> Result<(usize, bool), AdoptError> {
+async fn tell(engine: &impl Engine, config: &JobSettings) -> Result<(usize, bool), AdoptError> {
     let folder = config.job_folder();
     let own = checkpoint::takedowns(&folder)?;
     let told = WantedState::takedowns(engine).await?;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::crawl::cluster::{CellRecord, SessionId, Survey};
-use crate::crawl::frontier::CellId;
-use crate::crawl::saved::{Flaw, SaveError, SavedSession, Verified};
+use crate::cluster::{CellRecord, SessionId, Survey};
+use crate::frontier::CellId;
 use crate::progress::Step;
+use crate::saved::{Flaw, SaveError, SavedSession, Verified};
 
 /// How often a session is looked at that goes on.
 const ATTEMPTS: usize = 5;

@@ -1,16 +1,16 @@
 //! Why a machine cannot go on.
 
 use super::loading::SourceError;
-use crate::crawl::checkpoint::OpenError;
-use crate::crawl::cluster::lessons::LessonsError;
-use crate::crawl::cluster::links::LinksError;
-use crate::crawl::cluster::wanted::WantedError;
-use crate::crawl::cluster::{EngineError, KeptError, Over, SessionId, WrongNode};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{CellId, CellsError};
-use crate::crawl::pipeline::CrawlError;
-use crate::crawl::saved::SaveError;
+use crate::checkpoint::OpenError;
+use crate::cluster::lessons::LessonsError;
+use crate::cluster::links::LinksError;
+use crate::cluster::wanted::WantedError;
+use crate::cluster::{EngineError, KeptError, Over, SessionId, WrongNode};
+use crate::frontier::store::StoreError;
+use crate::frontier::{CellId, CellsError};
 use crate::fs::IoError;
+use crate::pipeline::CrawlError;
+use crate::saved::SaveError;
 
 /// Why a machine cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +48,6 @@ pub enum NodeError {
     /// The machine has no name that it can use.
     #[error("{0}; set it by cluster.node")]
     Name(#[from] WrongNode),
-    /// This build knows no broker.
-    #[error(
-        "cluster.brokers is set, and this spoor was built without the feature `nats`; build it with its default features, or leave [cluster] out"
-    )]
-    NoBroker,
     /// There is no place for checkpoints.
     #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
     NoStore,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::error::NodeError;
-use crate::crawl::frontier::{CellId, Cells};
+use crate::frontier::{CellId, Cells};
 
 /// The cells that are being given back.
 #[derive(Debug, Default)]

@@ -19,19 +19,19 @@ use super::error::NodeError;
 use super::loading::{Source, SourceError};
 use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
 use super::{settings, store};
+use crate::checkpoint;
 use crate::clock::{millis, now};
-use crate::config::Config;
-use crate::crawl::checkpoint;
-use crate::crawl::cluster::links::Setting as LinksSetting;
-use crate::crawl::cluster::{
+use crate::cluster::links::Setting as LinksSetting;
+use crate::cluster::{
     Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
     Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
 };
-use crate::crawl::frontier::{Amount, CellCount, CellId, Cells, Load};
-use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
 use crate::fetch::Term;
+use crate::frontier::{Amount, CellCount, CellId, Cells, Load};
 use crate::fs::IoError;
 use crate::metrics::Metrics;
+use crate::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
+use crate::settings::JobSettings;
 
 /// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
 /// a minute.
@@ -62,7 +62,8 @@ pub struct Joined<E> {
 }
 
 /// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
-/// another session of the machine's name may live; `say` is told what for. The file keeps every
+/// another session of the machine's name may live; `say` is told what for. `shared` is what of
+/// the job file all machines have in common. The file keeps every
 /// other process off the job's folder.
 ///
 /// # Errors
@@ -70,7 +71,7 @@ pub struct Joined<E> {
 /// name and lives; where the job's folder is in use.
 pub fn join<E: Engine>(
     engine: Arc<E>,
-    config: &Config,
+    (config, shared): (&JobSettings, serde_json::Value),
     runtime: &Runtime,
     say: &mut dyn FnMut(&str),
 ) -> Result<(Joined<E>, File), NodeError> {
@@ -85,7 +86,7 @@ pub fn join<E: Engine>(
     let folder = config.job_folder();
     let mut lock = locked(config)?;
     // Where this machine crawls already, the lock has told so.
-    let settings = settings::of(config)?;
+    let settings = settings::of(config, shared)?;
     insist(say, || {
         runtime.block_on(settings::agree(&*engine, config, &settings, &name))
     })?;
@@ -168,7 +169,7 @@ pub fn join<E: Engine>(
 ///
 /// # Errors
 /// [`WrongNode`] where it cannot be used.
-pub fn name_of(config: &Config) -> Result<Name, WrongNode> {
+pub fn name_of(config: &JobSettings) -> Result<Name, WrongNode> {
     match &config.cluster.node {
         Some(name) => Name::new(name.as_str()),
         None => Name::new(&saved::host()),
@@ -275,14 +276,18 @@ fn wait(
     }
 }
 
-fn locked(config: &Config) -> Result<File, NodeError> {
+fn locked(config: &JobSettings) -> Result<File, NodeError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     Ok(checkpoint::lock(&folder)?)
 }
 
 /// Moves the folder of a session that is over aside, and takes an empty one.
-fn move_aside(config: &Config, lock: File, say: &mut dyn FnMut(&str)) -> Result<File, NodeError> {
+fn move_aside(
+    config: &JobSettings,
+    lock: File,
+    say: &mut dyn FnMut(&str),
+) -> Result<File, NodeError> {
     drop(lock);
     if let Some(aside) = saved::set_aside(config)? {
         say(&format!(
@@ -325,7 +330,10 @@ impl<E: Engine> Joined<E> {
     ///
     /// # Errors
     /// [`SaveError`] where the store's address is none.
-    pub fn checkpoints(&self, config: &Config) -> Result<(saved::Session, Commits), SaveError> {
+    pub fn checkpoints(
+        &self,
+        config: &JobSettings,
+    ) -> Result<(saved::Session, Commits), SaveError> {
         let (tells, commits) = mpsc::unbounded_channel();
         let committed = self.handle.standing.borrow().committed;
         let numbers = Arc::new(Mutex::new((0, committed)));
@@ -363,7 +371,7 @@ impl<E: Engine> Joined<E> {
     /// [`NodeError`] where the store fails.
     pub fn node(
         self,
-        config: &Config,
+        config: &JobSettings,
         beginning: Beginning,
         (checkpoints, commits): (Box<dyn Checkpoints>, Commits),
         (metrics, cells): (Metrics, &mut Cells),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::crawl::cluster::{Kept, KeptError};
+use crate::cluster::{Kept, KeptError};
 
 /// What a node keeps of its session in the job's folder. Clones share it.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use tokio::runtime::Handle as Runtime;
 
 use super::{NodeError, Source};
-use crate::crawl::cluster::{Base, Engine, Survey};
-use crate::crawl::frontier::Cells;
+use crate::cluster::{Base, Engine, Survey};
+use crate::frontier::Cells;
 
 /// How many of the last sessions are looked at.
 const MOST: usize = 16;

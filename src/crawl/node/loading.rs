@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use crate::crawl::cluster::{Base, Inherited, Revision};
-use crate::crawl::frontier::{CellId, Cells, Load};
+use crate::cluster::{Base, Inherited, Revision};
+use crate::frontier::{CellId, Cells, Load};
 
 use super::error::NodeError;
 

@@ -72,10 +72,10 @@ use super::cluster::lessons::Lessons;
 use super::cluster::links::{self, Links};
 use super::cluster::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Asked, CellId, Cells, Outside};
-use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
-use crate::crawl::saved::SaveError;
+use crate::frontier::{Asked, CellId, Cells, Outside};
 use crate::metrics::Metrics;
+use crate::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
+use crate::saved::SaveError;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
 /// often.

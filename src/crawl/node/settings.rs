@@ -1,22 +1,24 @@
 //! Whether a machine has the configuration and the model of the others, before it begins.
 
-use crate::config::Config;
-use crate::crawl::cluster::settings::{Difference, Settings};
-use crate::crawl::cluster::wanted::{WantedError, WantedState};
-use crate::crawl::cluster::{Engine, EngineError, Node as Name, Survey};
+use serde_json::Value;
+
+use crate::cluster::settings::{Difference, SharedSettings};
+use crate::cluster::wanted::{WantedError, WantedState};
+use crate::cluster::{Engine, EngineError, Node as Name, Survey};
+use crate::settings::JobSettings;
 use crate::topic::model::Model;
 
 use super::error::NodeError;
 
-/// The settings of this machine.
+/// The settings of this machine, `job` what of its job file all machines share.
 ///
 /// # Errors
 /// [`NodeError::Model`] where the model cannot be read.
-pub fn of(config: &Config) -> Result<Settings, NodeError> {
+pub fn of(config: &JobSettings, job: Value) -> Result<SharedSettings, NodeError> {
     let folder = config.model_folder();
     let model = Model::exists(&folder).then(|| Model::sha256(&folder));
-    Ok(Settings {
-        config: config.shared(),
+    Ok(SharedSettings {
+        job,
         model: model.transpose().map_err(NodeError::Model)?,
     })
 }
@@ -25,8 +27,8 @@ pub fn of(config: &Config) -> Result<Settings, NodeError> {
 /// are the same.
 pub(super) async fn agree(
     engine: &impl Engine,
-    config: &Config,
-    own: &Settings,
+    config: &JobSettings,
+    own: &SharedSettings,
     node: &Name,
 ) -> Result<(), NodeError> {
     let there = WantedState::read(engine).await?;
@@ -56,8 +58,8 @@ pub(super) async fn agree(
 /// Checks that the settings in force are those of this machine, when its session has begun.
 pub(super) async fn confirm(
     engine: &impl Engine,
-    config: &Config,
-    own: &Settings,
+    config: &JobSettings,
+    own: &SharedSettings,
 ) -> Result<(), NodeError> {
     let there = WantedState::read(engine).await?;
     let known = there.and_then(|(wanted, _)| wanted.settings);
@@ -67,9 +69,9 @@ pub(super) async fn confirm(
     }
 }
 
-fn refused(config: &Config, difference: Difference) -> NodeError {
+fn refused(config: &JobSettings, difference: Difference) -> NodeError {
     match difference {
-        Difference::Config(keys) => NodeError::OtherConfig(keys),
+        Difference::Job(keys) => NodeError::OtherConfig(keys),
         Difference::Model => NodeError::OtherModel(config.model_folder()),
     }
 }
@@ -77,22 +79,28 @@ fn refused(config: &Config, difference: Difference) -> NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::cluster::told::Told;
-    use crate::crawl::cluster::wanted::{SetKey, WantedBy, WantedEdit};
-    use crate::crawl::cluster::{Key, SessionId, SessionRecord, State, Value};
+    use crate::cluster::told::Told;
+    use crate::cluster::wanted::{SetKey, WantedBy, WantedEdit};
+    use crate::cluster::{Key, SessionId, SessionRecord, State, Value};
 
-    fn config(limit: u64) -> Config {
-        let text = format!(
-            "[job]\nname = \"x\"\n[model]\nfolder = \"/nowhere\"\n[limits]\ndocuments = {limit}\n"
-        );
-        Config::parse(&text, "x").unwrap()
+    fn own(limit: u64) -> SharedSettings {
+        of(
+            &settings(),
+            serde_json::json!({"limits": {"documents": limit}}),
+        )
+        .unwrap()
+    }
+
+    fn settings() -> JobSettings {
+        let mut settings = JobSettings::default();
+        settings.model.folder = "/nowhere".into();
+        settings
     }
 
     async fn join(engine: &Told, name: &str, limit: u64) -> Result<(), NodeError> {
-        let config = config(limit);
-        let own = of(&config)?;
-        agree(engine, &config, &own, &Name::new(name).unwrap()).await?;
-        confirm(engine, &config, &own).await
+        let own = own(limit);
+        agree(engine, &settings(), &own, &Name::new(name).unwrap()).await?;
+        confirm(engine, &settings(), &own).await
     }
 
     /// The session of a machine lives, or does not.
@@ -118,7 +126,7 @@ mod tests {
         );
         assert!(refused.contains("spoor reload"), "{refused}");
         // A reload changes them for all.
-        let renewed = of(&config(6)).unwrap();
+        let renewed = own(6);
         let reload: &WantedEdit<'_> = &|wanted| wanted.settings = Some(renewed.clone());
         WantedState::change(&engine, None, reload).await.unwrap();
         join(&engine, "n2", 6).await.unwrap();

@@ -1,12 +1,12 @@
 //! What a machine may still ask for, where limits hold for all machines together: its share of
-//! what is left, which it takes anew at every look ([`crate::crawl::cluster::LimitClaims`]).
+//! what is left, which it takes anew at every look ([`crate::cluster::LimitClaims`]).
 //!
 //! A machine that has no use for its share, because nothing is left to fetch or its hosts rest,
 //! leaves it to the others.
 
-use crate::crawl::cluster::{Ceiling, LimitClaim, LimitClaims};
-use crate::crawl::frontier::{Amount, Cells};
-use crate::crawl::pipeline::{Allowance, Limits};
+use crate::cluster::{Ceiling, LimitClaim, LimitClaims};
+use crate::frontier::{Amount, Cells};
+use crate::pipeline::{Allowance, Limits};
 
 /// The least time between two claims, in milliseconds.
 const EVERY: u64 = 200;

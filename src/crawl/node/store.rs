@@ -5,8 +5,8 @@
 //! would count its sessions from 1 and replace those that are there.
 
 use super::error::NodeError;
-use crate::crawl::cluster::Survey;
-use crate::crawl::saved::SavedSession;
+use crate::cluster::Survey;
+use crate::saved::SavedSession;
 
 /// How often keys and store are compared: machines that crawl remove checkpoints meanwhile.
 const ATTEMPTS: usize = 3;
@@ -75,7 +75,7 @@ pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::cluster::{Node, Revision, SessionId, SessionRecord, State};
+    use crate::cluster::{Node, Revision, SessionId, SessionRecord, State};
 
     fn survey(sessions: &[(&str, u64)]) -> Survey {
         let mut survey = Survey::default();

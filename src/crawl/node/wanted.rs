@@ -1,5 +1,5 @@
 //! How a machine comes into the state that an operator wants of all
-//! ([`crate::crawl::cluster::wanted`]).
+//! ([`crate::cluster::wanted`]).
 //!
 //! A [`WantedReader`] reads the state and has it applied by an [`Obey`], again whenever it has changed.
 //! Nothing is remembered between two processes.
@@ -20,10 +20,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::error::NodeError;
 use crate::address::PageUrl;
-use crate::crawl::checkpoint::TAKEDOWNS;
-use crate::crawl::cluster::wanted::{self, WantedList, WantedState};
-use crate::crawl::cluster::{Change, Engine, EngineError};
-use crate::crawl::frontier::Cells;
+use crate::checkpoint::TAKEDOWNS;
+use crate::cluster::wanted::{self, WantedList, WantedState};
+use crate::cluster::{Change, Engine, EngineError};
+use crate::frontier::Cells;
 use crate::fs::{IoError, atomic};
 use crate::web::scope::{self, Scope, Takedowns};
 
@@ -60,9 +60,8 @@ pub struct WantedErrand {
 pub struct WantedErrands(mpsc::UnboundedSender<(WantedErrand, oneshot::Sender<()>)>);
 
 impl WantedErrands {
-    /// Does nothing.
-    #[cfg(test)]
-    pub fn to_nobody() -> Self {
+    /// For a crawl that has ended, or is none.
+    pub fn to_no_crawl() -> Self {
         Self(mpsc::unbounded_channel().0)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::crawl::CrawlError;
 use super::gate::Gate;
 use super::options::Limits;
-use crate::crawl::frontier::{Cells, Outside};
+use crate::frontier::{Cells, Outside};
 
 /// What a crawl may do until the companion says something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

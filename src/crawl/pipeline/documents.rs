@@ -1,7 +1,7 @@
 //! The document of a page: the results of extraction and rating, in the form that is kept.
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::Finished;
+use crate::frontier::Finished;
 use crate::outputs::{Document, Replaced};
 use crate::page::{DocumentScore, Extracted, Task};
 use crate::rules::Applied;

@@ -21,9 +21,9 @@ use super::options::LoopOptions;
 use super::outage::{Evidence, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
 use crate::clock::{millis, now};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, Rescoped, Rescored};
 use crate::fetch::Fetcher;
+use crate::frontier::store::StoreError;
+use crate::frontier::{Cells, Rescoped, Rescored};
 
 /// The same while enough requests are open: how many are enough grows with time.
 const ENOUGH_WAIT: Duration = Duration::from_millis(20);

@@ -9,8 +9,8 @@ use super::gate::Gate;
 use super::options::Limits;
 use super::workshop::Work;
 use crate::archive::writer::Compression;
-use crate::crawl::frontier::Cells;
-use crate::crawl::frontier::store::StoreError;
+use crate::frontier::Cells;
+use crate::frontier::store::StoreError;
 use crate::page::{Fetched, Task};
 
 /// What may be leased now.

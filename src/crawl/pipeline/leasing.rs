@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::handler::{Admission, Handler};
 use super::options::LoopOptions;
-use crate::crawl::frontier::Cells;
 use crate::fetch::Fetcher;
+use crate::frontier::Cells;
 use crate::page::Task;
 
 /// Whether more requests may be open.

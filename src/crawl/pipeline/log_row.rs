@@ -5,7 +5,7 @@ use super::product::Product;
 use super::write::Places;
 use crate::address::PageUrl;
 use crate::clock::millis;
-use crate::crawl::frontier::{Finished, Settled};
+use crate::frontier::{Finished, Settled};
 use crate::language::Language;
 use crate::outputs::Row;
 use crate::page::{Fallback, Likelihood, Outcome, Reason, media_type};

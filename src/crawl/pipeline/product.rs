@@ -4,11 +4,11 @@
 use bytes::Bytes;
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Effects, NewImage, NewTask};
+use crate::frontier::{Effects, NewImage, NewTask};
 use crate::language::Language;
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::{Document, PackedSentences};
 use crate::page::{DocumentScore, Fallback, Nearness, Prints, Terms, TextShare};
-use crate::picture::ImageInfo;
 use crate::rules::Applied;
 
 /// The product of a body.

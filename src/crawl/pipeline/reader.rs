@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::address::PageUrl;
-use crate::config::Config;
-use crate::crawl::frontier::Rating;
+use crate::frontier::Rating;
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{ImageCandidate, LinkParts, Obeyed};
 use crate::pdf;
 use crate::rules::RuleSet;
+use crate::settings::JobSettings;
 use crate::topic::score::Scorer;
 use crate::topic::strategy::{Learning, Score, Strategy};
 use crate::web::extract;
@@ -80,7 +80,7 @@ impl ImageRules {
 }
 
 /// Reads PDF files within the limits of a job.
-pub fn pdf_reader(config: &Config) -> pdf::Reader {
+pub fn pdf_reader(config: &JobSettings) -> pdf::Reader {
     let section = &config.pdf;
     pdf::Reader::of_this_program(pdf::Limits {
         time: section.time,

@@ -27,7 +27,7 @@ impl Reading {
     }
 
     /// Replaces the reader. The frontier must be informed as well
-    /// ([`Frontier::set_rating`](crate::crawl::frontier::Frontier::set_rating)), on the
+    /// ([`Frontier::set_rating`](crate::frontier::Frontier::set_rating)), on the
     /// thread that owns it.
     pub fn replace(&self, reader: Arc<Reader>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = reader;

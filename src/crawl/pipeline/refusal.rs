@@ -4,7 +4,7 @@
 
 use super::completion::Completion;
 use super::product::Product;
-use crate::crawl::frontier::Cells;
+use crate::frontier::Cells;
 use crate::page::{ImageContext, Outcome, Reason, TaskKind};
 
 /// Drops a page with a media type that the scope does not accept.

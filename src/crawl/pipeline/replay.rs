@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::completion::Completion;
 use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
-use crate::crawl::frontier::Cells;
 use crate::fetch::{FetchError, Received};
+use crate::frontier::Cells;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 
 /// The duration of a request by the clock of a replay, in milliseconds.

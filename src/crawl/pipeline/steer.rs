@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::options::{Limits, LoopOptions};
-use crate::crawl::frontier::Cells;
 use crate::fetch::Fetcher;
+use crate::frontier::Cells;
 
 /// A running [`drive`](super::drive()) between two rounds of its loop.
 pub struct Steering<'a> {

@@ -14,14 +14,14 @@ use super::product::{PageProduct, Product, SitemapProduct};
 use super::reader::Reader;
 use super::workshop::Work;
 use crate::address::PageUrl;
-use crate::crawl::frontier::{NewImage, NewTask, Rating};
+use crate::frontier::{NewImage, NewTask, Rating};
 use crate::outputs::PackedSentences;
+use crate::outputs::picture::{self, BadImage, ImageInfo};
 use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
     ScoredLink, Task, TaskKind, Terms, Use,
 };
 use crate::pdf;
-use crate::picture::{self, BadImage, ImageInfo};
 use crate::topic::neutral;
 use crate::topic::strategy::Strategy;
 use crate::web::extract::{self, ExtractError};
@@ -590,7 +590,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         #[test]
         fn a_digest_is_that_of_the_letters(

@@ -5,10 +5,10 @@ use super::documents;
 use super::product::Product;
 use crate::archive::writer::{Original, Packed};
 use crate::clock::{millis, timestamp};
-use crate::crawl::frontier::{Finished, OutputEdit, Settled};
+use crate::frontier::{Finished, OutputEdit, Settled};
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::{ImageEdit, Kept, NewImageFile, OutputError, Outputs, TextPlace};
 use crate::page::{ImageContext, TaskKind};
-use crate::picture::ImageInfo;
 
 /// The frontier's data about a fetched image.
 pub(super) struct KnownImage<'a> {

@@ -7,7 +7,7 @@ use super::SaveError;
 use super::manifest::Manifest;
 use super::numbered::{address, manifest_of};
 use super::pairs::{self, Span};
-use crate::crawl::frontier::{CellId, is_learned};
+use crate::frontier::{CellId, is_learned};
 use crate::objects::{self, Objects};
 
 /// Takes a key with the space of its cell, and its value, or none where it is gone.

@@ -8,12 +8,12 @@ use super::SaveError;
 use super::manifest::{self, Manifest, Owner};
 use super::restore;
 use super::session::Session;
+use crate::checkpoint;
 use crate::clock::{millis, now};
-use crate::config::Config;
-use crate::crawl::checkpoint;
-use crate::crawl::frontier::store;
+use crate::frontier::store;
 use crate::fs::{IoError, atomic, beneath};
 use crate::objects::{self, Objects, Version};
+use crate::settings::JobSettings;
 
 /// The file with the number of the job's folder.
 const FOLDER_ID: &str = "checkpoint.id";
@@ -40,7 +40,7 @@ pub enum TakeOver {
 /// # Errors
 /// [`SaveError`]; the checkpoint is then left to its owner, and the folder as it was.
 pub fn prepare(
-    config: &Config,
+    config: &JobSettings,
     take_over: TakeOver,
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<Session>, SaveError> {
@@ -71,7 +71,7 @@ pub fn prepare(
 
 /// Makes a checkpoint this process's own, or the place for one.
 pub(super) fn claim(
-    config: &Config,
+    config: &JobSettings,
     objects: &dyn Objects,
     own: &Owner,
     found: Option<(Manifest, Version)>,

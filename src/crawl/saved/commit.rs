@@ -8,8 +8,8 @@ use super::SaveError;
 use super::claim::{self, TakeOver};
 use super::manifest::{self, Manifest, Owner};
 use crate::clock::timestamp;
-use crate::config::Config;
 use crate::objects::{Objects, Version};
+use crate::settings::JobSettings;
 
 /// See the module's documentation.
 pub(super) trait Commit: Send {
@@ -47,7 +47,7 @@ pub(super) trait Commit: Send {
 
 /// One manifest, which names the process that may replace it.
 pub(super) struct Replaced {
-    config: Config,
+    config: JobSettings,
     own: Owner,
     /// That of the manifest that this process has written; `None` while the store could not be
     /// reached.
@@ -55,7 +55,7 @@ pub(super) struct Replaced {
 }
 
 impl Replaced {
-    pub fn new(config: &Config, own: Owner, version: Option<Version>) -> Self {
+    pub fn new(config: &JobSettings, own: Owner, version: Option<Version>) -> Self {
         let config = config.clone();
         Self {
             config,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::SaveError;
 use super::session::{Saved, Session};
 use crate::clock::now;
-use crate::config::Config;
-use crate::crawl::frontier::Cells;
-use crate::crawl::frontier::store::Readable;
-use crate::crawl::frontier::store::changes::Changes;
+use crate::frontier::Cells;
+use crate::frontier::store::Readable;
+use crate::frontier::store::changes::Changes;
+use crate::settings::JobSettings;
 
 /// A promise to a host is sent earlier than the next checkpoint, by this part of the time
 /// between two.
@@ -93,7 +93,7 @@ impl Keeper {
     pub fn begin(
         session: Session,
         changes: Arc<Changes>,
-        config: &Config,
+        config: &JobSettings,
         flush: impl Fn() + Send + 'static,
         stop: impl Fn() + Send + 'static,
     ) -> Result<Self, SaveError> {

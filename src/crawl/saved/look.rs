@@ -6,8 +6,8 @@ use super::SaveError;
 use super::manifest::{self, Manifest, Owner, Piece};
 use super::verify::{Verified, verify};
 use crate::clock::timestamp;
-use crate::config::Config;
 use crate::objects::{self, Objects};
+use crate::settings::JobSettings;
 
 /// What is in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +36,7 @@ pub struct Found {
     pub objects: [usize; 3],
 }
 
-fn open(config: &Config) -> Result<(Box<dyn Objects>, Manifest), SaveError> {
+fn open(config: &JobSettings) -> Result<(Box<dyn Objects>, Manifest), SaveError> {
     let store = config.checkpoint.store.as_ref().ok_or(SaveError::NoStore)?;
     let objects = objects::open(store.as_str())?;
     let nothing = || SaveError::Nothing(store.as_str().to_owned());
@@ -48,7 +48,7 @@ fn open(config: &Config) -> Result<(Box<dyn Objects>, Manifest), SaveError> {
 ///
 /// # Errors
 /// [`SaveError`], also where there is none.
-pub fn look(config: &Config) -> Result<Found, SaveError> {
+pub fn look(config: &JobSettings) -> Result<Found, SaveError> {
     let (objects, manifest) = open(config)?;
     found(&*objects, &manifest)
 }
@@ -80,7 +80,7 @@ fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError>
 ///
 /// # Errors
 /// [`SaveError`], also where there is none. Damage is no error.
-pub fn check(config: &Config) -> Result<(Found, Verified), SaveError> {
+pub fn check(config: &JobSettings) -> Result<(Found, Verified), SaveError> {
     let (objects, manifest) = open(config)?;
     let verified = verify(&*objects, &manifest)?;
     Ok((found(&*objects, &manifest)?, verified))

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::SaveError;
 use super::pairs::Span;
-use crate::crawl::frontier::{Amount, CellId, CellMark, Mark};
+use crate::frontier::{Amount, CellId, CellMark, Mark};
 use crate::objects::{LONGEST, Objects, Version};
 
 /// Its name.

@@ -29,7 +29,7 @@
 //!
 //! # How the crawl goes on meanwhile
 //!
-//! The store logs its batches into files ([`crate::crawl::frontier::store::changes`]). A thread
+//! The store logs its batches into files ([`crate::frontier::store::changes`]). A thread
 //! reads these and the outputs, and does all requests. A checkpoint ends at a commit that was
 //! flushed to this machine's disk, so that it is never ahead of the job's folder.
 //!
@@ -65,9 +65,9 @@ pub use self::numbered::{Committed, Committing, Life, Made, Named};
 pub use self::restore::{outputs_of, put_back, set_aside};
 pub use self::session::{Session, renew};
 pub use self::verify::{Flaw, SavedSession, Verified};
-use crate::crawl::checkpoint::OpenError;
-use crate::crawl::frontier::CellsError;
-use crate::crawl::frontier::store::StoreError;
+use crate::checkpoint::OpenError;
+use crate::frontier::CellsError;
+use crate::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::objects::ObjectsError;
 use crate::outputs::OutputError;

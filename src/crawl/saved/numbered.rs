@@ -16,10 +16,10 @@ use super::cells::unreadable;
 use super::commit::{Commit, since};
 use super::manifest::{self, Manifest};
 use super::session::Session;
-use crate::config::Config;
-use crate::crawl::frontier::{Amount, CellId};
+use crate::frontier::{Amount, CellId};
 use crate::fs::IoError;
 use crate::objects::{self, Objects};
+use crate::settings::JobSettings;
 
 /// The folder of the manifests.
 const FOLDER: &str = "manifests";
@@ -78,14 +78,14 @@ impl Session {
     ///
     /// # Errors
     /// [`SaveError::Objects`] where the store's address is none.
-    pub fn of_cluster(config: &Config, life: Life) -> Result<Self, SaveError> {
+    pub fn of_cluster(config: &JobSettings, life: Life) -> Result<Self, SaveError> {
         let objects = objects::open(&address(&life.store, &life.session))?;
         Self::numbered(config, objects.into(), life)
     }
 
     /// The same over objects that are open.
     pub(super) fn numbered(
-        config: &Config,
+        config: &JobSettings,
         objects: std::sync::Arc<dyn Objects>,
         life: Life,
     ) -> Result<Self, SaveError> {

@@ -1,13 +1,13 @@
 //! The pairs of a checkpoint: those of the frontier's store, and small files of the job.
 //!
-//! A piece is a zstd frame with records as in [`crate::crawl::frontier::store::changes`]: a
+//! A piece is a zstd frame with records as in [`crate::frontier::store::changes`]: a
 //! key, and a value or none where the key was removed. The key of a file is its path behind a
 //! byte that begins no key of the frontier.
 
 use std::io::{Read, Write as _};
 
 use super::SaveError;
-use crate::crawl::frontier::store::changes::{WriteRef, push_write, take_write};
+use crate::frontier::store::changes::{WriteRef, push_write, take_write};
 
 /// Before the path of a file.
 const FILE: u8 = 0xff;

@@ -18,17 +18,17 @@ use super::manifest::{Manifest, Piece};
 use super::pairs::{self, JOB, MODEL, file_of_key};
 use super::send::image_name;
 use super::{SaveError, numbered};
+use crate::checkpoint;
 use crate::clock::now;
-use crate::config::Config;
-use crate::crawl::checkpoint;
-use crate::crawl::frontier::store::changes::WriteRef;
-use crate::crawl::frontier::store::{self, Batch, Store};
-use crate::crawl::frontier::{Mark, note_restored};
+use crate::frontier::store::changes::WriteRef;
+use crate::frontier::store::{self, Batch, Store};
+use crate::frontier::{Mark, note_restored};
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::fs::{IoError, sync_file_system};
 use crate::objects::{self, LONGEST, Objects};
 use crate::outputs::{self, growth};
+use crate::settings::JobSettings;
 use crate::settings::StoreKind;
 
 /// The most pairs, and bytes, of a batch.
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 8;
 
 /// Restores a checkpoint into the job's folder, which is locked.
 pub(super) fn restore(
-    config: &Config,
+    config: &JobSettings,
     objects: &dyn Objects,
     manifest: &Manifest,
     say: &mut dyn FnMut(&str),
@@ -118,7 +118,7 @@ pub(super) fn restore_outputs(
 ///
 /// # Errors
 /// [`SaveError`], also where a crawl uses the job.
-pub fn set_aside(config: &Config) -> Result<Option<PathBuf>, SaveError> {
+pub fn set_aside(config: &JobSettings) -> Result<Option<PathBuf>, SaveError> {
     let folder = config.job_folder();
     if !folder.join("frontier").exists() && !folder.join("logs/crawl.jsonl").exists() {
         return Ok(None);
@@ -135,7 +135,7 @@ pub fn set_aside(config: &Config) -> Result<Option<PathBuf>, SaveError> {
 ///
 /// # Errors
 /// [`SaveError::Io`].
-pub fn put_back(config: &Config, aside: &Path) -> Result<(), SaveError> {
+pub fn put_back(config: &JobSettings, aside: &Path) -> Result<(), SaveError> {
     let folder = config.job_folder();
     if folder.join("frontier").exists() {
         return Ok(());

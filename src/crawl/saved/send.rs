@@ -13,7 +13,7 @@ use super::SaveError;
 use super::manifest::{Grown, Manifest, Piece};
 use super::pairs::{JOB, MODEL, key_of_file, pack};
 use super::session::Session;
-use crate::crawl::checkpoint::{RECEIPTS, TAKEDOWNS};
+use crate::checkpoint::{RECEIPTS, TAKEDOWNS};
 use crate::fs::{IoError, beneath, files_beneath};
 use crate::objects::Objects;
 use crate::outputs::growth::{self, Growth};

@@ -12,14 +12,14 @@ use super::commit::{Commit, Replaced};
 use super::manifest::{self, Manifest, Owner, Piece};
 use super::pairs::{Pieces, Span, pack};
 use crate::clock::now;
-use crate::config::Config;
-use crate::crawl::frontier::store::Readable;
-use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Frontier, Mark, MarkReader};
+use crate::frontier::store::Readable;
+use crate::frontier::store::changes::Changes;
+use crate::frontier::{Frontier, Mark, MarkReader};
 use crate::fs::IoError;
 use crate::objects::{Objects, Version};
 use crate::outputs::growth;
 use crate::outputs::{self, Restated};
+use crate::settings::JobSettings;
 
 /// Bytes of changed pairs that are sorted at once.
 const SLICE: usize = if cfg!(test) { 6_000 } else { 32 << 20 };
@@ -63,7 +63,7 @@ pub struct Session {
 
 impl Session {
     pub(super) fn new(
-        config: &Config,
+        config: &JobSettings,
         objects: Arc<dyn Objects>,
         commit: Box<dyn Commit>,
         last: Option<Manifest>,
@@ -86,7 +86,7 @@ impl Session {
 
     /// One that replaces its manifest. `claimed` is `None` where the store cannot be reached.
     pub(super) fn replacing(
-        config: &Config,
+        config: &JobSettings,
         objects: Arc<dyn Objects>,
         own: Owner,
         claimed: Option<(Manifest, Version)>,
@@ -396,7 +396,7 @@ impl Session {
 ///
 /// # Errors
 /// [`SaveError`].
-pub fn renew(config: &Config, frontier: &Frontier) -> Result<Option<Session>, SaveError> {
+pub fn renew(config: &JobSettings, frontier: &Frontier) -> Result<Option<Session>, SaveError> {
     let Some(store) = &config.checkpoint.store else {
         return Ok(None);
     };

@@ -18,14 +18,14 @@ use super::restore::restore;
 use super::session::{Saved, Session};
 use super::*;
 use crate::address::PageUrl;
+use crate::checkpoint::{self, OpenJob};
 use crate::config::Config;
-use crate::crawl::checkpoint::{self, OpenJob};
 use crate::objects::Objects;
 use crate::objects::simulated::{Fate, Simulated};
 use crate::outputs::growth;
+use crate::outputs::picture::ImageInfo;
 use crate::outputs::{Document, NewImageFile, PackedSentences};
 use crate::page::{ImageContext, ImageScores, ImageTexts, TaskKind, Terms};
-use crate::picture::ImageInfo;
 
 fn config(root: &Path, cells: u16) -> Config {
     let frontier = match cells {
@@ -149,7 +149,7 @@ impl Machine {
             };
             let new = NewImageFile {
                 contexts: vec![context],
-                ..NewImageFile::bare(&url, &bytes, info)
+                ..NewImageFile::new(&url, &bytes, info, "2026-01-02T12:00:00.000Z")
             };
             job.outputs.image(new).unwrap();
         }
@@ -311,7 +311,7 @@ fn run(steps: Vec<Step>, cells: u16) {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(10))]
+    #![proptest_config(spoor_testing::cases!(10))]
     #[test]
     fn a_checkpoint_has_the_first_batches_and_nothing_in_part(steps in steps()) {
         run(steps, 1);
@@ -319,7 +319,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(5))]
+    #![proptest_config(spoor_testing::cases!(5))]
     #[test]
     fn so_has_one_of_several_cells(steps in steps()) {
         run(steps, 4);
@@ -484,6 +484,7 @@ fn damage_is_named() {
     other.crash();
     other.config.job.name = crate::config::Config::parse("[job]\nname = \"b\"\n", "b")
         .unwrap()
+        .settings
         .job
         .name;
     let refused = other.start(&objects).unwrap_err().to_string();

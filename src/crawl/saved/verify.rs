@@ -12,7 +12,7 @@ use super::manifest::{Manifest, Piece, digest, list_of};
 use super::numbered::{address, manifest_of, name};
 use super::pairs::{self, JOB, file_of_key};
 use super::send::image_name;
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 use crate::objects::{self, LONGEST, Objects};
 use crate::progress::Step;
 

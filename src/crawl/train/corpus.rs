@@ -6,11 +6,11 @@ use tokio::runtime::Handle;
 
 use super::{TrainError, pages};
 use crate::address::PageUrl;
-use crate::config::Config;
-use crate::crawl::pipeline::pdf_reader;
 use crate::fetch::Fetcher;
 use crate::fs::IoError;
 use crate::pdf;
+use crate::pipeline::pdf_reader;
+use crate::settings::JobSettings;
 use crate::settings::{Documents, Source};
 use crate::topic::lm::{MIN_TOKENS, Sentence, sentences};
 use crate::topic::neutral;
@@ -40,13 +40,13 @@ impl Document {
 
 /// Reads training sources.
 pub(super) struct Gatherer<'a, F> {
-    config: &'a Config,
+    config: &'a JobSettings,
     runtime: &'a Handle,
     fetcher: Option<F>,
 }
 
 impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
-    pub fn new(config: &'a Config, runtime: &'a Handle, fetcher: F) -> Self {
+    pub fn new(config: &'a JobSettings, runtime: &'a Handle, fetcher: F) -> Self {
         Self {
             config,
             runtime,

@@ -19,8 +19,8 @@ use std::path::Path;
 
 use super::TrainError;
 use super::corpus::Document;
-use crate::config::Config;
 use crate::outputs::{PageText, Table, page_texts, sentences_at};
+use crate::settings::JobSettings;
 use crate::settings::Name;
 use crate::topic::lm::{MIN_TOKENS, Sentence, normalise, perplexity};
 use crate::topic::model::{Grown, Model};
@@ -86,7 +86,7 @@ pub(super) struct Harvest {
 /// [`TrainError`] where the job has not crawled, its log rows do not locate sentences, or
 /// no page is good enough.
 pub(super) fn harvest(
-    config: &Config,
+    config: &JobSettings,
     old: &Model,
     growth: &Growth,
     given: &[Document],

@@ -31,15 +31,15 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
-use crate::config::{Config, ContactMissing};
-use crate::crawl::frontier::store::StoreError;
 use crate::fetch::{Fetcher, SetupError};
+use crate::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::language;
 use crate::outputs::{self, OutputError};
 use crate::pdf;
 use crate::progress::Step;
 use crate::settings;
+use crate::settings::{ContactMissing, JobSettings};
 use crate::topic::lm::{self, Sentence, arpa};
 use crate::topic::model::{self, FolderError, Grown, Model, ModelFacts};
 use crate::topic::neutral::Words;
@@ -145,7 +145,7 @@ pub enum TrainError {
 /// # Errors
 /// [`TrainError`]; an earlier model is then unchanged.
 pub fn train(
-    config: &Config,
+    config: &JobSettings,
     runtime: &Handle,
     fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
     say: &mut dyn FnMut(&str),
@@ -162,7 +162,7 @@ pub fn train(
 /// # Errors
 /// [`TrainError`]; an earlier model is then unchanged.
 pub fn train_from_job(
-    config: &Config,
+    config: &JobSettings,
     growth: &Growth,
     runtime: &Handle,
     fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
@@ -216,7 +216,7 @@ struct Given {
 
 impl Given {
     fn gather(
-        config: &Config,
+        config: &JobSettings,
         runtime: &Handle,
         fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
         say: &mut dyn FnMut(&str),
@@ -264,7 +264,7 @@ impl Given {
         Ok(Self { positive, neutral })
     }
 
-    fn split(&self, config: &Config) -> Result<Split<'_>, TrainError> {
+    fn split(&self, config: &JobSettings) -> Result<Split<'_>, TrainError> {
         let section = &config.train;
         let split = Split::of(&self.positive, section.held_out, section.seed);
         if split.training.is_empty() {
@@ -292,7 +292,7 @@ impl Given {
     /// Makes the model and moves it to `place`.
     fn make(
         &self,
-        config: &Config,
+        config: &JobSettings,
         place: &Path,
         split: &Split<'_>,
         harvest: Option<Harvest>,

@@ -14,17 +14,17 @@ use super::TrainError;
 use super::corpus::{Document, of_pdf};
 use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
-use crate::config::Config;
-use crate::crawl::frontier::store::{SledStore, StoreError};
-use crate::crawl::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
-use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, Work, drive,
-    pdf_reader,
-};
 use crate::fetch::Fetcher;
+use crate::frontier::store::{SledStore, StoreError};
+use crate::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
 use crate::fs::IoError;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::pdf;
+use crate::pipeline::{
+    Admission, Completion, Control, Handler, LoopOptions, Processor, USUAL_WAIT, Work, drive,
+    pdf_reader,
+};
+use crate::settings::JobSettings;
 use crate::web::extract;
 use crate::web::scope::Scope;
 
@@ -55,7 +55,7 @@ impl Pages {
 /// # Errors
 /// [`TrainError::Pages`] lists every address that could not be fetched, and why.
 pub(super) fn fetch(
-    config: &Config,
+    config: &JobSettings,
     runtime: &Handle,
     fetcher: &Fetcher,
     urls: &[PageUrl],
@@ -159,10 +159,8 @@ impl Fetching {
             let why = match self.failures.get(url) {
                 Some(why) => why.clone(),
                 None => match frontier.look_up(url, TaskKind::Page)?.map(|r| r.state) {
-                    Some(crate::crawl::frontier::State::Dropped { reason }) => {
-                        reason.name().to_owned()
-                    }
-                    Some(crate::crawl::frontier::State::Redirected { to, .. }) => {
+                    Some(crate::frontier::State::Dropped { reason }) => reason.name().to_owned(),
+                    Some(crate::frontier::State::Redirected { to, .. }) => {
                         format!("redirected to {to}, which could not be fetched")
                     }
                     _ => match self.delays.get(&url.host_key()) {

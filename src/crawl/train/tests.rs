@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 
 use super::*;
+use crate::config::Config;
 use crate::fetch::Options;
 use crate::settings::{ConnectTo, HostPattern};
 use crate::topic::lm::sentences;

@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use super::dashboard;
 use super::problem::Problem;
 use super::routes;
-use crate::local_access::Access;
-use crate::local_origin::{self, Sender};
-use crate::local_server::Seat;
+use crate::local::access::Access;
+use crate::local::origin::{self, Sender};
+use crate::local::server::Seat;
 use crate::settings;
 use crate::settings::Listen;
 
@@ -218,13 +218,13 @@ pub(crate) async fn authorize(
 ) -> Response {
     let headers = request.headers();
     let changes = ![Method::GET, Method::HEAD].contains(request.method());
-    let refusal = match local_origin::own_host(headers, auth.remote) {
+    let refusal = match origin::own_host(headers, auth.remote) {
         None => Some(Problem::new(
             StatusCode::FORBIDDEN,
             "the Host is not this machine",
             "use the IP address, or localhost",
         )),
-        Some(host) if changes && local_origin::sender(headers, host) == Sender::Foreign => {
+        Some(host) if changes && origin::sender(headers, host) == Sender::Foreign => {
             Some(Problem::new(
                 StatusCode::FORBIDDEN,
                 "the request comes from a page of another site",
@@ -261,7 +261,7 @@ pub(crate) async fn authorize(
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, scheme);
     }
-    local_origin::put_headers(&mut response);
+    origin::put_headers(&mut response);
     response
 }
 

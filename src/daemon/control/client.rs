@@ -16,7 +16,7 @@ use super::routes::MACHINES;
 use super::{Changes, ControlError, Done, InForce, Machines, NewSeeds, Problem, Seeded, Status};
 use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint;
-use crate::daemon::explain::{Explanation, HostReport};
+use crate::explain::{Explanation, HostReport};
 
 /// The time limit for a response: the crawl may be flushing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(60);

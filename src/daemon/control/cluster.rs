@@ -30,7 +30,7 @@ use crate::crawl::cluster::{
     Survey, status_key,
 };
 use crate::crawl::frontier::Amount;
-use crate::metrics::ClusterLevels;
+use crate::crawl::metrics::ClusterLevels;
 use crate::settings::Limits;
 
 /// How long an answer is given again.
@@ -373,14 +373,14 @@ pub async fn see(
 /// The limits in force.
 fn limits_of(config: &Config, wanted: &WantedState) -> Limits {
     let file = wanted.settings.as_ref();
-    let file = file.and_then(|file| Config::parse(&file.config, "the job file").ok());
+    let file = file.and_then(|file| config.with_shared(&file.job).ok());
     let mut config = file.unwrap_or_else(|| config.clone());
     for (key, set) in &wanted.keys {
         let one = BTreeMap::from([(key.clone(), set.value.clone())]);
         // One that this version does not know limits nothing here.
         config = super::wanted::set(&config, &one).unwrap_or(config);
     }
-    config.limits
+    config.settings.limits
 }
 
 fn limits_now(limits: &Limits, used: Amount, survey: &Survey) -> Vec<LimitNow> {

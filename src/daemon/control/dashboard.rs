@@ -21,12 +21,12 @@ use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::figures::{HostFigures, Latest, PagePacket, RecentImage, RecentPage};
 use crate::crawl::frontier::{Curve, Focus, Headline, HostTurn};
+use crate::crawl::metrics::{self, Levels};
 use crate::crawl::pipeline::Steering;
 use crate::fs::beneath;
-use crate::metrics::{self, Levels};
 use crate::outputs::Sidecar;
+use crate::outputs::picture::thumbnail;
 use crate::page::Bucket;
-use crate::picture::thumbnail;
 use crate::rules::Standing;
 use crate::sanitize;
 

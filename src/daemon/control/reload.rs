@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::wanted::{self, Told};
 use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
-use crate::config::{self, Config};
+use crate::config::{self, Config, JobSettings};
 use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
@@ -87,7 +87,7 @@ pub enum ConfigEdit {
 /// while they crawl. With another store, or another term than the others, one that starts again
 /// would do harm.
 fn check_cluster(held: &Config, new: &Config) -> Result<(), ControlError> {
-    let shared = held.with_shared(new.clone());
+    let shared = held.with_shared(&new.shared())?;
     let mut changed = keys(held, &shared);
     changed.retain(|key| key.starts_with("cluster."));
     if changed.is_empty() {
@@ -181,7 +181,7 @@ impl ControlHandle {
         ratings.map_or(Ok(()), |ratings| ratings.by(new).map(drop))
     }
 
-    pub(in crate::daemon) async fn in_force(&self) -> Arc<Config> {
+    pub(crate) async fn in_force(&self) -> Arc<Config> {
         Arc::clone(&*self.0.in_force.lock().await)
     }
 
@@ -288,7 +288,7 @@ fn apply(
 
 /// `old` with those parts of `new` that may change while a crawl runs.
 pub(super) fn merged(old: &Config, new: &Config) -> Config {
-    Config {
+    let settings = JobSettings {
         limits: new.limits.clone(),
         scope: new.scope.clone(),
         strategy: new.strategy.clone(),
@@ -311,7 +311,11 @@ pub(super) fn merged(old: &Config, new: &Config) -> Config {
             interval: new.checkpoint.interval,
             ..old.checkpoint.clone()
         },
-        ..old.clone()
+        ..old.settings.clone()
+    };
+    Config {
+        settings,
+        origin: old.origin.clone(),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::crawl::figures::{LoggedTask, RulesAtWork};
-use crate::metrics::Metrics;
+use crate::crawl::metrics::Metrics;
 use crate::rules::{Event, RuleSet};
 
 /// A change of a site that rules are for.

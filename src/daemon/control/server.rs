@@ -23,7 +23,7 @@ use super::auth::{Auth, Token, authorize};
 use super::entrance::Entrance;
 use super::problem::Problem;
 use super::routes;
-use crate::local_server;
+use crate::local::server;
 
 /// The time limit for the start of a response, including the request's body.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ impl Served {
         let auth = Arc::new(Auth::new(address, token));
         let router =
             router(self.handle.clone()).layer(middleware::from_fn_with_state(auth, authorize));
-        let serving = local_server::serve(listener, router, self.closing.subscribe());
+        let serving = server::serve(listener, router, self.closing.subscribe());
         self.tasks.push(runtime.spawn(serving));
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Served {
             let _entered = runtime.enter();
             let (socket, listener) = super::socket::open(folder)?;
             let router = router(self.handle.clone());
-            let serving = local_server::serve(listener, router, self.closing.subscribe());
+            let serving = server::serve(listener, router, self.closing.subscribe());
             self.tasks.push(runtime.spawn(serving));
             self._socket = Some(socket);
         }
@@ -185,6 +185,6 @@ pub(crate) async fn accept(
     } = entrance;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    local_server::serve_until(listener, router(address, token), stop).await;
+    server::serve_until(listener, router(address, token), stop).await;
     Ok(())
 }

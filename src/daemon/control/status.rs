@@ -305,7 +305,7 @@ impl ControlHandle {
     }
 
     /// The counters of a frontier that has been in this state since then.
-    pub(in crate::daemon) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
+    pub(crate) fn figures(&self, frontier: &Cells, state: Stage, since: u64) -> Status {
         let now = now();
         let counts = frontier.counts();
         let pulse = self.pulse();

@@ -159,9 +159,8 @@ impl OwnFile {
         wanted: &WantedState,
     ) -> Result<Config, ControlError> {
         let file = match &wanted.settings {
-            Some(settings) if settings.config != self.file.shared() => {
-                let shared = Config::parse(&settings.config, "the job file of the cluster")?;
-                self.file.with_shared(shared)
+            Some(settings) if settings.job != self.file.shared() => {
+                self.file.with_shared(&settings.job)?
             }
             _ => self.file.clone(),
         };
@@ -229,7 +228,7 @@ impl SharedControl {
         let mut allowed = own.file.clone();
         allowed.politeness = own.floor.clone();
         if let Ok(allowed) = set(&allowed, values) {
-            own.floor = allowed.politeness;
+            own.floor = allowed.settings.politeness;
         }
     }
 
@@ -487,7 +486,8 @@ impl ControlHandle {
         who: &Who,
     ) -> Result<Told<AppliedState>, ControlError> {
         let config = file.clone();
-        let settings = tokio::task::spawn_blocking(move || settings_of(&config)).await;
+        let settings =
+            tokio::task::spawn_blocking(move || settings_of(&config, config.shared())).await;
         let settings = settings.map_err(|_| ControlError::Ended)?;
         let settings = settings.map_err(|error| ControlError::Ratings(error.to_string()))?;
         let said = self.said(who);
@@ -598,7 +598,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::crawl::cluster::settings::Settings;
+    use crate::crawl::cluster::settings::SharedSettings;
     use serde_json::json;
 
     fn config(more: &str) -> Config {
@@ -630,8 +630,8 @@ mod tests {
     }
 
     fn of_file(file: &Config) -> WantedState {
-        let settings = Settings {
-            config: file.shared(),
+        let settings = SharedSettings {
+            job: file.shared(),
             model: None,
         };
         WantedState {
@@ -659,10 +659,8 @@ mod tests {
         let new = own(&file).configuration(&file, &of_file(&other)).unwrap();
         assert_eq!(new.limits.fetches, Some(9));
         assert_eq!(new.rules.files, [PathBuf::from("own.toml")]);
-        let expected = Config {
-            limits: other.limits.clone(),
-            ..file.clone()
-        };
+        let mut expected = file.clone();
+        expected.limits = other.limits.clone();
         assert_eq!(new, expected);
         // The machine that was told reads what its own file names.
         let told = own(&other).configuration(&file, &of_file(&other)).unwrap();
@@ -724,7 +722,7 @@ mod tests {
         assert_eq!(own.kept["politeness.min_delay"].version, 6);
         // The operator of this machine may allow it here.
         let shared = SharedControl {
-            errands: crate::crawl::node::WantedErrands::to_nobody(),
+            errands: crate::crawl::node::WantedErrands::to_no_crawl(),
             own: Mutex::new(own),
             applied: watch::Sender::default(),
         };

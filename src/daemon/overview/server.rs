@@ -15,9 +15,9 @@ use tokio::sync::Mutex;
 
 use super::shelf::{Shelf, ShelfReader};
 use crate::config::Config;
-use crate::daemon::control::{Auth, Entrance, Problem, accept, authorize, login};
+use crate::control::{Auth, Entrance, Problem, accept, authorize, login};
 use crate::fs::beneath;
-use crate::picture::thumbnail;
+use crate::outputs::picture::thumbnail;
 use crate::sanitize;
 use crate::web::inert;
 

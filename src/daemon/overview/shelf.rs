@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::control::{self, Client, Ending, Stage, Status};
 use crate::crawl::figures::{FollowedLog, Toward};
-use crate::daemon::control::{self, Client, Ending, Stage, Status};
 use crate::fs::beneath;
 use crate::outputs::DOCUMENTS;
 

@@ -20,12 +20,12 @@ use spoor::crawl::frontier::store::{self, StoreError};
 use spoor::crawl::frontier::{
     CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
 };
+use spoor::crawl::metrics::Metrics;
 use spoor::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
 };
 use spoor::daemon;
 use spoor::fs::IoError;
-use spoor::metrics::Metrics;
 use spoor::page::{Bucket, Task, TaskKind};
 use spoor::settings::StoreKind;
 use spoor::topic::strategy::Learned;

@@ -9,8 +9,8 @@ use super::super::output::{Form, Output};
 use super::super::segments::Naming;
 use super::rows_in_order::PartRow;
 use super::{MachinePart, MergeError};
-use crate::archive::index::{Reads, beside};
 use crate::fs::beneath;
+use spoor_archive::index::{Reads, beside};
 
 /// The new name and the length of a file, by its part and its name there.
 pub(super) type Moved = BTreeMap<(usize, String), (String, u64)>;

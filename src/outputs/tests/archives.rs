@@ -5,11 +5,11 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 
 use super::*;
-use crate::archive::Reader;
-use crate::archive::cdxj::Line;
-use crate::archive::reader::Item;
-use crate::archive::writer::{Compression, Dictionary, Packed};
 use crate::page::Wire;
+use spoor_archive::Reader;
+use spoor_archive::cdxj::Line;
+use spoor_archive::reader::Item;
+use spoor_archive::writer::{Compression, Dictionary, Packed};
 
 /// 2026-01-02, 03:04:05.
 const BEGUN: u64 = 1_767_323_045_000;
@@ -71,7 +71,7 @@ fn indexed(folder: &Path) -> Vec<String> {
     for name in names(folder) {
         let index = folder
             .join("archive")
-            .join(crate::archive::index::name_beside(&name));
+            .join(spoor_archive::index::name_beside(&name));
         assert_eq!(index.exists(), !name.ends_with(".open"), "{name}");
         let lines = std::fs::read_to_string(index).unwrap_or_default();
         let lines = lines.lines().map(|line| Line::parse(line).unwrap());

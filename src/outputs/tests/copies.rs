@@ -16,7 +16,7 @@ pub(super) fn link(
     let url = url(address);
     let new = NewImageFile {
         contexts,
-        ..NewImageFile::bare(&url, bytes, info(bytes))
+        ..NewImageFile::new(&url, bytes, info(bytes), NOON)
     };
     outputs.image_or_link(new, earlier).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use super::super::edits::{EditLine, TABLE};
 use super::*;
-use crate::outputs::growth;
+use crate::growth;
 
 /// A path that nothing was kept at here.
 const THERE: &str = "images/2026-01-01/b.org/there.jpg";

@@ -6,11 +6,11 @@ use tempfile::TempDir;
 
 use super::super::merge::{MachinePart, MergeError, Merged, merge};
 use super::*;
-use crate::archive::check;
-use crate::archive::writer::{Compression, Packed};
 use crate::clock::timestamp;
 use crate::page::Wire;
 use crate::rules::{Applied, FieldResult};
+use spoor_archive::check;
+use spoor_archive::writer::{Compression, Packed};
 
 /// 2026-01-02, 12:00.
 const BEGUN: u64 = 1_767_355_200_000;
@@ -109,7 +109,7 @@ impl Machine {
         let new = NewImageFile {
             contexts,
             fetched: &time,
-            ..NewImageFile::bare(&url, bytes, info(bytes))
+            ..NewImageFile::new(&url, bytes, info(bytes), NOON)
         };
         let file = self.outputs().image(new).unwrap();
         let row = Row {

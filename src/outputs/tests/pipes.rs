@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
-use crate::outputs::rows::Table;
+use crate::rows::Table;
 
 /// Long enough for any machine; a wait without end fails here.
 const GUARD: Duration = Duration::from_secs(60);

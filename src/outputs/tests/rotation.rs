@@ -1,7 +1,7 @@
 //! Tables that become long: what is renamed and compressed, and what a kill in between leaves.
 
 use super::*;
-use crate::outputs::rows::{Table, each_line, parts};
+use crate::rows::{Table, each_line, parts};
 
 /// Bytes of a table after which another file is begun.
 const SMALL: u64 = 1_500;

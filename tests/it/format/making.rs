@@ -53,7 +53,7 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
         },
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
-    Frontier::open(store, policy, Scope::new(config.scope), now)
+    Frontier::open(store, policy, Scope::new(config.settings.scope), now)
 }
 
 /// Crawls both days. What is left undone at the end: a request for new robots
@@ -110,7 +110,7 @@ pub fn make(mut store: Box<dyn Store>) {
         !new_rules(task)
     });
     let text = format!("[job]\nname = \"fixture\"\n[scope]\n{LAST_SCOPE}\n");
-    let scope = Config::parse(&text, "fixture.toml").unwrap().scope;
+    let scope = Config::parse(&text, "fixture.toml").unwrap().settings.scope;
     assert!(f.set_scope(Scope::new(scope)).unwrap());
     assert!(f.set_rating(Arc::new(Rated)).unwrap());
     assert_eq!(f.leased(), 0);

@@ -64,7 +64,7 @@ fn use_it(store: MemoryStore) {
         tdmrep: true,
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
-    let scope = Scope::new(config.scope);
+    let scope = Scope::new(config.settings.scope);
     if let Ok(mut frontier) = Frontier::open(Box::new(store), policy, scope, LATE) {
         for _ in 0..4 {
             match frontier.lease(LATE) {

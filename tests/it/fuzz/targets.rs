@@ -10,8 +10,8 @@ use spoor::address::{MAX_URL_BYTES, PageUrl};
 use spoor::config::Config;
 use spoor::corpus::annotate::votes;
 use spoor::outputs::Sidecar;
+use spoor::outputs::picture;
 use spoor::page::{Extractor, Fetched, Link, TermsHeaders, Validators};
-use spoor::picture;
 use spoor::web::extract::{self, extract};
 use spoor::web::robots::{self, Robots};
 use spoor::web::sitemap;
@@ -483,7 +483,7 @@ pub(super) fn formula() -> Target {
             let Ok(config) = Config::parse(&file, "x.toml") else {
                 return;
             };
-            let formula = config.rank.formula.unwrap();
+            let formula = config.settings.rank.formula.unwrap();
             let value = || {
                 let next = std::cell::Cell::new(0.5);
                 formula
@@ -578,7 +578,10 @@ pub(super) fn votes() -> Target {
         r#"{"vote":2,"time":"2026-01-02T03:04:06Z","annotator":"bob","image":"00ff","url":"http://a.org/c.png","question":"text","answer":"fits","gold":"fits"}"#,
         r#"{"undo":1,"time":"2026-01-02T03:04:07Z","annotator":"ann"}"#,
     ];
-    let section = Config::parse("job.name = 'x'", "x.toml").unwrap().annotate;
+    let section = Config::parse("job.name = 'x'", "x.toml")
+        .unwrap()
+        .settings
+        .annotate;
     Target {
         name: "votes",
         seeds: vec![

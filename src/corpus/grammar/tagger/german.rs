@@ -5,7 +5,7 @@
 //! capitals: there the model decides.
 
 use super::UNKNOWN;
-use crate::corpus::grammar::is_noun;
+use crate::grammar::is_noun;
 
 /// The tags of a sentence, by those that the model gave and by the spelling. `is_no_noun` says
 /// whether a word is known to be something else.
@@ -59,7 +59,7 @@ fn is_polite(word: &str) -> bool {
 mod tests {
     use super::super::{Tagger, nouns, tags};
     use super::*;
-    use crate::corpus::grammar::{Token, tokens};
+    use crate::grammar::{Token, tokens};
 
     fn found(text: &str) -> Vec<String> {
         let tagger = Tagger::built_in("de").unwrap();

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Tagger;
-use crate::corpus::grammar::GrammarError;
 use crate::fs::{IoError, atomic};
+use crate::grammar::GrammarError;
 
 const MAGIC: &[u8] = b"spoor tagger 1\n";
 /// The most bytes of a model.

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 
 use super::model::{Model, PART};
 use super::{BEGIN, Tagger, features, short};
-use crate::corpus::grammar::conllu::Sentence;
-use crate::corpus::grammar::{GrammarError, is_noun};
+use crate::grammar::conllu::Sentence;
+use crate::grammar::{GrammarError, is_noun};
 use crate::progress::Step;
 
 /// How often a word has to be seen with one tag, and in which share of cases, so that it

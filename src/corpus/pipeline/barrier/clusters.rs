@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::document::Document;
 use super::super::plan::{Copies, Measure};
 use super::super::steps::rounded;
-use crate::corpus::copies::{Alike, Words, cosine, of_both, of_shorter, passages};
+use crate::copies::{Alike, Words, cosine, of_both, of_shorter, passages};
 
 /// The file's name.
 pub const COPIES: &str = "copies.jsonl.zst";

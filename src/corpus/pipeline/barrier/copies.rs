@@ -30,7 +30,7 @@ use super::records::RecordFiles;
 use super::sweep::Sweep;
 use super::units::{Prints, parts, shorten, told};
 use super::{Decide, Fate};
-use crate::corpus::copies::{Alike, Words};
+use crate::copies::{Alike, Words};
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
 

@@ -11,7 +11,7 @@ use super::super::removed::LineFile;
 use super::all::{Texts, Units};
 use super::clusters::{Cluster, Compared, compare};
 use super::copies::NONE;
-use crate::corpus::copies::Alike;
+use crate::copies::Alike;
 use crate::progress::Step as Progress;
 
 /// Candidates that are compared, those with the most bands in common.

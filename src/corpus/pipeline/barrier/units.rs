@@ -10,7 +10,7 @@ use super::super::plan::{Copies, Level};
 use super::super::steps::{Measured, Value};
 use super::Fate;
 use crate::address::PageUrl;
-use crate::corpus::copies::{Alike, Words};
+use crate::copies::{Alike, Words};
 
 /// What is known of a part of a document.
 #[derive(Debug, Clone, PartialEq)]

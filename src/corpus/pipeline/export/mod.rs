@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use super::plan::{Format, Plan, PlanError};
 use super::{BuildError, Built, How, build};
-use crate::config::Config;
 use crate::language::Language;
 use crate::outputs;
+use crate::settings::JobSettings;
 
 /// Which documents to export, and how.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl TextRequest {
     }
 
     /// The plan for a job.
-    fn plan(&self, config: &Config) -> Result<Plan, PlanError> {
+    fn plan(&self, config: &JobSettings) -> Result<Plan, PlanError> {
         let job = config.job_folder();
         let name = match self.format {
             Format::Jsonl => "jsonl",
@@ -117,7 +117,7 @@ fn path(path: &Path) -> toml::Value {
 ///
 /// [`BuildError`]; then an earlier export is unchanged.
 pub fn export_text(
-    config: &Config,
+    config: &JobSettings,
     request: &TextRequest,
     date: String,
 ) -> Result<Built, BuildError> {

@@ -14,6 +14,7 @@ use super::super::document::paragraphs;
 use super::super::tests::lines_of;
 use super::super::{MARK, PLAN, REMOVED, is_corpus, of_job, remove};
 use super::*;
+use crate::config::Config;
 use crate::outputs::{DOCUMENTS, Document};
 use crate::page::Terms;
 use crate::words;
@@ -560,7 +561,7 @@ fn webs() -> impl Strategy<Value = Vec<Document>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(48))]
+    #![proptest_config(spoor_testing::cases!(48))]
 
     #[test]
     fn paragraphs_that_stay_are_unchanged_and_a_second_export_is_equal(documents in webs()) {

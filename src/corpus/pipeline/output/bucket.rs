@@ -18,8 +18,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::super::{BuildError, MARK};
 use super::Sent;
+use crate::crawl::objects::bucket;
 use crate::fs::{IoError, files_beneath};
-use crate::objects::bucket;
 use crate::progress::Step as Progress;
 
 /// The object that says that a sending has begun and not ended.
@@ -38,7 +38,7 @@ const PARTS: usize = 4;
 /// # Errors
 ///
 /// [`BuildError::Store`] names the place, and says what to do.
-pub(in crate::corpus::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, BuildError> {
+pub(in crate::pipeline) fn send(folder: &Path, to: &str) -> Result<Sent, BuildError> {
     // A thread of its own, because a caller may be within a runtime.
     let sent = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {

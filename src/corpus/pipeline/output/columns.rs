@@ -3,7 +3,7 @@
 use serde_json::Map;
 
 use super::super::document::Document;
-use crate::corpus::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
+use crate::columns::{ColumnKind, ColumnValue, DataColumn, TERMS, columns};
 use crate::page::Terms;
 
 /// The document of a line of JSON.
@@ -11,7 +11,7 @@ use crate::page::Terms;
 /// # Errors
 ///
 /// It is no document.
-pub(in crate::corpus::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> {
+pub(in crate::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Document> {
     let mut map: Map<String, serde_json::Value> = serde_json::from_slice(line)?;
     let terms = terms(&map);
     map.retain(|name, _| TERMS.iter().all(|term| term.name != *name));
@@ -21,7 +21,7 @@ pub(in crate::corpus::pipeline) fn of_line(line: &[u8]) -> serde_json::Result<Do
 }
 
 /// The terms of use in the columns of a line; `None` where they say nothing.
-pub(in crate::corpus::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
+pub(in crate::pipeline) fn terms(map: &Map<String, serde_json::Value>) -> Option<Terms> {
     let is_true = |name: &str| map.get(name).and_then(|value| value.as_bool());
     let mut terms = Terms::default();
     terms.directives.noindex = is_true("noindex") == Some(true);
@@ -43,7 +43,7 @@ pub(in crate::corpus::pipeline) fn terms(map: &Map<String, serde_json::Value>) -
 
 /// The columns, in order. `measures` are the names of what rules of quality measured, `layers`
 /// those of the columns that jobs and steps add.
-pub(in crate::corpus::pipeline) fn columns(
+pub(in crate::pipeline) fn columns(
     measures: &[String],
     layers: &[String],
 ) -> Vec<DataColumn<Document>> {
@@ -175,7 +175,7 @@ fn of_place() -> Vec<DataColumn<Document>> {
 }
 
 /// What a job knows besides.
-pub(in crate::corpus::pipeline) fn of_crawl() -> Vec<DataColumn<Document>> {
+pub(in crate::pipeline) fn of_crawl() -> Vec<DataColumn<Document>> {
     columns! { d: Document;
         crawl_perplexity: Number = d.crawl_perplexity,
             "Perplexity of the page's text under the model of the topic, as the crawl measured it.";
@@ -196,7 +196,7 @@ pub(in crate::corpus::pipeline) fn of_crawl() -> Vec<DataColumn<Document>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::columns::json;
+    use crate::columns::json;
 
     #[test]
     fn a_line_has_every_column_and_is_read_back() {

@@ -1,10 +1,6 @@
 //! The formats of a corpus. A document is put into all of them at once, so that a corpus is
 //! the same documents in each, in the same order.
 
-#[cfg(feature = "s3")]
-mod bucket;
-#[cfg(not(feature = "s3"))]
-#[path = "no_bucket.rs"]
 mod bucket;
 mod columns;
 mod vertical;
@@ -20,10 +16,10 @@ pub(super) use columns::{columns, of_crawl, of_line, terms};
 use serde::Serialize;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::corpus::columns::{DataColumn, json};
-use crate::corpus::export::ExportError;
-use crate::corpus::export::files::{Files, Packing};
-use crate::corpus::export::table::Table;
+use crate::columns::{DataColumn, json};
+use crate::export::ExportError;
+use crate::export::files::{Files, Packing};
+use crate::export::table::Table;
 use crate::fs::IoError;
 use crate::sanitize;
 
@@ -111,7 +107,7 @@ pub(super) fn write<T: Send>(
 pub(super) fn of_table(error: ExportError) -> BuildError {
     match error {
         ExportError::Io(error) => error.into(),
-        _ => BuildError::NoParquet,
+        _ => BuildError::Defect,
     }
 }
 

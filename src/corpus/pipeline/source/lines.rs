@@ -69,15 +69,12 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> Raw {
 
 /// Takes the number of a line, the bytes read of the file, and the bytes of the line; returns
 /// whether to go on.
-pub(in crate::corpus::pipeline) type EachLine<'e> =
+pub(in crate::pipeline) type EachLine<'e> =
     &'e mut dyn FnMut(u64, u64, Option<&[u8]>) -> Result<bool, BuildError>;
 
 /// Calls `each` with the number of every line, the bytes read of the file, and the bytes of
 /// the line; with none where it is too long. Files may be compressed by gzip or zstd.
-pub(in crate::corpus::pipeline) fn each_line(
-    path: &Path,
-    each: EachLine<'_>,
-) -> Result<(), BuildError> {
+pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), BuildError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
     let mut file = BufReader::new(Counted(file, Rc::clone(&read_bytes)));

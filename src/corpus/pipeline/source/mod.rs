@@ -8,10 +8,6 @@ mod folders;
 mod jobs;
 mod lines;
 mod read;
-#[cfg(feature = "parquet")]
-mod rows;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_rows.rs"]
 mod rows;
 
 use std::io::Read;

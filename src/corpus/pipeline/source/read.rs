@@ -8,26 +8,22 @@ use super::super::plan::{Plan, Step};
 use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
 use super::{Page, Raw};
 use crate::address::PageUrl;
-use crate::corpus::ruled::StoredPage;
 use crate::language;
 use crate::page::{Extracted, Extractor, Fetched};
 use crate::pdf::{self, Failure};
+use crate::ruled::StoredPage;
 use crate::rules::{Applied, RuleSet};
 use crate::topic::neutral;
 use crate::web::extract::{self, Options, extract};
 
 /// The name of this step in tables.
-pub(in crate::corpus::pipeline) const READ: &str = "extract";
+pub(in crate::pipeline) const READ: &str = "extract";
 
 /// The longest text in bytes: of pages, extraction keeps 2 MiB.
 const MAX_TEXT: usize = 16 << 20;
 
 /// The document of an item. What breaks a rule is noted.
-pub(in crate::corpus::pipeline) fn document(
-    raw: Raw,
-    reading: &Reading,
-    trace: &mut Trace,
-) -> Document {
+pub(in crate::pipeline) fn document(raw: Raw, reading: &Reading, trace: &mut Trace) -> Document {
     let mut found = match raw {
         Raw::Text(document) => *document,
         Raw::Other(known, rule, value, bound) => {
@@ -87,7 +83,7 @@ pub(in crate::corpus::pipeline) fn document(
 }
 
 /// How pages are read.
-pub(in crate::corpus::pipeline) struct Reading {
+pub(in crate::pipeline) struct Reading {
     extractor: Extractor,
     pdf: pdf::Reader,
     rules: Option<Arc<RuleSet>>,
@@ -95,7 +91,7 @@ pub(in crate::corpus::pipeline) struct Reading {
 
 impl Reading {
     /// As a plan says.
-    pub(in crate::corpus::pipeline) fn of(plan: &Plan) -> Result<Self, BuildError> {
+    pub(in crate::pipeline) fn of(plan: &Plan) -> Result<Self, BuildError> {
         let extractor = plan.steps.iter().find_map(|step| match step {
             Step::Extract(step) => Some(step.extractor),
             _ => None,

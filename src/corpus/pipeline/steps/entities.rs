@@ -10,7 +10,7 @@ use super::super::document::Document;
 use super::super::plan::Entities;
 use super::grammar::Taggers;
 use super::{Local, Trace, Value};
-use crate::corpus::entities::{Finder, Index, Lists};
+use crate::entities::{Finder, Index, Lists};
 
 /// What the step does.
 pub(super) struct Names {

@@ -8,10 +8,10 @@ use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Grammar, Layer, Left};
 use super::{Local, Trace, Value};
-use crate::corpus::copies::Alike;
-use crate::corpus::grammar::tagger::{self, Tagger};
-use crate::corpus::grammar::{Lemmas, Stemmer, Stopwords, Token, tokens};
+use crate::copies::Alike;
 use crate::fs::IoError;
+use crate::grammar::tagger::{self, Tagger};
+use crate::grammar::{Lemmas, Stemmer, Stopwords, Token, tokens};
 use crate::language::Language;
 use crate::topic::neutral::Words;
 
@@ -29,11 +29,11 @@ pub(super) struct Analysis {
 
 /// Taggers by language: the user's, else those that are built in.
 #[derive(Default)]
-pub(in crate::corpus) struct Taggers(BTreeMap<String, Arc<Tagger>>);
+pub(crate) struct Taggers(BTreeMap<String, Arc<Tagger>>);
 
 impl Taggers {
     /// Reads those of the user.
-    pub(in crate::corpus) fn load(files: &BTreeMap<String, PathBuf>) -> Result<Self, BuildError> {
+    pub(crate) fn load(files: &BTreeMap<String, PathBuf>) -> Result<Self, BuildError> {
         let load = |(language, path): (&String, &PathBuf)| {
             Ok::<_, BuildError>((language.clone(), Arc::new(Tagger::load(path)?)))
         };
@@ -41,18 +41,18 @@ impl Taggers {
     }
 
     /// That of a language.
-    pub(in crate::corpus) fn of(&self, language: &str) -> Option<Arc<Tagger>> {
+    pub(crate) fn of(&self, language: &str) -> Option<Arc<Tagger>> {
         let own = self.0.get(language).cloned();
         own.or_else(|| Tagger::built_in(language))
     }
 
     /// Whether nouns of a language are known.
-    pub(in crate::corpus) fn know(&self, language: &str) -> bool {
+    pub(crate) fn know(&self, language: &str) -> bool {
         self.of(language).is_some()
     }
 
     /// Where the nouns of a sentence stand, if that is known.
-    pub(in crate::corpus) fn nouns(&self, language: &str, text: &str) -> Option<Vec<(u32, u32)>> {
+    pub(crate) fn nouns(&self, language: &str, text: &str) -> Option<Vec<(u32, u32)>> {
         let tagger = self.of(language)?;
         Some(tagger::nouns(&tagger, &tokens(text)))
     }
@@ -67,7 +67,7 @@ impl Taggers {
 
 fn lists<T>(
     files: &BTreeMap<String, PathBuf>,
-    read: impl Fn(&Path) -> Result<T, crate::corpus::grammar::GrammarError>,
+    read: impl Fn(&Path) -> Result<T, crate::grammar::GrammarError>,
 ) -> Result<BTreeMap<String, T>, BuildError> {
     let all = files
         .iter()
@@ -119,7 +119,7 @@ impl Analysis {
 }
 
 /// A list of words that mean the same.
-pub(in crate::corpus::pipeline) fn synonyms_of(path: &Path) -> Result<String, BuildError> {
+pub(in crate::pipeline) fn synonyms_of(path: &Path) -> Result<String, BuildError> {
     let list = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
     String::from_utf8(list).map_err(|_| BuildError::Source {
         path: path.to_owned(),

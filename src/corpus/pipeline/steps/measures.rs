@@ -18,7 +18,7 @@ const SHORT: usize = 30;
 
 /// A measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::corpus::pipeline) enum Rule {
+pub(in crate::pipeline) enum Rule {
     Words,
     MeanWordLength,
     LongestWord,
@@ -45,7 +45,7 @@ pub(in crate::corpus::pipeline) enum Rule {
 
 impl Rule {
     /// All of them.
-    pub(in crate::corpus::pipeline) fn all() -> impl Iterator<Item = Self> {
+    pub(in crate::pipeline) fn all() -> impl Iterator<Item = Self> {
         let single = [
             Self::Words,
             Self::MeanWordLength,
@@ -75,12 +75,12 @@ impl Rule {
     }
 
     /// The one with a name.
-    pub(in crate::corpus::pipeline) fn named(name: &str) -> Option<Self> {
+    pub(in crate::pipeline) fn named(name: &str) -> Option<Self> {
         Self::all().find(|rule| rule.name() == name)
     }
 
     /// Its name in plans and columns.
-    pub(in crate::corpus::pipeline) fn name(self) -> String {
+    pub(in crate::pipeline) fn name(self) -> String {
         let name = match self {
             Self::TopGrams(n) => return format!("top_{n}_grams"),
             Self::DuplicateGrams(n) => return format!("duplicate_{n}_grams"),

@@ -3,7 +3,7 @@
 mod c4;
 mod consent;
 mod entities;
-pub(in crate::corpus) mod grammar;
+pub(crate) mod grammar;
 mod language;
 mod mask;
 pub(super) mod measures;

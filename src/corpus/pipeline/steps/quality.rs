@@ -80,7 +80,7 @@ impl Checks {
 }
 
 /// The names of the rules of a step, in their order.
-pub(in crate::corpus::pipeline) fn measures_of(step: &Quality) -> Vec<String> {
+pub(in crate::pipeline) fn measures_of(step: &Quality) -> Vec<String> {
     let checks = Checks::of(step).checks;
     checks.iter().map(|check| check.rule.name()).collect()
 }

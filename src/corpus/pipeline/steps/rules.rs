@@ -29,9 +29,7 @@ impl Local for ByRules {
 }
 
 /// The rules of a plan, if it has a step for them.
-pub(in crate::corpus::pipeline) fn of_plan(
-    plan: &Plan,
-) -> Result<Option<Arc<RuleSet>>, BuildError> {
+pub(in crate::pipeline) fn of_plan(plan: &Plan) -> Result<Option<Arc<RuleSet>>, BuildError> {
     let files = plan.steps.iter().find_map(|step| match step {
         Step::Rules(step) => Some(&step.files),
         _ => None,
@@ -43,7 +41,7 @@ pub(in crate::corpus::pipeline) fn of_plan(
 }
 
 /// Notes in a document what rules found on its page.
-pub(in crate::corpus::pipeline) fn note(document: &mut Document, applied: &Applied) {
+pub(in crate::pipeline) fn note(document: &mut Document, applied: &Applied) {
     document.rule = applied.rule.clone();
     document.fields_missing = applied.missing.clone();
     if !applied.fields.is_empty() {

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::crawl::frontier::CellCount;
+use crate::frontier::CellCount;
 
 const PASS: u64 = 1_000;
 const HOLD: u64 = 1_600;

@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::crawl::cluster::told::{Fate, Told};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::tests::learning::Taught;
-use crate::crawl::frontier::{
+use crate::cluster::told::{Fate, Told};
+use crate::frontier::store::StoreError;
+use crate::frontier::tests::learning::Taught;
+use crate::frontier::{
     CellCount, CellId, Effects, Example, Frontier, NewTask, Rating, RobotsAnswer, Written,
 };
 use crate::page::{Bucket, Clues, Nearness, Outcome, Task, TaskKind};
@@ -26,10 +26,8 @@ struct Machine {
 impl Machine {
     fn new(engine: &Arc<Told>, number: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut cells = crate::crawl::cluster::links::tests::web::open(
-            folder.path(),
-            CellCount::new(6).unwrap(),
-        );
+        let mut cells =
+            crate::cluster::links::tests::web::open(folder.path(), CellCount::new(6).unwrap());
         let lessons = Lessons::new(Arc::clone(engine), &mut cells).unwrap();
         let taught = Arc::new(Taught::default());
         let rating: Arc<dyn Rating> = Arc::clone(&taught) as _;

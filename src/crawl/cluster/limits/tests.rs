@@ -120,7 +120,7 @@ impl ModelPeers {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::usual())]
+    #![proptest_config(spoor_testing::usual!())]
 
     #[test]
     fn no_limit_is_passed_and_each_is_reached(

@@ -7,14 +7,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{Envelope, EnvelopeError};
-use crate::crawl::frontier::{CellOffer, LogPlace};
+use crate::frontier::{CellOffer, LogPlace};
 
 /// The most sessions whose last numbers are known. The one that was not heard for longest is
 /// forgotten; were it heard again, its earlier messages would count as lost.
 const MOST_SESSIONS: usize = 1_024;
 
 /// The number of a message that may come any number of times, in any order.
-pub(in crate::crawl::cluster) const UNNUMBERED: u64 = 0;
+pub(in crate::cluster) const UNNUMBERED: u64 = 0;
 
 /// What to do with a message.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// Up to where logs may be cut, and are.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Cuts {
 
 impl Cuts {
     /// A checkpoint that holds these cells is committed, each with the number up to which it
-    /// has read its log ([`LogPlace::sequence`](crate::crawl::frontier::LogPlace)).
+    /// has read its log ([`LogPlace::sequence`](crate::frontier::LogPlace)).
     pub fn committed(&mut self, cells: impl IntoIterator<Item = (CellId, u64)>) {
         for (cell, sequence) in cells {
             let held = self.held.entry(cell).or_default();
@@ -43,7 +43,7 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::CellCount;
+    use crate::frontier::CellCount;
 
     #[test]
     fn only_what_a_checkpoint_holds_is_cut() {

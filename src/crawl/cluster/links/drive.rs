@@ -14,10 +14,10 @@ use super::open_cells::OpenCells;
 use super::promises::Promises;
 use super::publish::{Publisher, SOON, Sending, Setting};
 use super::{AT_A_TIME, REJECTED, log_of};
-use crate::crawl::cluster::trouble::Trouble;
-use crate::crawl::cluster::{Engine, EngineError};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
+use crate::cluster::trouble::Trouble;
+use crate::cluster::{Engine, EngineError};
+use crate::frontier::store::StoreError;
+use crate::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
 
 /// How long to wait before a log is opened again, or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;

@@ -9,9 +9,9 @@
 
 use bytes::Bytes;
 
-use crate::crawl::cluster::packed;
-pub use crate::crawl::cluster::packed::EnvelopeError;
-use crate::crawl::frontier::CellOffer;
+use crate::cluster::packed;
+pub use crate::cluster::packed::EnvelopeError;
+use crate::frontier::CellOffer;
 
 /// The version.
 const VERSION: u8 = 1;
@@ -84,7 +84,7 @@ mod tests {
 
     use super::super::tests::{link, links};
     use super::*;
-    use crate::crawl::cluster::packed::{LEVEL, MOST_BYTES, inflated};
+    use crate::cluster::packed::{LEVEL, MOST_BYTES, inflated};
 
     fn envelope(offers: usize) -> Envelope {
         Envelope {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::cases(64))]
+        #![proptest_config(spoor_testing::cases!(64))]
 
         #[test]
         fn damage_never_panics(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::crawl::frontier::{CellOffer, Rated};
+use crate::frontier::{CellOffer, Rated};
 
 /// An offer with how many offers it was made of.
 #[derive(Debug, Clone, PartialEq)]

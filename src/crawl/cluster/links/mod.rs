@@ -40,14 +40,14 @@ mod sent;
 pub(super) mod tests;
 
 #[cfg(test)]
-pub(in crate::crawl::cluster) use self::apply::UNNUMBERED;
+pub(in crate::cluster) use self::apply::UNNUMBERED;
 pub use self::apply::{Reading, read};
 pub use self::cut::Cuts;
 pub use self::drive::{Links, LinksError, Tally};
 pub use self::envelope::{Envelope, EnvelopeError};
 pub use self::open_cells::OpenCells;
 pub use self::publish::{Post, Publisher, Sending, Setting};
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// The log of messages that could not be read.
 pub const REJECTED: &str = "rejected";

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// How long a cell waits for messages that its log has not, in milliseconds.
 const LONGEST_WAIT: u64 = 10_000;
@@ -105,7 +105,7 @@ impl OpenCells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::CellCount;
+    use crate::frontier::CellCount;
 
     fn cells<const N: usize>() -> [CellId; N] {
         let count = CellCount::new(u16::try_from(N).unwrap()).unwrap();

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use super::apply::UNNUMBERED;
 use super::envelope::{Envelope, EnvelopeError};
 use super::log_of;
-use crate::crawl::cluster::{Engine, EngineError};
-use crate::crawl::frontier::{CellId, CellOffer, Cells};
+use crate::cluster::{Engine, EngineError};
+use crate::frontier::{CellId, CellOffer, Cells};
 
 /// How long to wait before a message is sent again, in milliseconds.
 const PAUSE: u64 = 1_000;

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{Envelope, EnvelopeError};
 use super::merge::Offers;
 use super::sent::Sent;
-use crate::crawl::frontier::{
+use crate::frontier::{
     Best, CellCount, CellId, CellOffer, Cells, CellsError, OutboxChange, Rated, Slip,
 };
 
@@ -62,7 +62,7 @@ const LONGEST_PAUSE: u64 = 30_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// What tells this session from others, the same in all its processes
-    /// ([`Kept::sender`](crate::crawl::cluster::Kept)).
+    /// ([`Kept::sender`](crate::cluster::Kept)).
     pub session: u64,
     /// What tells this process from others.
     pub process: u64,
@@ -267,7 +267,7 @@ impl Publisher {
     }
 
     /// Whether a slip is to be read now ([`Publisher::take`]).
-    pub(in crate::crawl::cluster) fn wants(&self, to: CellId, slip: &Slip) -> bool {
+    pub(in crate::cluster) fn wants(&self, to: CellId, slip: &Slip) -> bool {
         let Some(lane) = self.lanes.get(&to) else {
             return true;
         };
@@ -278,7 +278,7 @@ impl Publisher {
     }
 
     /// Takes what lies in the outbox under a slip.
-    pub(in crate::crawl::cluster) fn take(
+    pub(in crate::cluster) fn take(
         &mut self,
         to: CellId,
         slip: Slip,

@@ -6,7 +6,7 @@ use super::super::Revision;
 use super::super::record::{Base, CellRecord, Key, Value};
 use super::super::shares::heir;
 use super::{Call, CallId, Giving, Hand, Inherited, News, Purpose, Session};
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// The most cells that it takes at once.
 const TAKEN_AT_ONCE: usize = 8;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Revision;
 use super::super::record::{Node, SessionId};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::frontier::{Amount, CellCount, CellId};
 use crate::fs::{IoError, atomic, beneath};
 
 /// The file in the job's folder.

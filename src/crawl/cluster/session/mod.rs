@@ -72,7 +72,7 @@ pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
 use super::limits::{LimitClaim, LimitClaims, Published};
 use super::record::{Base, JobRecord, Key, Node, SessionId, Value};
 use super::{EngineError, Revision};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
+use crate::frontier::{Amount, CellCount, CellId};
 
 /// What a session asks of the broker.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::{JobPhase, Key, SessionId, Value};
 use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
-use crate::crawl::frontier::CellId;
+use crate::frontier::CellId;
 
 /// Who could have something to do, as far as is known: when it changes, the rest begins again.
 #[derive(Debug, Default, PartialEq)]
@@ -135,8 +135,8 @@ mod tests {
     use super::super::super::record::{CellRecord, Node, SessionRecord, State};
     use super::super::{Setting, Terms};
     use super::*;
-    use crate::crawl::cluster::Revision;
-    use crate::crawl::frontier::CellCount;
+    use crate::cluster::Revision;
+    use crate::frontier::CellCount;
 
     fn session() -> Session {
         let setting = Setting {

@@ -2,7 +2,7 @@
 
 use super::super::Revision;
 use super::super::record::CellRecord;
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::frontier::{CellCount, CellId};
 
 /// The cells' keys, as far as they are known.
 #[derive(Debug)]

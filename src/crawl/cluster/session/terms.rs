@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use crate::clock::millis;
-use crate::crawl::cluster::clocks::PassTimes;
+use crate::cluster::clocks::PassTimes;
 
 /// The shortest term.
 pub const SHORTEST_TERM: Duration = Duration::from_secs(5);

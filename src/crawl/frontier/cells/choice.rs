@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{Cell, Cells, CellsError};
-use crate::crawl::frontier::beside::Best;
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::image_ledger::ImageLedger;
-use crate::crawl::frontier::keys::Rank;
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::turns::Standing;
+use crate::frontier::beside::Best;
+use crate::frontier::cell::CellId;
+use crate::frontier::image_ledger::ImageLedger;
+use crate::frontier::keys::Rank;
+use crate::frontier::parts::Frontier;
+use crate::frontier::store::StoreError;
+use crate::frontier::turns::Standing;
 use crate::page::Task;
 
 /// What the cells could lease.

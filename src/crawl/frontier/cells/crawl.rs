@@ -14,14 +14,14 @@ use bytes::Bytes;
 
 use super::{Cell, Cells};
 use crate::address::PageUrl;
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::host_files::RobotsAnswer;
-use crate::crawl::frontier::outcome::{Effects, Finished, Settled, Written};
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::policy::Policy;
-use crate::crawl::frontier::ratings::{Rating, Rescored};
-use crate::crawl::frontier::rejudge::Rescoped;
-use crate::crawl::frontier::store::StoreError;
+use crate::frontier::cell::CellId;
+use crate::frontier::host_files::RobotsAnswer;
+use crate::frontier::outcome::{Effects, Finished, Settled, Written};
+use crate::frontier::parts::Frontier;
+use crate::frontier::policy::Policy;
+use crate::frontier::ratings::{Rating, Rescored};
+use crate::frontier::rejudge::Rescoped;
+use crate::frontier::store::StoreError;
 use crate::page::{Outcome, Task};
 use crate::web::scope::Scope;
 

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use super::{Cells, LogPlace};
 use crate::address::{HostKey, PageUrl};
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::host_files::{RobotsAnswer, queue_errand};
-use crate::crawl::frontier::images;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::outcome::OutputEdit;
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::record::Promise;
-use crate::crawl::frontier::referral::{Referral, Referred};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::cell::CellId;
+use crate::frontier::codec;
+use crate::frontier::host_files::{RobotsAnswer, queue_errand};
+use crate::frontier::images;
+use crate::frontier::keys;
+use crate::frontier::outcome::OutputEdit;
+use crate::frontier::parts::Frontier;
+use crate::frontier::record::Promise;
+use crate::frontier::referral::{Referral, Referred};
+use crate::frontier::store::StoreError;
+use crate::frontier::transaction::Transaction;
 
 /// Changes files that were written before, and returns where the outputs stand then.
 pub type Amend<'f, E> = dyn FnMut(&[OutputEdit]) -> Result<Vec<u8>, E> + 'f;

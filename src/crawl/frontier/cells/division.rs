@@ -25,18 +25,16 @@ use std::sync::Arc;
 
 use super::shared::{CellStore, SharedStore};
 use crate::address::HostKey;
-use crate::crawl::frontier::amount::Amount;
-use crate::crawl::frontier::cell::{
-    COUNT, CellCount, CellId, Home, LEARNED_PLACE, SHARED, STAMP, USED,
-};
-use crate::crawl::frontier::consistency::{self, Consistency};
-use crate::crawl::frontier::control_sample::{DrawnLink, Sample};
-use crate::crawl::frontier::dump::tally;
-use crate::crawl::frontier::image_ledger::ImageLedger;
-use crate::crawl::frontier::ledger::check_format;
-use crate::crawl::frontier::record::{Counts, GroupKey, HostRecord, Meta, UrlRecord};
-use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
-use crate::crawl::frontier::{clock_skew, codec, flush_marker, keys};
+use crate::frontier::amount::Amount;
+use crate::frontier::cell::{COUNT, CellCount, CellId, Home, LEARNED_PLACE, SHARED, STAMP, USED};
+use crate::frontier::consistency::{self, Consistency};
+use crate::frontier::control_sample::{DrawnLink, Sample};
+use crate::frontier::dump::tally;
+use crate::frontier::image_ledger::ImageLedger;
+use crate::frontier::ledger::check_format;
+use crate::frontier::record::{Counts, GroupKey, HostRecord, Meta, UrlRecord};
+use crate::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
+use crate::frontier::{clock_skew, codec, flush_marker, keys};
 use crate::progress::Step;
 
 /// The most pairs and bytes of a batch.

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::store::StoreError;
+use crate::frontier::cell::CellId;
+use crate::frontier::store::StoreError;
 
 /// Why a cell cannot be used.
 #[derive(Debug, thiserror::Error)]

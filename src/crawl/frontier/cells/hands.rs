@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::{Cells, CellsError};
 use crate::address::PageUrl;
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::parts::{Asked, Frontier};
-use crate::crawl::frontier::store::{Readable, StoreError};
+use crate::frontier::cell::CellId;
+use crate::frontier::keys;
+use crate::frontier::parts::{Asked, Frontier};
+use crate::frontier::store::{Readable, StoreError};
 use crate::page::Task;
 
 impl Cells {

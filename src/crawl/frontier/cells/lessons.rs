@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use super::shared::{CellStore, SharedStore};
 use super::{Below, Cells, CellsError};
-use crate::crawl::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED, place_of};
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::ratings::Verdicts;
-use crate::crawl::frontier::ratings::learning::{self, take_in};
-use crate::crawl::frontier::ratings::shared::SharedLesson;
-use crate::crawl::frontier::record::Meta;
-use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED, place_of};
+use crate::frontier::codec;
+use crate::frontier::keys;
+use crate::frontier::ratings::Verdicts;
+use crate::frontier::ratings::learning::{self, take_in};
+use crate::frontier::ratings::shared::SharedLesson;
+use crate::frontier::record::Meta;
+use crate::frontier::store::{Batch, Readable, Store, StoreError};
+use crate::frontier::transaction::Transaction;
 use crate::page::Heard;
 
 /// The classes of what was learned, behind the space that all cells share.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::shared::SharedStore;
 use super::{Cells, CellsError};
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::store::{Batch, Readable};
+use crate::frontier::cell::CellId;
+use crate::frontier::store::{Batch, Readable};
 
 /// The most records and bytes of a batch: the crawl waits for one at a time.
 const RECORDS: usize = if cfg!(test) { 9 } else { 500 };

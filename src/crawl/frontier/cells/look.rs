@@ -3,16 +3,16 @@
 
 use super::{Below, Cells};
 use crate::address::{HostKey, PageUrl};
-use crate::crawl::frontier::amount::Amount;
-use crate::crawl::frontier::cell::STAMP;
-use crate::crawl::frontier::control_sample::{Curve, Focus};
-use crate::crawl::frontier::image_ledger::{ImageLedger, ImagesLeft};
-use crate::crawl::frontier::images::Instead;
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::record::{Counts, UrlRecord};
-use crate::crawl::frontier::schedule::{HostStates, HostTurn};
-use crate::crawl::frontier::store::{Batch, Readable, StoreError};
-use crate::crawl::frontier::view::View;
+use crate::frontier::amount::Amount;
+use crate::frontier::cell::STAMP;
+use crate::frontier::control_sample::{Curve, Focus};
+use crate::frontier::image_ledger::{ImageLedger, ImagesLeft};
+use crate::frontier::images::Instead;
+use crate::frontier::parts::Frontier;
+use crate::frontier::record::{Counts, UrlRecord};
+use crate::frontier::schedule::{HostStates, HostTurn};
+use crate::frontier::store::{Batch, Readable, StoreError};
+use crate::frontier::view::View;
 use crate::page::{ImageContext, TaskKind};
 
 /// The outputs.
@@ -76,7 +76,7 @@ impl Cells {
     }
 
     /// The number of the last commit: of the last batch, where there are several cells. It is
-    /// that of [`Mark::commits`](crate::crawl::frontier::Mark::commits).
+    /// that of [`Mark::commits`](crate::frontier::Mark::commits).
     pub fn commits(&self) -> u64 {
         match &self.below {
             Below::Shared(shared) => shared.batches(),

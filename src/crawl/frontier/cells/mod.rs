@@ -56,7 +56,7 @@ mod shared;
 mod sums;
 mod sweep;
 #[cfg(test)]
-pub(in crate::crawl) mod tests;
+pub(crate) mod tests;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -22,15 +22,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Amend, Cells, CellsError};
 use crate::address::PageUrl;
-use crate::crawl::frontier::added::{NewTask, Origin};
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::contexts;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::ratings::Rating;
-pub use crate::crawl::frontier::record::LogPlace;
-use crate::crawl::frontier::referral::{MOST_PASSED, Referral, Referred};
-use crate::crawl::frontier::store::{Batch, Readable, StoreError};
+use crate::frontier::added::{NewTask, Origin};
+use crate::frontier::cell::CellId;
+use crate::frontier::codec;
+use crate::frontier::contexts;
+use crate::frontier::keys;
+use crate::frontier::ratings::Rating;
+pub use crate::frontier::record::LogPlace;
+use crate::frontier::referral::{MOST_PASSED, Referral, Referred};
+use crate::frontier::store::{Batch, Readable, StoreError};
 use crate::page::{Bucket, Clues, TaskKind, Terms};
 
 /// Before the number of a cell, the note on what is sent to it.
@@ -146,7 +146,7 @@ impl Offer {
     /// A promise not to ask a host before `due`.
     #[cfg(test)]
     pub fn promise(host: &crate::address::HostKey, due: u64) -> Self {
-        let promise = crate::crawl::frontier::record::Promise {
+        let promise = crate::frontier::record::Promise {
             host: host.as_str().to_owned(),
             due,
             failures: 1,

@@ -2,17 +2,17 @@
 //!
 //! A frontier in a cell uses a store like any other. Here its keys get their space, and all
 //! of its batch stays one batch of the store below, also where some keys lie in the space of
-//! another cell or in that of all ([`crate::crawl::frontier::cell`]).
+//! another cell or in that of all ([`crate::frontier::cell`]).
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::crawl::frontier::amount::Amount;
-use crate::crawl::frontier::cell::{BATCHES, CellId, Home, SHARED, Space, USED};
-use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
-use crate::crawl::frontier::{codec, flush_marker, keys};
+use crate::frontier::amount::Amount;
+use crate::frontier::cell::{BATCHES, CellId, Home, SHARED, Space, USED};
+use crate::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
+use crate::frontier::{codec, flush_marker, keys};
 
 /// How many pairs a scan reads at first, and at most, at a time: it holds no lock while they
 /// are looked at. Most scans want one pair.

@@ -2,10 +2,10 @@
 //! to look at all of them for each request.
 
 use super::StoreError;
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::record::Counts;
-use crate::crawl::frontier::rejudge::Rescoped;
-use crate::crawl::frontier::schedule::Newcomers;
+use crate::frontier::parts::Frontier;
+use crate::frontier::record::Counts;
+use crate::frontier::rejudge::Rescoped;
+use crate::frontier::schedule::Newcomers;
 
 /// The sums, and what one frontier would keep for all of its hosts.
 #[derive(Default)]

@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 
 use super::shared::SharedStore;
 use super::{Cells, CellsError};
-use crate::crawl::frontier::cell::{CellCount, CellId, LEAVING};
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::store::{Batch, Readable, StoreError};
+use crate::frontier::cell::{CellCount, CellId, LEAVING};
+use crate::frontier::codec;
+use crate::frontier::store::{Batch, Readable, StoreError};
 
 /// The most keys of a slice: a few milliseconds.
 const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };

@@ -2,7 +2,7 @@
 //!
 //! The file begins with a line that names the format, the cell and how many there are. Pieces
 //! follow, each a length and a zstd frame of records as in
-//! [`changes`](crate::crawl::frontier::store::changes); a length of 0 ends them. Then come how
+//! [`changes`](crate::frontier::store::changes); a length of 0 ends them. Then come how
 //! many records there were and the xxh3 digest of all of them, so that a file that was cut off
 //! or damaged is never taken for a whole cell.
 
@@ -14,9 +14,9 @@ use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Cells, CellsError};
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::store::Readable;
-use crate::crawl::frontier::store::changes::{push_write, take_write};
+use crate::frontier::cell::CellId;
+use crate::frontier::store::Readable;
+use crate::frontier::store::changes::{push_write, take_write};
 use crate::fs::atomic::{Durability, Unfinished};
 
 /// The first line, before the numbers.

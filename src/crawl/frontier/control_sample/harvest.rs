@@ -163,7 +163,7 @@ impl Focus {
         }
     }
 
-    pub(in crate::crawl::frontier) fn add(&mut self, other: &Focus) {
+    pub(in crate::frontier) fn add(&mut self, other: &Focus) {
         self.focused.add(&other.focused);
         self.control.add(&other.control);
     }
@@ -190,7 +190,7 @@ impl Default for Curve {
 
 impl Curve {
     /// One point.
-    pub(in crate::crawl::frontier) fn of_one(point: Focus) -> Self {
+    pub(in crate::frontier) fn of_one(point: Focus) -> Self {
         Self {
             points: vec![point],
             ..Self::default()
@@ -318,7 +318,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
 
         /// The gain is in its interval, and the interval of the inverse is the inverse
         /// interval.

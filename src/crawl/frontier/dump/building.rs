@@ -3,14 +3,14 @@
 
 use super::{DumpError, Fact, Found};
 use crate::address::PageUrl;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::contexts::{Words, pack};
-use crate::crawl::frontier::control_sample::Sample;
-use crate::crawl::frontier::keys::{self, Rank, class};
-use crate::crawl::frontier::record::{Counts, Meta, State, UrlRecord};
-use crate::crawl::frontier::store::{Batch, Store, StoreError};
-use crate::crawl::frontier::transaction::visit_entry;
-use crate::crawl::frontier::transaction::{class_of, rank_of};
+use crate::frontier::codec;
+use crate::frontier::contexts::{Words, pack};
+use crate::frontier::control_sample::Sample;
+use crate::frontier::keys::{self, Rank, class};
+use crate::frontier::record::{Counts, Meta, State, UrlRecord};
+use crate::frontier::store::{Batch, Store, StoreError};
+use crate::frontier::transaction::visit_entry;
+use crate::frontier::transaction::{class_of, rank_of};
 use crate::page::{Bucket, Reason, TaskKind};
 
 /// A store in the making; `batch` holds the pairs that are not written yet.
@@ -246,7 +246,7 @@ impl Building {
 }
 
 /// Counts a URL by its state and its fetches.
-pub(in crate::crawl::frontier) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
+pub(in crate::frontier) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
     if record.was_fetched() {
         match kind {
             TaskKind::Image => counts.images += 1,

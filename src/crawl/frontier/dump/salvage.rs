@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::crawl::frontier::store::{Readable, Visitor};
+use crate::frontier::store::{Readable, Visitor};
 
 /// Most damaged places of a store that are skipped, for each kind of record.
 const MAX_STUMBLES: usize = 1_000;

@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::crawl::frontier::keys::class;
-use crate::crawl::frontier::store::tests::Backend;
-use crate::crawl::frontier::store::{MemoryStore, Store, Visitor};
+use crate::frontier::keys::class;
+use crate::frontier::store::tests::Backend;
+use crate::frontier::store::{MemoryStore, Store, Visitor};
 use crate::page::Bucket;
 use crate::settings::StoreKind;
 
 impl Heads {
     /// Panics where what is in memory differs from the store.
-    pub(in crate::crawl::frontier) fn agree_with(&self, store: &dyn Readable) {
+    pub(in crate::frontier) fn agree_with(&self, store: &dyn Readable) {
         for (name, fronts) in &self.hosts {
             let host = HostKey::from_stored(std::str::from_utf8(name).unwrap());
             for (class, front) in (0..).zip(fronts) {
@@ -32,7 +32,7 @@ impl Heads {
     }
 
     /// The hosts of which something is in memory.
-    pub(in crate::crawl::frontier) fn hosts(&self) -> BTreeSet<HostKey> {
+    pub(in crate::frontier) fn hosts(&self) -> BTreeSet<HostKey> {
         let names = self.hosts.keys().map(|name| std::str::from_utf8(name));
         names
             .map(|name| HostKey::from_stored(name.unwrap()))
@@ -41,11 +41,7 @@ impl Heads {
 }
 
 /// All entries of a queue in a store.
-pub(in crate::crawl::frontier) fn entries(
-    store: &dyn Readable,
-    host: &HostKey,
-    class: u8,
-) -> Vec<Entry> {
+pub(in crate::frontier) fn entries(store: &dyn Readable, host: &HostKey, class: u8) -> Vec<Entry> {
     let mut found = Vec::new();
     let queue = keys::queue_class(host, class);
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -177,7 +173,7 @@ fn batch(writes: &[(usize, u8, usize, Option<u8>)]) -> Batch {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(256))]
+    #![proptest_config(spoor_testing::cases!(256))]
     /// After any history memory agrees with a scan of the store.
     #[test]
     fn heads_are_what_a_scan_finds(moves in moves(), asks_all: bool) {

@@ -24,17 +24,17 @@ use bytes::Bytes;
 
 use crate::address::{self, HostKey, PageUrl};
 use crate::clock::millis;
-use crate::crawl::frontier::added::Origin;
-use crate::crawl::frontier::cell::CellId;
-use crate::crawl::frontier::intake::Intake;
-use crate::crawl::frontier::keys::{self, Rank};
-use crate::crawl::frontier::outcome::Settled;
-use crate::crawl::frontier::policy::Policy;
-use crate::crawl::frontier::record::{HostRecord, RobotsErrand, RobotsState};
-use crate::crawl::frontier::referral::{Referred, RulesAnswer};
-use crate::crawl::frontier::schedule::{News, is_trouble};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::added::Origin;
+use crate::frontier::cell::CellId;
+use crate::frontier::intake::Intake;
+use crate::frontier::keys::{self, Rank};
+use crate::frontier::outcome::Settled;
+use crate::frontier::policy::Policy;
+use crate::frontier::record::{HostRecord, RobotsErrand, RobotsState};
+use crate::frontier::referral::{Referred, RulesAnswer};
+use crate::frontier::schedule::{News, is_trouble};
+use crate::frontier::store::StoreError;
+use crate::frontier::transaction::Transaction;
 use crate::page::{Bucket, Outcome, Reason};
 use crate::web::robots::{MAX_ROBOTS_BYTES, Robots};
 

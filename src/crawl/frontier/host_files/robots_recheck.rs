@@ -2,18 +2,18 @@
 //! changed.
 //!
 //! A host may have millions of addresses, so the check goes on in batches, one for each
-//! call of [`Frontier::lease`](crate::crawl::frontier::Frontier::lease), and its position
+//! call of [`Frontier::lease`](crate::frontier::Frontier::lease), and its position
 //! is in the store.
 
 use std::ops::ControlFlow;
 
 use crate::address::HostKey;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::record::{State, UrlRecord};
-use crate::crawl::frontier::requeue::requeue;
-use crate::crawl::frontier::store::{Store, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::codec;
+use crate::frontier::keys;
+use crate::frontier::record::{State, UrlRecord};
+use crate::frontier::requeue::requeue;
+use crate::frontier::store::{Store, StoreError};
+use crate::frontier::transaction::Transaction;
 use crate::page::{Reason, TaskKind};
 use crate::web::robots::Robots;
 

@@ -20,11 +20,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::HostKey;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::outcome::Settled;
-use crate::crawl::frontier::policy::Policy;
-use crate::crawl::frontier::store::{Store, StoreError};
+use crate::frontier::codec;
+use crate::frontier::keys;
+use crate::frontier::outcome::Settled;
+use crate::frontier::policy::Policy;
+use crate::frontier::store::{Store, StoreError};
 use crate::page::{Obeyed, Outcome, Reason};
 use crate::settings;
 use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep, reserve_all};
@@ -159,7 +159,7 @@ fn dropped(reason: Reason) -> Settled {
 mod tests {
     use super::*;
     use crate::address::PageUrl;
-    use crate::crawl::frontier::policy::test_policy;
+    use crate::frontier::policy::test_policy;
 
     fn reserved() -> TdmRecord {
         let body = br#"[{"location": "/", "tdm-reservation": 1}]"#;

@@ -11,14 +11,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::spares;
 use crate::address::PageUrl;
-use crate::crawl::frontier::added::NewImage;
-use crate::crawl::frontier::intake::Intake;
-use crate::crawl::frontier::outcome::OutputEdit;
-use crate::crawl::frontier::record::State;
-use crate::crawl::frontier::referral::Referred;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::transaction::Transaction;
-use crate::crawl::frontier::{codec, contexts, keys};
+use crate::frontier::added::NewImage;
+use crate::frontier::intake::Intake;
+use crate::frontier::outcome::OutputEdit;
+use crate::frontier::record::State;
+use crate::frontier::referral::Referred;
+use crate::frontier::store::StoreError;
+use crate::frontier::transaction::Transaction;
+use crate::frontier::{codec, contexts, keys};
 use crate::page::{AltKind, TaskKind};
 
 /// Number of different images on different pages that makes a text suspicious; as many

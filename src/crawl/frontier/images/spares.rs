@@ -20,15 +20,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::added::{NewImage, NewTask, Origin};
-use crate::crawl::frontier::contexts::{self, Words};
-use crate::crawl::frontier::intake::Intake;
-use crate::crawl::frontier::outcome::OutputEdit;
-use crate::crawl::frontier::record::{State, UrlRecord};
-use crate::crawl::frontier::referral::Referred;
-use crate::crawl::frontier::store::{Store, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
-use crate::crawl::frontier::{codec, keys};
+use crate::frontier::added::{NewImage, NewTask, Origin};
+use crate::frontier::contexts::{self, Words};
+use crate::frontier::intake::Intake;
+use crate::frontier::outcome::OutputEdit;
+use crate::frontier::record::{State, UrlRecord};
+use crate::frontier::referral::Referred;
+use crate::frontier::store::{Store, StoreError};
+use crate::frontier::transaction::Transaction;
+use crate::frontier::{codec, keys};
 use crate::page::{Reason, TaskKind};
 use crate::topic::strategy::Score;
 

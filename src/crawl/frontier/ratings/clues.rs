@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::keys::{self, Rank};
-use crate::crawl::frontier::record::UrlRecord;
-use crate::crawl::frontier::store::{Store, StoreError};
+use crate::frontier::codec;
+use crate::frontier::keys::{self, Rank};
+use crate::frontier::record::UrlRecord;
+use crate::frontier::store::{Store, StoreError};
 use crate::page::{Bucket, Clues, Heard};
 use crate::topic::strategy::{Score, Strategy};
 

@@ -104,7 +104,7 @@ impl Scores {
 }
 
 impl Rescored {
-    pub(in crate::crawl::frontier) fn count(&mut self, before: &UrlRecord, after: &UrlRecord) {
+    pub(in crate::frontier) fn count(&mut self, before: &UrlRecord, after: &UrlRecord) {
         self.rescored += 1;
         self.moved += u64::from(before.bucket != after.bucket);
     }

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::added::NewTask;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::contexts;
-use crate::crawl::frontier::record::UrlRecord;
-use crate::crawl::frontier::store::{Store, StoreError};
+use crate::frontier::added::NewTask;
+use crate::frontier::codec;
+use crate::frontier::contexts;
+use crate::frontier::record::UrlRecord;
+use crate::frontier::store::{Store, StoreError};
 use crate::page::{Bucket, LinkParts, TaskKind};
 use crate::topic::strategy::{Score, Strategy};
 

@@ -1,6 +1,6 @@
 //! The next task of a host, and the number of a host in memory.
 
-use crate::crawl::frontier::keys::Rank;
+use crate::frontier::keys::Rank;
 
 /// The next task of a host.
 #[derive(Debug, Clone, PartialEq)]

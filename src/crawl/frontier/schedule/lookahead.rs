@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::head::{Head, Slot};
-use crate::crawl::frontier::keys::{Rank, class};
+use crate::frontier::keys::{Rank, class};
 use crate::page::Bucket;
 
 /// The longest delay that is waited for, in milliseconds.

@@ -20,8 +20,8 @@ use super::head::{Head, Slot};
 use super::lookahead::{MAX_REST, Resting};
 use super::shared_limits::{Booked, Failing, Group, Groups};
 use crate::address::HostKey;
-use crate::crawl::frontier::keys::Rank;
-use crate::crawl::frontier::record::{GroupKey, GroupRecord, HostRecord};
+use crate::frontier::keys::Rank;
+use crate::frontier::record::{GroupKey, GroupRecord, HostRecord};
 
 /// Most hosts that are examined to find one that may be requested, where any will do.
 const MAX_LOOKED: usize = 1_000;

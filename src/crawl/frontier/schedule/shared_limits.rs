@@ -22,9 +22,9 @@ use std::time::Duration;
 use super::head::Slot;
 use crate::address::HostKey;
 use crate::clock::millis;
-use crate::crawl::frontier::keys::Rank;
-use crate::crawl::frontier::policy::Policy;
-use crate::crawl::frontier::record::{GroupKey, GroupRecord, HostRecord};
+use crate::frontier::keys::Rank;
+use crate::frontier::policy::Policy;
+use crate::frontier::record::{GroupKey, GroupRecord, HostRecord};
 use crate::page::{Outcome, Reason};
 
 /// The longest back-off of a group, in milliseconds: some minutes relieve a machine, and
@@ -94,7 +94,7 @@ pub struct Booked {
 
 impl Policy {
     /// The least delay of a group; 0 where such groups are switched off.
-    pub(in crate::crawl::frontier) fn group_delay(&self, key: &GroupKey) -> u64 {
+    pub(in crate::frontier) fn group_delay(&self, key: &GroupKey) -> u64 {
         match key {
             GroupKey::Address(_) => self.address_delay,
             GroupKey::Domain(_) => self.domain_delay,
@@ -102,7 +102,7 @@ impl Policy {
     }
 
     /// The groups of a host.
-    pub(in crate::crawl::frontier) fn groups_of(
+    pub(in crate::frontier) fn groups_of(
         &self,
         host: &HostKey,
         record: &HostRecord,
@@ -120,14 +120,14 @@ impl Policy {
 
     /// Whether the IP address of a host must be resolved before a request: its requests
     /// go only there.
-    pub(in crate::crawl::frontier) fn must_locate(&self, record: &HostRecord, now: u64) -> bool {
+    pub(in crate::frontier) fn must_locate(&self, record: &HostRecord, now: u64) -> bool {
         let known = record.located.as_ref();
         self.address_delay > 0
             && known.is_none_or(|l| now >= l.at.saturating_add(self.address_holds(record)))
     }
 
     /// The latest time at which any group is due, in milliseconds from now.
-    pub(in crate::crawl::frontier) fn longest_group_pause(&self) -> u64 {
+    pub(in crate::frontier) fn longest_group_pause(&self) -> u64 {
         let delays = self
             .max_delay
             .max(self.address_delay)
@@ -137,14 +137,14 @@ impl Policy {
 
     /// Whether a stored clock is plausible: older versions set it to the pause that one
     /// host asked for, which does not apply to its neighbours.
-    pub(in crate::crawl::frontier) fn is_sound(&self, stored: &GroupRecord, now: u64) -> bool {
+    pub(in crate::frontier) fn is_sound(&self, stored: &GroupRecord, now: u64) -> bool {
         let latest = now.saturating_add(self.longest_group_pause());
         stored.due <= latest
     }
 
     /// Books the answer of one host at its group. `proven` is whether the host has
     /// answered at that address before.
-    pub(in crate::crawl::frontier) fn book_group(
+    pub(in crate::frontier) fn book_group(
         &self,
         key: &GroupKey,
         group: &Group,

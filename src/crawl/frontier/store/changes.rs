@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use super::journal::WriteRef;
 use super::journal::{HEAD, open_frame, seal};
-pub(in crate::crawl) use super::journal::{push_write, take_write};
+pub(crate) use super::journal::{push_write, take_write};
 use super::{Batch, Readable, Store, StoreError, Visitor};
 use crate::fs::beneath;
 

@@ -184,7 +184,7 @@ impl Journal {
 }
 
 /// A write as postcard writes it, which takes each byte by itself and several times as long.
-pub(in crate::crawl) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+pub(crate) fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     push_bytes(to, key);
     to.push(u8::from(value.is_some()));
     if let Some(value) = value {
@@ -250,7 +250,7 @@ pub type WriteRef<'w> = (&'w [u8], Option<&'w [u8]>);
 
 /// The first of some writes of [`push_write`], and what comes behind it. postcard would take
 /// each byte by itself.
-pub(in crate::crawl) fn take_write(bytes: &[u8]) -> Option<(WriteRef<'_>, &[u8])> {
+pub(crate) fn take_write(bytes: &[u8]) -> Option<(WriteRef<'_>, &[u8])> {
     let (key, rest) = take_bytes(bytes)?;
     match rest.split_first()? {
         (0, rest) => Some(((key, None), rest)),

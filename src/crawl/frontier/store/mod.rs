@@ -355,4 +355,4 @@ impl Batch {
 }
 
 #[cfg(test)]
-pub(in crate::crawl) mod tests;
+pub(crate) mod tests;

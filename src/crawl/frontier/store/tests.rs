@@ -310,7 +310,7 @@ fn does_what_a_map_does(open: impl Fn(&Path) -> Result<Box<dyn Store>, StoreErro
         any::<bool>(),
     );
     let steps = proptest::collection::vec(step, 1..12);
-    let mut runner = proptest::test_runner::TestRunner::new(crate::tests::cases(24));
+    let mut runner = proptest::test_runner::TestRunner::new(spoor_testing::cases!(24));
     runner
         .run(&steps, |steps| {
             let folder = tempfile::tempdir().unwrap();

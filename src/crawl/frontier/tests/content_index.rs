@@ -1,7 +1,7 @@
 //! The index of the first file with given bytes.
 
 use super::*;
-use crate::crawl::frontier::{consistency, dump};
+use crate::frontier::{consistency, dump};
 
 over_all! {
     an_export_and_a_copy_hold_the_kept_files

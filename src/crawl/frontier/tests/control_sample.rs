@@ -1,17 +1,17 @@
 //! The control sample: links drawn by chance.
 
 use super::*;
-use crate::crawl::frontier::control_sample::DrawnLink;
-use crate::crawl::frontier::draws;
-use crate::crawl::frontier::ratings::InForce;
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::control_sample::DrawnLink;
+use crate::frontier::draws;
+use crate::frontier::ratings::InForce;
+use crate::frontier::transaction::Transaction;
 
 over_all! {
     a_draw_outlives_the_process
 }
 
 pub(super) fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
-    let scope = Scope::new(Config::default().scope);
+    let scope = Scope::new(Config::default().settings.scope);
     let store = open_store(path).unwrap();
     let control = SampleSettings { share, seed: 7 };
     let policy = Policy {

@@ -1,8 +1,8 @@
 //! Damaged stores: detection, messages and salvage.
 
 use super::*;
-use crate::crawl::frontier::dump;
-use crate::crawl::frontier::store::{Readable, Visitor};
+use crate::frontier::dump;
+use crate::frontier::store::{Readable, Visitor};
 
 over_all! {
     a_store_older_than_its_last_flush_is_refused_and_repaired
@@ -13,7 +13,7 @@ over_all! {
 fn refusal(path: &Path) -> StoreError {
     let store = open_store(path).unwrap();
     let scope = Config::parse("[job]\nname = \"t\"\n", "t.toml").unwrap();
-    Frontier::open(store, test_policy(), Scope::new(scope.scope), 0)
+    Frontier::open(store, test_policy(), Scope::new(scope.settings.scope), 0)
         .err()
         .unwrap()
 }
@@ -161,7 +161,7 @@ impl Readable for Holed {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// Everything before and behind the holes is exported, and nothing from inside them.
     #[test]

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 
 use super::learning::{Taught, link};
 use super::*;
-use crate::crawl::frontier::heads::tests::entries;
-use crate::crawl::frontier::store::{Batch, Readable, Visitor};
+use crate::frontier::heads::tests::entries;
+use crate::frontier::store::{Batch, Readable, Visitor};
 use crate::page::Nearness;
 
 over_all! {
@@ -226,7 +226,7 @@ impl World {
 
 fn scope_of(section: &str) -> Scope {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
-    Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+    Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope)
 }
 
 fn picture(n: usize) -> PageUrl {
@@ -276,7 +276,7 @@ fn a_long_learning_history_keeps_its_heads() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(32))]
+    #![proptest_config(spoor_testing::cases!(32))]
     /// For any history of a learning crawl: links that move as their scores change, other
     /// scopes and ratings, takedowns, restarts, and commits that fail.
     #[test]

@@ -1,7 +1,7 @@
 //! Other addresses of the same picture, and the share of requests for images.
 
 use super::*;
-use crate::crawl::frontier::Instead;
+use crate::frontier::Instead;
 
 /// Fetches a seed that embeds these images.
 fn begin(f: &mut Frontier, now: &mut u64, images: Vec<NewImage>, links: Vec<NewTask>) {

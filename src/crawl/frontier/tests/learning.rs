@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::crawl::frontier::Rating;
-use crate::crawl::frontier::ratings::learning;
+use crate::frontier::Rating;
+use crate::frontier::ratings::learning;
 use crate::page::{Clues, Heard, Nearness, Part};
 use crate::topic::strategy::{self, Learning, Score};
 
@@ -15,7 +15,7 @@ over_all! {
 /// Links are better the more on-topic pages link to them, minus the losses at links with
 /// the same features.
 #[derive(Default)]
-pub(in crate::crawl) struct Taught {
+pub(crate) struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
@@ -24,7 +24,7 @@ pub(in crate::crawl) struct Taught {
 }
 
 /// Links with this feature are poor from the start.
-pub(in crate::crawl::frontier) const POOR: u32 = 99;
+pub(in crate::frontier) const POOR: u32 = 99;
 
 impl Taught {
     pub(super) fn of_version(version: u64) -> Self {
@@ -34,18 +34,18 @@ impl Taught {
         }
     }
 
-    pub(in crate::crawl::frontier) fn patient(patience: f64) -> Self {
+    pub(in crate::frontier) fn patient(patience: f64) -> Self {
         Self {
             patience,
             ..Self::default()
         }
     }
 
-    pub(in crate::crawl) fn examples_so_far(&self) -> Vec<(Clues, f64)> {
+    pub(crate) fn examples_so_far(&self) -> Vec<(Clues, f64)> {
         self.examples.lock().unwrap().clone()
     }
 
-    pub(in crate::crawl) fn heard_so_far(&self) -> Vec<Heard> {
+    pub(crate) fn heard_so_far(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
 
@@ -352,7 +352,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let again = vec![link("http://gone.org/", 1)];
     fetch(&mut f, "http://more.org/", 0.9, again, &mut now);
     let gone = keys::url(&url("http://gone.org/"), TaskKind::Page);
-    let known = crate::crawl::frontier::ratings::clues::stored(f.ledger.store(), &gone);
+    let known = crate::frontier::ratings::clues::stored(f.ledger.store(), &gone);
     assert_eq!(known.unwrap(), None);
     check(&f);
 }

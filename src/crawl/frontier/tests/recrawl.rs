@@ -17,7 +17,7 @@ const RECRAWL: Recrawl = Recrawl {
 
 fn open_again(path: &Path, scope: &str, recrawl: Option<Recrawl>, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
-    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
+    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope);
     let store = open_store(path).unwrap();
     let policy = Policy {
         recrawl,
@@ -616,7 +616,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(48))]
+    #![proptest_config(spoor_testing::cases!(48))]
     /// For any behaviour of pages and any settings of the job: pauses are within their
     /// bounds, the index has an entry exactly where a record has a date (checked by
     /// `check`), the number of documents never falls, and no host is requested too early.

@@ -8,7 +8,7 @@ over_all! {
 
 fn scope(section: &str) -> Scope {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
-    Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+    Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope)
 }
 
 /// Checks all records again; the store must be consistent after every slice.
@@ -328,7 +328,7 @@ const SCOPES: [&str; 4] = [
 ];
 
 proptest! {
-    #![proptest_config(crate::tests::cases(32))]
+    #![proptest_config(spoor_testing::cases!(32))]
     /// For any sequence of scope changes, slices, leases, links and crashes: at the end
     /// nothing is queued that the scope excludes, and nothing is excluded by a scope that
     /// permits it.

@@ -5,7 +5,7 @@ mod drawn;
 use std::sync::Arc;
 
 use super::*;
-use crate::crawl::frontier::ratings::{self, Scores};
+use crate::frontier::ratings::{self, Scores};
 use crate::topic::strategy::{self, Score};
 
 over_all! {
@@ -545,7 +545,7 @@ fn the_scope_goes_before_what_the_razor_gives_back() {
     let links = [("http://a.org/1", 2_000.0), ("http://b.org/2", 2_000.0)];
     let (mut f, now) = with_links(folder.path(), &links);
     let text = "[job]\nname = \"test\"\n[scope]\nreject = ['host:b.org']";
-    let scope = Scope::new(Config::parse(text, "test.toml").unwrap().scope);
+    let scope = Scope::new(Config::parse(text, "test.toml").unwrap().settings.scope);
     f.set_scope(scope).unwrap();
     while f.rescope_slice(now).unwrap().is_none() {}
     let wide = Rated {
@@ -569,7 +569,7 @@ fn what_was_fetched_is_visited_again_whatever_the_razor() {
     let text = "[job]\nname = \"test\"\n[recrawl]\nafter = \"1h\"";
     let config = Config::parse(text, "test.toml").unwrap();
     let policy = test_policy().with_recrawl(&config.recrawl);
-    let mut f = Frontier::open(store, policy, Scope::new(config.scope), 0).unwrap();
+    let mut f = Frontier::open(store, policy, Scope::new(config.settings.scope), 0).unwrap();
     f.set_rating(Arc::new(FIRST)).unwrap();
     f.add_seeds(&[url("http://s.org/")], 0).unwrap();
     let mut now = 0;
@@ -617,7 +617,7 @@ const RATINGS: [Rated; 4] = [
 const ANCHORS: [&str; 5] = ["", "cat", "dog", "a cat and a dog", "neither"];
 
 proptest! {
-    #![proptest_config(crate::tests::cases(48))]
+    #![proptest_config(spoor_testing::cases!(48))]
     /// For any sequence of other ratings, slices, leases, pages of former ratings and
     /// crashes: at the end every link has the score and the bucket of the current rating
     /// for its parts, these have the keyword score of its words, and it is queued where

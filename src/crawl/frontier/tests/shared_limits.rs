@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
-use crate::crawl::frontier::record::GroupKey;
+use crate::frontier::record::GroupKey;
 
 over_all! {
     several_troubled_hosts_make_the_address_back_off_and_it_lasts
@@ -23,7 +23,7 @@ fn policy(address_delay: u64, domain_delay: u64) -> Policy {
 fn open(path: &Path, policy: Policy, now: u64) -> Frontier {
     let config = Config::parse("[job]\nname = \"test\"\n", "test.toml").unwrap();
     let store = open_store(path).unwrap();
-    Frontier::open(store, policy, Scope::new(config.scope), now).unwrap()
+    Frontier::open(store, policy, Scope::new(config.settings.scope), now).unwrap()
 }
 
 /// The IP address of a host in these tests: by the number in its name.
@@ -502,7 +502,7 @@ fn an_export_keeps_the_groups() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// For any hosts, addresses, scores and answers: the clocks hold and no host remains
     /// held at a group.

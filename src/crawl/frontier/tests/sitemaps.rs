@@ -8,7 +8,7 @@ over_all! {
 
 fn open_reading(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
-    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
+    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope);
     let store = open_store(path).unwrap();
     let policy = Policy {
         sitemaps: true,

@@ -643,7 +643,7 @@ fn a_seed_that_the_scope_drops_keeps_its_schedule() {
 
 fn scope_of(section: &str) -> Scope {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
-    Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+    Scope::new(Config::parse(&text, "test.toml").unwrap().settings.scope)
 }
 
 #[test]
@@ -807,7 +807,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(32))]
+    #![proptest_config(spoor_testing::cases!(32))]
     /// For any history: every URL in one state, all counters exact, no number given
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]

@@ -18,7 +18,7 @@ fn scope(targets: &[Target]) -> Scope {
         });
     }
     let config = Config::parse("[job]\nname = \"test\"", "test.toml").unwrap();
-    Scope::new(config.scope).with_takedowns(all)
+    Scope::new(config.settings.scope).with_takedowns(all)
 }
 
 /// Excludes the addresses, as a crawl does that opens the job afterwards.

@@ -15,7 +15,7 @@ fn open_asking(path: &Path, now: u64) -> Frontier {
 }
 
 fn open_obeying(path: &Path, obeyed: Obeyed, now: u64) -> Frontier {
-    let scope = Scope::new(Config::default().scope);
+    let scope = Scope::new(Config::default().settings.scope);
     let policy = Policy {
         tdmrep: true,
         obeyed,

@@ -1,8 +1,8 @@
 //! Copies and budgets: limits for sites that generate addresses without end.
 
 use super::*;
-use crate::crawl::frontier::traps::Budget;
-use crate::crawl::frontier::view::View;
+use crate::frontier::traps::Budget;
+use crate::frontier::view::View;
 use crate::page::{BlockPrint, Prints};
 
 /// A page of one block, which is the same for the same `text`.

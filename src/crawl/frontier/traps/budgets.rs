@@ -23,11 +23,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::record::{HostRecord, PrefixRecord};
-use crate::crawl::frontier::store::{Store, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::codec;
+use crate::frontier::keys;
+use crate::frontier::record::{HostRecord, PrefixRecord};
+use crate::frontier::store::{Store, StoreError};
+use crate::frontier::transaction::Transaction;
 use crate::page::BlockPrint;
 use crate::web::scope::{Prefixes, prefixes};
 
@@ -180,7 +180,7 @@ pub fn charge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::block_filter::BlockFilter;
+    use crate::frontier::block_filter::BlockFilter;
 
     #[test]
     fn patience_shrinks_with_the_share_of_fruitful_pages() {

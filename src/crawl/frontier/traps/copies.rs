@@ -11,12 +11,12 @@
 use std::ops::ControlFlow;
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::intake::Intake;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::record::{State, UrlRecord};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::codec;
+use crate::frontier::intake::Intake;
+use crate::frontier::keys;
+use crate::frontier::record::{State, UrlRecord};
+use crate::frontier::store::StoreError;
+use crate::frontier::transaction::Transaction;
 use crate::page::{Bucket, TaskKind};
 
 /// Most bits by which the simhashes of near copies differ.

@@ -19,15 +19,15 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use crate::address::HostKey;
-use crate::crawl::frontier::added::{NewTask, Origin};
-use crate::crawl::frontier::codec;
-use crate::crawl::frontier::intake::Intake;
-use crate::crawl::frontier::keys;
-use crate::crawl::frontier::outcome::Effects;
-use crate::crawl::frontier::record::{HostRecord, PrefixRecord, UrlRecord};
-use crate::crawl::frontier::requeue::requeue;
-use crate::crawl::frontier::store::{Store, StoreError};
-use crate::crawl::frontier::transaction::Transaction;
+use crate::frontier::added::{NewTask, Origin};
+use crate::frontier::codec;
+use crate::frontier::intake::Intake;
+use crate::frontier::keys;
+use crate::frontier::outcome::Effects;
+use crate::frontier::record::{HostRecord, PrefixRecord, UrlRecord};
+use crate::frontier::requeue::requeue;
+use crate::frontier::store::{Store, StoreError};
+use crate::frontier::transaction::Transaction;
 use crate::page::TaskKind;
 
 /// Addresses that every host may list.

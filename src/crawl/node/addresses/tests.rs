@@ -6,7 +6,7 @@ use tokio::sync::watch::Sender;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::crawl::cluster::Alone;
+use crate::cluster::Alone;
 use crate::page::{Booking, Bucket, TaskKind};
 
 const DELAY: Duration = Duration::from_millis(60);

@@ -7,11 +7,12 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::crawl::cluster::told::{Fate, Told};
-use crate::crawl::cluster::{Change, Entry, JobPhase, JobRecord, LAYOUT, Question};
-use crate::crawl::frontier::cells_tests::web::Web;
-use crate::crawl::saved::SavedCells;
+use crate::cluster::told::{Fate, Told};
+use crate::cluster::{Change, Entry, JobPhase, JobRecord, LAYOUT, Question};
+use crate::config::Config;
+use crate::frontier::cells_tests::web::Web;
 use crate::outputs::{Document, PackedSentences};
+use crate::saved::SavedCells;
 use crate::web::scope::{Order as Takedown, Takedowns, Target};
 
 /// An engine under which the process dies at some call: before it is done, or after.
@@ -110,7 +111,7 @@ const CELLS: u16 = 8;
 /// A job that one machine has crawled alone for a while, and a cluster that has nothing.
 struct Alone {
     _root: TempDir,
-    config: Config,
+    config: JobSettings,
     engine: Arc<Mortal>,
     runtime: tokio::runtime::Runtime,
     /// What the frontier had.
@@ -134,7 +135,7 @@ impl Alone {
             root.path().join("models"),
             root.path().join("common").display(),
         );
-        let config = Config::parse(&text, "test.toml").unwrap();
+        let config = Config::parse(&text, "test.toml").unwrap().settings;
         std::fs::create_dir_all(root.path().join("common")).unwrap();
         let alone = checkpoint::alone(config.clone());
         let mut job = checkpoint::open(&alone, 1_000).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
-use crate::crawl::cluster::{Base, Node, Revision, SessionRecord, State};
-use crate::crawl::frontier::CellCount;
+use crate::cluster::{Base, Node, Revision, SessionRecord, State};
+use crate::frontier::CellCount;
 
 fn cell(number: u16) -> CellId {
     CellCount::new(8).unwrap().cell(number).unwrap()

@@ -3,10 +3,10 @@ use std::sync::Mutex;
 use tokio::time::timeout;
 
 use super::*;
-use crate::crawl::cluster::told::Told as Broker;
-use crate::crawl::cluster::wanted::WantedEdit;
-use crate::crawl::frontier::store::MemoryStore;
-use crate::crawl::frontier::{CellCount, State};
+use crate::cluster::told::Told as Broker;
+use crate::cluster::wanted::WantedEdit;
+use crate::frontier::store::MemoryStore;
+use crate::frontier::{CellCount, State};
 use crate::page::{Reason, TaskKind};
 
 /// What was applied, in its order: versions, and the seeds of lists.
@@ -131,7 +131,7 @@ fn cells(folder: &Path) -> Cells {
     let config = crate::config::Config::default();
     let store = Box::new(MemoryStore::new(folder));
     let scope = Scope::new(config.scope.clone());
-    let policy = crate::crawl::checkpoint::policy(&config);
+    let policy = crate::checkpoint::policy(&config);
     let mut cells = Cells::over(store, CellCount::new(4).unwrap(), policy, scope).unwrap();
     cells.open_all(NOW).unwrap();
     cells
@@ -171,7 +171,7 @@ async fn a_takedown_is_applied_when_nothing_of_it_can_be_asked_any_more() {
         obeyed.turn(place, &mut known, 0, NOW).unwrap();
     };
     turn(&mut obeyed, &mut cells);
-    let list = crate::crawl::checkpoint::takedowns(folder.path()).unwrap();
+    let list = crate::checkpoint::takedowns(folder.path()).unwrap();
     assert_eq!(list.orders(), [order("a.test")]);
     assert!(cells.scope().page(&url("http://a.test/x"), 0).is_err());
     let waits = timeout(Duration::from_secs(60), &mut done).await;

@@ -11,7 +11,7 @@ use super::super::product::Product;
 use super::super::replay::Stored;
 use crate::address::PageUrl;
 use crate::archive::record::Spot;
-use crate::crawl::frontier::Cells;
+use crate::frontier::Cells;
 use crate::page::{Bucket, Fetched, LinkParts, Outcome, Reason, Task, TaskKind, Terms};
 
 /// What processing made of a body.

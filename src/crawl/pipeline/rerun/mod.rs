@@ -39,7 +39,7 @@ use crate::archive::captures::{Capture, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
-use crate::crawl::frontier::{Cells, Claim, Counts, LedTo, Offer, State};
+use crate::frontier::{Cells, Claim, Counts, LedTo, Offer, State};
 use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Exchanges per core that are processed ahead.

@@ -9,8 +9,8 @@ use proptest::prelude::{Just, prop_assert_eq, prop_oneof, proptest};
 
 use super::*;
 use crate::config::Config;
-use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
-use crate::crawl::frontier::{CellCount, Cells, Policy};
+use crate::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
+use crate::frontier::{CellCount, Cells, Policy};
 use crate::outputs::merge::{MachinePart, merge};
 use crate::outputs::{Outputs, Row};
 use crate::page::Outcome;
@@ -149,7 +149,7 @@ fn crawl_small_web(deaths: &[Death], cells: u16, repeats: bool) -> BTreeMap<Stri
         let text = "[job]\nname = \"test\"\n[politeness]\nmin_delay = \"1ms\"\n";
         let config = Config::parse(text, "test.toml").unwrap();
         let policy = Policy::new(&config.politeness, &config.network);
-        let scope = Scope::new(config.scope);
+        let scope = Scope::new(config.settings.scope);
         let count = CellCount::new(cells).unwrap();
         let mut frontier = Cells::over(Box::new(store.clone()), count, policy, scope).unwrap();
         frontier.open_all(now).unwrap();
@@ -289,7 +289,7 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(32))]
+    #![proptest_config(spoor_testing::cases!(32))]
 
     /// For any number of kills and of lost last commits, the outputs end up as those of a
     /// crawl that was never killed: nothing missing, nothing twice. So they do for any number

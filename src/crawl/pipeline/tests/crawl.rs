@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::web::{Web, hosts};
 use super::*;
-use crate::crawl::frontier::State;
+use crate::frontier::State;
 use spoor_lab::{Behaviour, Fault, MemoryTree};
 
 #[test]

@@ -10,9 +10,9 @@ use super::super::steer::Signal;
 use super::web::{Web, hosts, options};
 use super::*;
 use crate::clock::now;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
 use crate::fetch::Answer;
+use crate::frontier::store::StoreError;
+use crate::frontier::{Cells, Effects, RobotsAnswer, Settled, Written};
 use crate::page::{Outcome, Reason};
 use spoor_lab::MemoryTree;
 

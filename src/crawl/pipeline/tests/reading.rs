@@ -152,7 +152,7 @@ fn what_is_no_page_is_dropped() {
     assert!(matches!(read, (Outcome::Done, Some(Product::Robots(b))) if b == "User-agent: *"));
 }
 
-fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo, Reason> {
+fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::outputs::picture::ImageInfo, Reason> {
     let task = task("http://a.org/x.png", TaskKind::Image);
     let r = reader(StrategyKind::Link);
     match r.read(&task, fetched("image/png", tags, body.clone())) {
@@ -221,7 +221,7 @@ fn what_an_image_is_and_why_it_is_none_is_said() {
     let png = drawn.bytes;
     let info = read(&r, "http://a.org/1.png", "image/png", png.clone()).unwrap();
     assert!(info.decoded && !info.animated && info.mislabelled.is_none());
-    assert_eq!(info.phash, crate::picture::hash_file(&png));
+    assert_eq!(info.phash, crate::outputs::picture::hash_file(&png));
     assert!(info.phash.is_some());
     let wrong = read(&r, "http://a.org/1.jpg?v=1", "image/gif", png.clone()).unwrap();
     let wrong = wrong.mislabelled.unwrap();

@@ -14,11 +14,11 @@ use super::super::numbered::{Committed, Life, Made, manifest_of};
 use super::super::session::{Saved, Session};
 use super::super::*;
 use crate::config::Config;
-use crate::crawl::frontier::cells_tests::web::{Web, scope};
-use crate::crawl::frontier::cells_tests::{count, policy};
-use crate::crawl::frontier::store::changes::{Changes, Logged};
-use crate::crawl::frontier::store::{self, Readable, StoreError};
-use crate::crawl::frontier::{CellId, Cells, CellsError, LogPlace, Mark};
+use crate::frontier::cells_tests::web::{Web, scope};
+use crate::frontier::cells_tests::{count, policy};
+use crate::frontier::store::changes::{Changes, Logged};
+use crate::frontier::store::{self, Readable, StoreError};
+use crate::frontier::{CellId, Cells, CellsError, LogPlace, Mark};
 use crate::objects::Objects;
 use crate::objects::simulated::{Fate, Simulated};
 use crate::settings::StoreKind;
@@ -398,7 +398,7 @@ fn restart(node: &mut Node) {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(12))]
+    #![proptest_config(spoor_testing::cases!(12))]
 
     #[test]
     fn every_checkpoint_that_counts_gives_back_its_cells(seed: u64, steps in steps()) {

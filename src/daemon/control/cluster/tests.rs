@@ -165,7 +165,7 @@ async fn all_machines_are_added_up_and_the_silent_one_is_marked() {
 fn handle(text: &str) -> ControlHandle {
     let text = format!("[job]\nname = \"x\"\ncontact = \"mailto:x@example.org\"\n{text}");
     let config = Config::parse(&text, "job.toml").unwrap();
-    crate::daemon::control_handle(&config, &Control::default())
+    crate::control_handle(&config, &Control::default())
 }
 
 #[tokio::test(start_paused = true)]

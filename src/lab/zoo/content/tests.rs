@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::address::PageUrl;
+use spoor::outputs::picture::{self, BadImage, ImageInfo};
 use spoor::outputs::{NewImageFile, Outputs, Row};
-use spoor::picture::{self, BadImage, ImageInfo};
 use spoor_testing::worked;
 use spoor_values::page::{
     Extracted, Extractor, Fetched, ImageContext, ImageTexts, TaskKind, Terms, TermsHeaders,

@@ -10,8 +10,8 @@ use super::super::publish::Setting;
 use super::super::{Links, REJECTED, log_of};
 use super::links;
 use super::web::{Machine, Web};
-use crate::crawl::cluster::told::{Fate, Told};
-use crate::crawl::frontier::{CellCount, CellId, NoOutputs};
+use crate::cluster::told::{Fate, Told};
+use crate::frontier::{CellCount, CellId, NoOutputs};
 
 const BEGINNING: u64 = 1_000_000;
 

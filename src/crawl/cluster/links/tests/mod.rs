@@ -3,10 +3,10 @@
 mod cluster;
 mod publisher;
 mod simulated;
-pub(in crate::crawl::cluster) mod web;
+pub(in crate::cluster) mod web;
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::{CellOffer, NewTask, Rated};
+use crate::frontier::{CellOffer, NewTask, Rated};
 use crate::page::{Bucket, Clues, LinkParts};
 
 fn new(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {

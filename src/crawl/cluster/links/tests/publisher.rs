@@ -3,7 +3,7 @@
 use super::super::envelope::Envelope;
 use super::super::publish::{Post, Publisher, Setting};
 use super::{large, rated};
-use crate::crawl::frontier::{Best, CellCount, CellId, OutboxChange, Rated, Slip};
+use crate::frontier::{Best, CellCount, CellId, OutboxChange, Rated, Slip};
 use crate::page::Bucket;
 
 fn cells() -> CellCount {

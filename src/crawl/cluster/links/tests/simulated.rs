@@ -24,10 +24,10 @@ use super::super::envelope::Envelope;
 use super::super::publish::{Publisher, Setting};
 use super::web::{Machine, Web, open};
 use crate::address::PageUrl;
-use crate::crawl::cluster::told::Log;
-use crate::crawl::frontier::Amend;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::cluster::told::Log;
+use crate::frontier::Amend;
+use crate::frontier::store::StoreError;
+use crate::frontier::{CellCount, CellId};
 
 const MACHINES: usize = 3;
 const CELLS: u16 = 6;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::PageUrl;
+use crate::checkpoint;
 use crate::config::Config;
-use crate::crawl::checkpoint;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{
+use crate::frontier::store::StoreError;
+use crate::frontier::{
     CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
 use crate::page::{Bucket, Outcome, Reason, TaskKind};

@@ -18,8 +18,8 @@ use super::super::super::{Driver, Handle, Inherited, Kept, News, Order, Setting,
 use super::*;
 use crate::address::PageUrl;
 use crate::clock::{millis, now};
-use crate::crawl::frontier::{Amount, CellCount, CellId};
 use crate::fetch::{Answer, Fetcher, Options, Term};
+use crate::frontier::{Amount, CellCount, CellId};
 use crate::fs::atomic;
 use crate::page::TaskKind;
 

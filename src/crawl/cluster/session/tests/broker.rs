@@ -109,7 +109,7 @@ impl Broker {
     }
 
     fn all(&self) -> Vec<(Key, Value, Revision)> {
-        let count = crate::crawl::frontier::CellCount::new(CELLS);
+        let count = crate::frontier::CellCount::new(CELLS);
         let mut all = Vec::with_capacity(self.cells.len() + self.sessions.len());
         for (cell, entry) in count.iter().flat_map(|count| count.all()).zip(&self.cells) {
             if let Some((value, revision)) = entry {

@@ -24,7 +24,7 @@ use super::super::super::record::{Base, Key, Node, SessionId, Value};
 use super::super::super::{EngineError, Revision};
 use super::super::{Answer, Call, CallId, Inherited, Kept, Needed, News, Session, Setting, Terms};
 use super::broker::{Broker, Dice};
-use crate::crawl::frontier::{CellCount, CellId};
+use crate::frontier::{CellCount, CellId};
 
 pub(super) const TERM: u64 = 5_000;
 pub(super) const CELLS: u16 = 8;

@@ -91,7 +91,7 @@ impl Lives {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     #[test]
     fn a_crawl_goes_on_after_any_batch(

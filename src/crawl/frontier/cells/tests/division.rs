@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::address::HostKey;
-use crate::crawl::frontier::amount::Amount;
-use crate::crawl::frontier::cell::{LEARNED_PLACE, SHARED};
-use crate::crawl::frontier::record::{Counts, HostRecord};
-use crate::crawl::frontier::tests::learning::Taught;
-use crate::crawl::frontier::{Divided, DivisionError, Mark, divide};
+use crate::frontier::amount::Amount;
+use crate::frontier::cell::{LEARNED_PLACE, SHARED};
+use crate::frontier::record::{Counts, HostRecord};
+use crate::frontier::tests::learning::Taught;
+use crate::frontier::{Divided, DivisionError, Mark, divide};
 use crate::topic::strategy::Learning as _;
 
 /// Crawls alone for so many steps.
@@ -43,7 +43,7 @@ fn pairs(store: &dyn Readable) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// Whenever it is divided, the cells bring what one frontier brings, and the counters are
     /// those of both phases together.
@@ -161,7 +161,7 @@ fn an_address_that_backs_off_is_known_to_all_its_hosts() {
     let [old, new] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [old, new] = [&old, &new].map(|folder| MemoryStore::new(folder.path()));
     begun(&old, &Web::new(3), 0, &mut 1_000);
-    let at = crate::crawl::frontier::Located {
+    let at = crate::frontier::Located {
         address: Some("192.0.2.7".parse().unwrap()),
         at: 5,
     };
@@ -235,7 +235,7 @@ fn what_was_learned_is_kept() {
     while learning::fetch(&mut alone, &links, &mut now).is_some() {}
     let weights = (taught.examples(), taught.snapshot());
     alone.close().unwrap();
-    assert!(crate::crawl::frontier::has_learned(&old.reopened()).unwrap());
+    assert!(crate::frontier::has_learned(&old.reopened()).unwrap());
     divided(&old, &new, 8);
     let again = Arc::new(Taught::default());
     let mut cells = opened(Box::new(new.reopened()), 8, now);
@@ -284,9 +284,9 @@ fn what_cannot_be_divided_is_refused() {
 #[test]
 #[ignore = "a measurement"]
 fn a_hundred_thousand_addresses_are_divided() {
-    use crate::crawl::frontier::record::{Meta, State, UrlRecord};
-    use crate::crawl::frontier::store;
-    use crate::crawl::frontier::transaction::rank_of;
+    use crate::frontier::record::{Meta, State, UrlRecord};
+    use crate::frontier::store;
+    use crate::frontier::transaction::rank_of;
     use crate::settings::StoreKind;
 
     let folder = tempfile::tempdir().unwrap();

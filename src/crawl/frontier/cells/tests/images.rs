@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::*;
-use crate::crawl::frontier::Recrawl;
-use crate::crawl::frontier::added::NewImage;
-use crate::crawl::frontier::cells::{Amend, LogPlace, Offer, OutboxChange};
-use crate::crawl::frontier::images::Instead;
-use crate::crawl::frontier::outcome::{OutputEdit, Written};
-use crate::crawl::frontier::record::State;
-use crate::crawl::frontier::tests::image;
+use crate::frontier::Recrawl;
+use crate::frontier::added::NewImage;
+use crate::frontier::cells::{Amend, LogPlace, Offer, OutboxChange};
+use crate::frontier::images::Instead;
+use crate::frontier::outcome::{OutputEdit, Written};
+use crate::frontier::record::State;
+use crate::frontier::tests::image;
 use crate::page::{AltKind, Reason, Terms};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ fn crawl_on(cells: &mut Cells, kept: &mut Kept, now: &mut u64, enough: usize, an
             continue;
         };
         if task.kind == TaskKind::Robots {
-            let missing = crate::crawl::frontier::RobotsAnswer::Missing;
+            let missing = crate::frontier::RobotsAnswer::Missing;
             let write = |_: &_| Ok::<_, StoreError>(kept.stamp());
             cells
                 .finish_robots(&task, missing, SECOND, *now, write)
@@ -151,7 +151,7 @@ fn answer_of(seed: u64, task: &Task) -> (Outcome, Effects) {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// The same pictures are kept with the words of the same pages, whatever the number of
     /// cells, and also where the process dies now and then.
@@ -253,7 +253,7 @@ impl Machines {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// The same pictures are kept with the words of the same pages by two machines.
     #[test]

@@ -1,7 +1,7 @@
 //! What one cell learns all know, and which page is worth waiting for is judged over all.
 
 use super::*;
-use crate::crawl::frontier::tests::learning::{POOR, Taught};
+use crate::frontier::tests::learning::{POOR, Taught};
 use crate::page::{Clues, Nearness};
 use crate::topic::strategy::Learning as _;
 

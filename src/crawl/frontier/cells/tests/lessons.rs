@@ -3,10 +3,10 @@
 
 use super::learning::{fetch, link};
 use super::*;
-use crate::crawl::frontier::mark::Mark;
-use crate::crawl::frontier::ratings::Verdicts;
-use crate::crawl::frontier::ratings::shared::SharedLesson;
-use crate::crawl::frontier::tests::learning::Taught;
+use crate::frontier::mark::Mark;
+use crate::frontier::ratings::Verdicts;
+use crate::frontier::ratings::shared::SharedLesson;
+use crate::frontier::tests::learning::Taught;
 use crate::topic::strategy::Learning as _;
 
 const SEED: &str = "http://s.org/";

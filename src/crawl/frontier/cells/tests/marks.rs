@@ -1,10 +1,10 @@
 //! The mark of a commit, and that it can be told from what was written since an earlier one.
 
 use super::*;
-use crate::crawl::frontier::amount::Amount;
-use crate::crawl::frontier::cell::LEAVING;
-use crate::crawl::frontier::store::changes::{Changes, Logged};
-use crate::crawl::frontier::{Mark, MarkReader};
+use crate::frontier::amount::Amount;
+use crate::frontier::cell::LEAVING;
+use crate::frontier::store::changes::{Changes, Logged};
+use crate::frontier::{Mark, MarkReader};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -86,7 +86,7 @@ impl Life {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     #[test]
     fn a_mark_follows_from_an_earlier_one_and_the_batches_since(

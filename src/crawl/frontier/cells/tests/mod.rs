@@ -13,7 +13,7 @@ mod outbox;
 mod promises;
 mod refusals;
 mod rules;
-pub(in crate::crawl) mod web;
+pub(crate) mod web;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,15 +22,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::crawl::frontier::added::NewTask;
-use crate::crawl::frontier::consistency;
-use crate::crawl::frontier::outcome::Effects;
-use crate::crawl::frontier::policy::test_policy;
-use crate::crawl::frontier::store::{MemoryStore, Readable};
+use crate::frontier::added::NewTask;
+use crate::frontier::consistency;
+use crate::frontier::outcome::Effects;
+use crate::frontier::policy::test_policy;
+use crate::frontier::store::{MemoryStore, Readable};
 use crate::page::{Bucket, Outcome, Task, TaskKind};
 use web::{Web, scope};
 
-pub(in crate::crawl) fn count(cells: u16) -> CellCount {
+pub(crate) fn count(cells: u16) -> CellCount {
     CellCount::new(cells).unwrap()
 }
 
@@ -39,7 +39,7 @@ fn url(text: &str) -> PageUrl {
 }
 
 /// A policy that reads sitemaps.
-pub(in crate::crawl) fn policy() -> Policy {
+pub(crate) fn policy() -> Policy {
     Policy {
         sitemaps: true,
         ..test_policy()
@@ -96,7 +96,7 @@ fn step(cells: &mut Cells, web: &Web, now: &mut u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     /// Also where the cells are of different numbers.
     #[test]

@@ -1,7 +1,7 @@
 //! What happens to one cell leaves the others as they are.
 
 use super::*;
-use crate::crawl::frontier::cell::SHARED;
+use crate::frontier::cell::SHARED;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -15,7 +15,7 @@ fn divided(store: &MemoryStore, cell: CellId) -> (Pairs, Pairs) {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(24))]
+    #![proptest_config(spoor_testing::cases!(24))]
 
     #[test]
     fn the_others_stay_byte_for_byte(seed: u64, cells in 2_u16..12, steps in 0_usize..80) {

@@ -1,7 +1,7 @@
 //! What waits for cells of other machines, and what comes from them.
 
 use super::*;
-use crate::crawl::frontier::cells::{LogPlace, Offer, OutboxChange, Slip};
+use crate::frontier::cells::{LogPlace, Offer, OutboxChange, Slip};
 
 /// Cells over a store of which only some are open.
 fn some(store: &MemoryStore, open: &[CellId], now: u64) -> Cells {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::crawl::frontier::cells::{LogPlace, Offer};
+use crate::frontier::cells::{LogPlace, Offer};
 use crate::page::Reason;
 
 const HOST: &str = "http://a.org/";
@@ -48,7 +48,7 @@ fn due(cells: &Cells) -> u64 {
     let cell = cells.open.get(&cells.cells().cell_of(&host)).unwrap();
     let store = cell.frontier.ledger.store();
     let bytes = store.get(&keys::host(&host)).unwrap();
-    let record: Option<crate::crawl::frontier::HostRecord> =
+    let record: Option<crate::frontier::HostRecord> =
         bytes.map(|bytes| postcard::from_bytes(&bytes).unwrap());
     record.map_or(0, |record| record.due)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::crawl::frontier::host_files::RobotsAnswer;
-use crate::crawl::frontier::record::{RobotsState, State};
+use crate::frontier::host_files::RobotsAnswer;
+use crate::frontier::record::{RobotsState, State};
 use crate::page::Reason;
 
 const SECOND: Duration = Duration::from_secs(1);

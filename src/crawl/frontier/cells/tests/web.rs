@@ -8,12 +8,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::PageUrl;
 use crate::config::Config;
-use crate::crawl::frontier::added::NewTask;
-use crate::crawl::frontier::host_files::RobotsAnswer;
-use crate::crawl::frontier::outcome::{Effects, Written};
-use crate::crawl::frontier::parts::Frontier;
-use crate::crawl::frontier::record::{Counts, State, UrlRecord};
-use crate::crawl::frontier::store::{Readable, StoreError};
+use crate::frontier::added::NewTask;
+use crate::frontier::host_files::RobotsAnswer;
+use crate::frontier::outcome::{Effects, Written};
+use crate::frontier::parts::Frontier;
+use crate::frontier::record::{Counts, State, UrlRecord};
+use crate::frontier::store::{Readable, StoreError};
 use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
 use crate::web::scope::Scope;
 
@@ -27,7 +27,7 @@ const ELAPSED: Duration = Duration::from_millis(20);
 
 pub fn scope() -> Scope {
     let text = "[job]\nname = \"test\"\n";
-    Scope::new(Config::parse(text, "test.toml").unwrap().scope)
+    Scope::new(Config::parse(text, "test.toml").unwrap().settings.scope)
 }
 
 /// A web.

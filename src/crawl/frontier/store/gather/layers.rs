@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::crawl::frontier::store::journal::{Journal, JournalFile};
-use crate::crawl::frontier::store::{Batch, StoreError};
+use crate::frontier::store::journal::{Journal, JournalFile};
+use crate::frontier::store::{Batch, StoreError};
 
 /// How long batches are gathered.
 const LONGEST: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 1_000 });

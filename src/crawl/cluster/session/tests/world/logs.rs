@@ -8,8 +8,8 @@ use super::pages::{LINKS, MOST_LINKS, link_in, links_of, promise_in};
 use super::process::at;
 use super::traffic::{cell_ids, place};
 use super::{CELLS, CellId, Pause, World, Wrong};
-use crate::crawl::cluster::links::{Envelope, UNNUMBERED};
-use crate::crawl::cluster::told::Log;
+use crate::cluster::links::{Envelope, UNNUMBERED};
+use crate::cluster::told::Log;
 
 /// A message that a log has or had.
 pub(super) struct Stored {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::CELLS;
 use crate::address::PageUrl;
-use crate::crawl::frontier::{CellOffer, NewTask, Rated};
+use crate::frontier::{CellOffer, NewTask, Rated};
 use crate::page::Bucket;
 
 /// One page of so many of a cell has a link.

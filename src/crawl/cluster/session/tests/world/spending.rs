@@ -2,7 +2,7 @@
 
 use super::super::super::super::{Ceiling, LimitClaim, LimitClaims};
 use super::{Process, World};
-use crate::crawl::frontier::Amount;
+use crate::frontier::Amount;
 
 /// What a process may still ask for.
 #[derive(Debug, Default)]

@@ -12,10 +12,10 @@ use super::{
     CELLS, CellCount, CellId, CellState, Cells, Event, HOSTS, Process, Without, World, Wrong,
 };
 use crate::address::HostKey;
-use crate::crawl::cluster::links::{
+use crate::cluster::links::{
     AT_A_TIME, Cuts, Envelope, OpenCells, Publisher, Reading, Setting, UNNUMBERED, read,
 };
-use crate::crawl::frontier::{CellOffer, LogPlace, OutboxChange, Slip};
+use crate::frontier::{CellOffer, LogPlace, OutboxChange, Slip};
 
 /// How long a link waits for others.
 const LINGER: u64 = 2_000;

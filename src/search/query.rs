@@ -532,7 +532,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
         #[test]
         fn no_query_panics(query in "[a-c \"'()*:\\-\u{e9}\u{201c}ORANDtitle~^+/\\[\\]{}<>\\\\]{0,40}") {
             let (_, fields) = schema();

@@ -21,6 +21,9 @@
 //! `undo`, `growth` (what checkpoints send), `remove`, `samples` (locking samples for reading or removal), `texts` (the
 //! sentences of each page).
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod append;
 mod archive;
 mod chores;
@@ -34,6 +37,7 @@ mod log;
 pub mod merge;
 mod names;
 mod output;
+pub mod picture;
 mod pieces;
 mod remove;
 mod rotate;
@@ -48,6 +52,8 @@ mod tests;
 mod texts;
 mod undo;
 
+use spoor_rules as rules;
+use spoor_values::{address, clock, fs, page, progress, sanitize};
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -59,19 +65,18 @@ pub use self::document::{
 };
 pub use self::edits::ImageEdit;
 pub use self::log::Row;
-pub(crate) use self::log::cell;
+pub use self::log::cell;
 pub use self::remove::{
     Leaving, Rewriting, Shares, count_rows, forget_first, generation, image_row_names,
     remove_contexts, remove_image,
 };
-pub(crate) use self::rotate::append_line;
+pub use self::rotate::append_line;
 pub use self::rows::{Line, MAX_ROW, Part, Table, each_line, fetched_pages, lines, parts};
 pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, fields_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PackedSentences, PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
-use crate::archive::writer::Compression;
 use crate::fs::IoError;
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
@@ -82,6 +87,7 @@ use known::{Entry, Known, KnownImages};
 use list::OUTPUTS;
 use output::{Open, Output, Stamp};
 use sightings::{Change, Sightings};
+use spoor_archive::writer::Compression;
 
 /// Why an output cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -166,17 +172,16 @@ pub struct NewImageFile<'a> {
     pub contexts: Vec<ImageContext>,
 }
 
-#[cfg(test)]
 impl<'a> NewImageFile<'a> {
-    /// An image of which nothing else is known, fetched at [`tests::NOON`].
-    pub(crate) fn bare(url: &'a PageUrl, bytes: &'a [u8], info: ImageInfo) -> Self {
+    /// An image with no terms and no contexts, fetched at this time.
+    pub fn new(url: &'a PageUrl, bytes: &'a [u8], info: ImageInfo, fetched: &'a str) -> Self {
         Self {
             url,
             bytes,
             info,
             content_type: None,
             terms: Terms::default(),
-            fetched: tests::NOON,
+            fetched,
             contexts: Vec::new(),
         }
     }

@@ -4,8 +4,7 @@
 //! Names have parts of letters, digits, `-`, `_` and `.`, separated by `/`. An object is
 //! there whole or not at all.
 
-#[cfg(feature = "s3")]
-pub(crate) mod bucket;
+pub mod bucket;
 mod folder;
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -18,9 +17,6 @@ pub enum ObjectsError {
     /// The address is not one of a store.
     #[error("{0:?} is no store; write \"s3://BUCKET/PATH\", or \"file:///PATH\" for a folder")]
     Address(String),
-    /// This build has no S3.
-    #[error("{0}: this spoor was built without the feature `s3`; use a folder, as file:///PATH")]
-    NoBucket(String),
     /// It is no name of an object.
     #[error("{to}: {name:?} is no name of an object; the checkpoint is damaged")]
     Name {
@@ -147,19 +143,11 @@ pub fn open(address: &str) -> Done<Box<dyn Objects>> {
         return Ok(Box::new(folder::Folder::new(address, Path::new(path))));
     }
     match address.strip_prefix("s3://") {
-        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => bucket_at(address),
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => {
+            Ok(Box::new(bucket::Bucket::new(address)?))
+        }
         _ => Err(ObjectsError::Address(address.to_owned())),
     }
-}
-
-#[cfg(feature = "s3")]
-fn bucket_at(address: &str) -> Done<Box<dyn Objects>> {
-    Ok(Box::new(bucket::Bucket::new(address)?))
-}
-
-#[cfg(not(feature = "s3"))]
-fn bucket_at(address: &str) -> Done<Box<dyn Objects>> {
-    Err(ObjectsError::NoBucket(address.to_owned()))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ const LISTED: usize = 4_000_000;
 ///
 /// # Errors
 /// What is wrong with the address or the environment.
-pub(crate) fn connect(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), Error> {
+pub fn connect(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), Error> {
     // Another part of the program may have chosen it already.
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -68,7 +68,7 @@ pub(crate) fn connect(to: &str) -> Result<(Arc<dyn ObjectStore>, Key), Error> {
 ///
 /// # Errors
 /// A request fails, or the listing does not end.
-pub(crate) async fn list(store: &dyn ObjectStore, below: &Key) -> Result<Vec<ObjectMeta>, Error> {
+pub async fn list(store: &dyn ObjectStore, below: &Key) -> Result<Vec<ObjectMeta>, Error> {
     let mut all = Vec::new();
     let mut listing = store.list(Some(below));
     let endless = |why: String| Error::Generic {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::tests::usual())]
+        #![proptest_config(spoor_testing::usual!())]
         #[test]
         fn a_passage_is_a_part_of_the_text(text in "([ab\u{e9}\u{6771}]{1,9}[ \n\u{2003}.]){0,120}") {
             let words = wanted(&["a*", "ab", "e"]);

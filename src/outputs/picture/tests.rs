@@ -271,7 +271,7 @@ fn the_hash_is_hexadecimal_in_json_and_may_be_absent() {
 }
 
 proptest! {
-    #![proptest_config(crate::tests::cases(400))]
+    #![proptest_config(spoor_testing::cases!(400))]
 
     #[test]
     fn no_bytes_make_it_panic(

@@ -25,12 +25,12 @@ use super::{Home, Search, SearchError, capture};
 use crate::address::PageUrl;
 use crate::archive::http::Response as Stored;
 use crate::fs::beneath::{self, JobPath};
-use crate::local_access::{Access, NO_LINK, without_token};
-use crate::local_origin::{self, Sender};
-use crate::local_server::{self, Seat};
-use crate::page::Fetched;
-use crate::picture::thumbnail;
+use crate::local::access::{Access, NO_LINK, without_token};
+use crate::local::origin::{self, Sender};
+use crate::local::server::{self, Seat};
+use crate::outputs::picture::thumbnail;
 use crate::web::{extract, inert};
+use spoor_values::page::Fetched;
 
 /// How often new documents are looked for.
 const EVERY: Duration = Duration::from_secs(2);
@@ -102,7 +102,7 @@ pub async fn serve(
         .layer(middleware::from_fn(in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
         .with_state(server);
-    local_server::serve_until(listener, app, shutdown).await;
+    server::serve_until(listener, app, shutdown).await;
     if let Some(following) = following {
         tokio::task::spawn_blocking(|| following.end()).await.ok();
     }
@@ -165,14 +165,14 @@ async fn in_time(request: Request, next: Next) -> Response {
 /// Admits who has the link, and adds the headers to responses.
 async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let mut response = match local_origin::own_host(headers, false) {
+    let mut response = match origin::own_host(headers, false) {
         None => told(
             StatusCode::FORBIDDEN,
             "The Host is not this machine; use the address that spoor printed.",
         ),
         Some(host)
             if request.method() != Method::GET
-                && local_origin::sender(headers, host) == Sender::Foreign =>
+                && origin::sender(headers, host) == Sender::Foreign =>
         {
             told(
                 StatusCode::FORBIDDEN,
@@ -195,7 +195,7 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
     headers
         .entry(header::CONTENT_SECURITY_POLICY)
         .or_insert(policy);
-    local_origin::put_headers(&mut response);
+    origin::put_headers(&mut response);
     response
 }
 

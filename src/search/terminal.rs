@@ -137,7 +137,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corpus::search::{About, Place};
+    use crate::{About, Place};
 
     #[test]
     fn results_fit_the_terminal_and_cannot_steer_it() {

@@ -16,7 +16,7 @@ use url::form_urlencoded::{self, Serializer};
 const TOKEN: &str = "token";
 
 /// What who comes without the link is answered.
-pub(crate) const NO_LINK: &str = "Use the link that spoor printed; it has the token for this run.";
+pub const NO_LINK: &str = "Use the link that spoor printed; it has the token for this run.";
 
 /// The secret of a server.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Access {
 
     /// This secret for a server at `address`. Cookies are shared by all ports of a host, so the
     /// port is part of their name.
-    pub(crate) fn with(token: &str, address: SocketAddr) -> Self {
+    pub fn with(token: &str, address: SocketAddr) -> Self {
         Self {
             token: token.to_owned(),
             cookie: format!("spoor-{}", address.port()),
@@ -57,7 +57,7 @@ impl Access {
     }
 
     /// Whether the headers have the secret, or the cookie.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+    pub fn admits(&self, headers: &HeaderMap) -> bool {
         let all = |name| {
             let all = headers.get_all(name).into_iter();
             all.filter_map(|value| value.to_str().ok())
@@ -77,7 +77,7 @@ impl Access {
 
     /// Sets the cookie for a request with the link, and leads to the page without the secret, so
     /// that it stays out of the browser's history. `None` where the secret is not in the address.
-    pub(crate) fn login(&self, uri: &Uri) -> Option<Response> {
+    pub fn login(&self, uri: &Uri) -> Option<Response> {
         let query = uri.query().unwrap_or_default();
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         if uri.path() != "/" || !pairs.any(|(name, value)| name == TOKEN && self.is(&value)) {
@@ -91,24 +91,24 @@ impl Access {
     }
 
     /// The header that sets the cookie; scripts cannot read it.
-    pub(crate) fn set_cookie(&self, same_site: &str) -> String {
+    pub fn set_cookie(&self, same_site: &str) -> String {
         let (cookie, session) = (&self.cookie, self.session());
         format!("{cookie}={session}; Path=/; HttpOnly; SameSite={same_site}")
     }
 
     /// Compares in constant time.
-    pub(crate) fn is(&self, other: &str) -> bool {
+    pub fn is(&self, other: &str) -> bool {
         self.token.as_bytes().ct_eq(other.as_bytes()).into()
     }
 
     /// The value of the cookie, from which the secret cannot be derived.
-    pub(crate) fn session(&self) -> String {
+    pub fn session(&self) -> String {
         base16ct::lower::encode_string(&Sha256::digest(format!("spoor page\0{}", self.token)))
     }
 }
 
 /// The address of the page for a query that has a secret in it, right or wrong, without that.
-pub(crate) fn without_token(query: &str) -> Option<String> {
+pub fn without_token(query: &str) -> Option<String> {
     let mut others = Serializer::new(String::new());
     let mut has_token = false;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

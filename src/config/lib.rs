@@ -15,6 +15,9 @@
 //! or anything about the network (`ready` checks that). It reads no environment variable
 //! and no second file: a configuration depends only on its file and the defaults here.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod checks;
 mod errors;
 mod floor;
@@ -28,104 +31,40 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
+use spoor_values::{address, file_errors, fold, fs};
 use toml::de::DeTable;
 
-pub use crate::file_errors::{FileError, FileErrors, FilePosition};
 pub use given::Given;
 pub use origin::Origin;
 pub use reference::{keys, nearest_key, reference};
 pub use spoor_settings::*;
+pub use spoor_values::file_errors::{FileError, FileErrors, FilePosition};
 
-/// Declares [`Config`]: its sections in the order of the reference.
-macro_rules! config {
-    ($($(#[doc = $meaning:literal])* $field:ident: $section:ty,)*) => {
-        /// A checked configuration.
-        ///
-        /// `Config::default()` has all defaults and the name `example`; tests start from
-        /// it.
-        #[derive(Debug, Clone, Default, PartialEq)]
-        pub struct Config {
-            $($(#[doc = $meaning])* pub $field: $section,)*
-            /// Where it was written.
-            pub origin: Origin,
-        }
-
-        impl Config {
-            /// Passes every section to `walker` and builds a configuration from the
-            /// results.
-            fn walk<W: Walker>(&self, walker: &mut W) -> Self {
-                Self {
-                    $($field: walker.section(&self.$field),)*
-                    origin: self.origin.clone(),
-                }
-            }
-        }
-    };
+/// A checked configuration: the settings of a job, and where they were written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    /// The settings.
+    pub settings: JobSettings,
+    /// Where they were written.
+    pub origin: Origin,
 }
 
-config! {
-    /// `[job]`
-    job: Job,
-    /// `[seeds]`
-    seeds: Seeds,
-    /// `[recrawl]`
-    recrawl: Recrawl,
-    /// `[control_sample]`
-    control_sample: ControlSample,
-    /// `[train]`
-    train: Train,
-    /// `[model]`
-    model: ModelSection,
-    /// `[strategy]`
-    strategy: StrategySection,
-    /// `[buckets]`
-    buckets: Buckets,
-    /// `[limits]`
-    limits: Limits,
-    /// `[politeness]`
-    politeness: Politeness,
-    /// `[network]`
-    network: Network,
-    /// `[scope]`
-    scope: Scope,
-    /// `[pdf]`
-    pdf: PdfSection,
-    /// `[images]`
-    images: Images,
-    /// `[text]`
-    text: Text,
-    /// `[rules]`
-    rules: Rules,
-    /// `[archive]`
-    archive: Archive,
-    /// `[consent]`
-    consent: Consent,
-    /// `[rank]`
-    rank: Rank,
-    /// `[annotate]`
-    annotate: Annotate,
-    /// `[frontier]`
-    frontier: FrontierSection,
-    /// `[checkpoint]`
-    checkpoint: Checkpoint,
-    /// `[cluster]`
-    cluster: Cluster,
-    /// `[logs]`
-    logs: Logs,
-    /// `[control]`
-    control: Control,
+impl Deref for Config {
+    type Target = JobSettings;
+
+    fn deref(&self) -> &JobSettings {
+        &self.settings
+    }
 }
 
-/// The job has no contact, so it must not crawl.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("job.contact {NO_CONTACT}")]
-pub struct ContactMissing;
-
-/// The message for a job without `job.contact`.
-pub const NO_CONTACT: &str = "is not set, and without it no page is fetched: the operators of \
-    web sites must be able to reach you; write `contact = \"mailto:you@your.domain\"` under [job]";
+impl DerefMut for Config {
+    fn deref_mut(&mut self) -> &mut JobSettings {
+        &mut self.settings
+    }
+}
 
 /// A key that has different values in two configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,24 +103,16 @@ impl Config {
     /// The same configuration with its relative paths resolved against `folder`.
     #[must_use]
     pub fn within(&self, folder: &Path) -> Self {
-        let mut config = self.walk(&mut origin::Within(folder));
-        config.origin = config.origin.in_folder(folder);
-        config
-    }
-
-    /// The same configuration with absolute paths, independent of the working directory.
-    ///
-    /// # Errors
-    ///
-    /// The working directory cannot be determined.
-    pub fn absolute(&self) -> std::io::Result<Self> {
-        Ok(self.walk(&mut origin::Within(&std::env::current_dir()?)))
+        Self {
+            settings: self.settings.within(folder),
+            origin: self.origin.clone().in_folder(folder),
+        }
     }
 
     /// Checks `text`; `name` is its file name in messages. Relative paths are kept.
     ///
     /// ```
-    /// use spoor::config::Config;
+    /// use spoor_config::Config;
     ///
     /// let job = "[job]\nname = \"cats\"\n\n[limits]\ndocuments = 10_000\n";
     /// let config = Config::parse(job, "cats.toml")?;
@@ -193,7 +124,7 @@ impl Config {
     ///     "cats.toml:5:1: limits.document: unknown key; did you mean `documents`?\n\
     ///      1 error in cats.toml"
     /// );
-    /// # Ok::<(), spoor::config::FileErrors>(())
+    /// # Ok::<(), spoor_config::FileErrors>(())
     /// ```
     ///
     /// # Errors
@@ -215,52 +146,22 @@ impl Config {
         let partial = !syntax.is_empty();
 
         let mut reading = reading::Reading::new(tree, partial, &mut findings);
-        let mut config = Self::default().walk(&mut reading);
+        let settings = JobSettings::default().walk(&mut reading);
         reading.finish();
         if partial {
             reading::syntax_errors(text, &syntax, &mut findings);
         } else {
-            checks::cross_checks(&config, &mut findings);
+            checks::cross_checks(&settings, &mut findings);
         }
-        config.origin = Origin::new(name, findings.places(text));
+        let origin = Origin::new(name, findings.places(text));
         match findings.into_errors(text, name) {
             Some(errors) => Err(errors),
-            None => Ok((config, tree.contains_key(reading::RULES))),
+            None => Ok((Self { settings, origin }, tree.contains_key(reading::RULES))),
         }
-    }
-
-    /// The effective configuration as a TOML file with every key that has a value,
-    /// recorded with a crawl's results. Parsing it gives an equal configuration.
-    pub fn to_toml(&self) -> String {
-        reference::effective(self)
     }
 
     /// The keys whose values differ in `other`, in alphabetical order.
     pub fn changes(&self, other: &Self) -> Vec<Changed> {
         reference::changes(self, other)
-    }
-
-    /// The operator's contact address, which every request must carry.
-    ///
-    /// # Errors
-    ///
-    /// [`ContactMissing`] if `job.contact` is not set.
-    pub fn contact(&self) -> Result<&Contact, ContactMissing> {
-        self.job.contact.as_ref().ok_or(ContactMissing)
-    }
-
-    /// The folder of the job's results, `job.folder` and `job.name`.
-    pub fn job_folder(&self) -> PathBuf {
-        self.job.folder.join(self.job.name.as_str())
-    }
-
-    /// The name of the model; the job's name if `model.name` is not set.
-    pub fn model_name(&self) -> &Name {
-        self.model.name.as_ref().unwrap_or(&self.job.name)
-    }
-
-    /// The folder of the model, `model.folder` and its name.
-    pub fn model_folder(&self) -> PathBuf {
-        self.model.folder.join(self.model_name().as_str())
     }
 }

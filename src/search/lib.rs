@@ -21,6 +21,9 @@
 //!
 //! Nothing here fetches anything, and nothing but the index is written.
 
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod asked;
 mod capture;
 mod entry;
@@ -48,8 +51,15 @@ use crate::corpus::entities::EntityError;
 use crate::corpus::pipeline::MARK;
 use crate::fs::IoError;
 use crate::fs::beneath;
-use crate::outputs::{self, DOCUMENTS, OutputError, SampleLock};
+use crate::outputs::{DOCUMENTS, OutputError, SampleLock};
 use crate::topic::score::Boundaries;
+
+use spoor_outputs as outputs;
+use spoor_values::{address, fold, fs, language, progress, sanitize};
+use {
+    spoor_archive as archive, spoor_corpus as corpus, spoor_local as local, spoor_topic as topic,
+    spoor_web as web,
+};
 
 pub use find::{Facet, Facets, Found, Hit, Search};
 pub use occur::Occurring;
@@ -61,7 +71,7 @@ pub use terminal::{Style, text};
 pub use update::{Indexer, Updated};
 
 /// The folder of the index, in the folder of the job or corpus.
-pub const FOLDER: &str = "search";
+pub use spoor_corpus::takedown::INDEX as FOLDER;
 
 /// Why documents cannot be indexed or searched.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,58 @@
+//! Work on the results of a crawl: the images of a job in order, data sets, corpora from
+//! plans, judgements of people, reports, and taking down.
+//!
+//! A document of a job or a record of an archive enters `pipeline` by a source, passes the
+//! steps of a plan, each of which keeps it, changes it or says why it goes, and leaves as a row
+//! of each format. Begin with `pipeline`.
+//!
+//! | module | one line |
+//! |---|---|
+//! | `rank` | the images of a job in order, each picture once |
+//! | `annotate` | a page on which people judge images |
+//! | `agreement` | the agreement of the annotators |
+//! | `columns` | columns of data sets: name, kind, meaning and value |
+//! | `export` | the best images as a data set |
+//! | `report` | what jobs found, as HTML |
+//! | `stored` | the stored pages of archives in figures |
+//! | `ruled` | rules over stored pages: files, and the responses of archives |
+//! | `before` | what an earlier crawl kept, beside what a replay keeps |
+//! | `copies` | near copies of texts, proved by the passages that are the same |
+//! | `grammar` | tokens with stems, lemmas and parts of speech |
+//! | `entities` | a list of names, found in texts |
+//! | `pipeline` | a corpus from a plan: sources, steps, formats; work on stored documents |
+//! | `takedown` | removes samples from a job permanently |
+//! | `gather` | one job folder of those of several machines |
+//!
+//! These modules read and rewrite the outputs of a job. They do not know running crawls,
+//! and nothing here fetches anything; `pipeline` sends a corpus to a store where its plan names
+//! one.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod agreement;
+pub mod annotate;
+pub mod before;
+mod columns;
+pub mod copies;
+pub mod entities;
+pub mod export;
+pub mod gather;
+pub mod grammar;
+pub mod pipeline;
+pub mod rank;
+pub mod report;
+pub mod ruled;
+pub mod stored;
+pub mod takedown;
+
+use spoor_outputs as outputs;
+use spoor_values::{
+    address, clock, file_errors, fs, language, limit, page, progress, sanitize, words,
+};
+use {
+    spoor_archive as archive, spoor_crawl as crawl, spoor_local as local, spoor_pdf as pdf,
+    spoor_rules as rules, spoor_settings as settings, spoor_topic as topic, spoor_web as web,
+};
+#[cfg(test)]
+use {spoor_config as config, spoor_daemon as daemon};
