@@ -1,4 +1,4 @@
-//! What it costs to divide a frontier into cells: pages a second, memory, opening again, and
+//! What it costs that a frontier has many cells: pages a second, memory, opening again, and
 //! moving one cell.
 //!
 //! ```sh
@@ -16,6 +16,7 @@
     missing_docs
 )]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::crawl::frontier::store::StoreError;
+use spoor::crawl::frontier::store::{Readable, StoreError};
 use spoor::crawl::frontier::{
     CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
@@ -96,15 +97,18 @@ fn run(pages: u64, hosts: u64, count: CellCount, folder: &Path) {
         return;
     }
     let cell = all[0];
-    let file = folder.join("cell");
     let timed = |what: &str, begin: Instant| {
         println!("  {what}{:.3} s", begin.elapsed().as_secs_f64());
     };
     cells.close_cell(cell).unwrap();
-    let begin = Instant::now();
-    cells.export_cell(cell, &file).unwrap();
-    timed("exported:  ", begin);
-    println!("             {} kB", file.metadata().unwrap().len() / 1_000);
+    let mut pairs = Vec::new();
+    let scanned = cells.snapshot().scan(&[], &[], &mut |key, value| {
+        if CellId::of_key(key) == Some(cell) {
+            pairs.push((key.to_vec(), value.to_vec()));
+        }
+        ControlFlow::Continue(())
+    });
+    scanned.unwrap();
     cells.drop_cell(cell).unwrap();
     let (begin, mut longest) = (Instant::now(), Duration::ZERO);
     loop {
@@ -121,8 +125,12 @@ fn run(pages: u64, hosts: u64, count: CellCount, folder: &Path) {
         longest.as_secs_f64() * 1e3
     );
     let begin = Instant::now();
-    cells.import_cell(&file).unwrap();
-    timed("imported:  ", begin);
+    let mut load = cells.begin_load(&[cell].into()).unwrap();
+    for (key, value) in &pairs {
+        load.write(key, Some(value)).unwrap();
+    }
+    cells.end_load(load).unwrap();
+    timed("loaded:    ", begin);
     let begin = Instant::now();
     cells.open_cell(cell, NOW).unwrap();
     timed("opened:    ", begin);

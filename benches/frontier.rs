@@ -30,7 +30,7 @@ use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
+use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written, only};
 use spoor::page::{LinkParts, Nearness, Outcome, Task, TaskKind};
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
@@ -155,8 +155,9 @@ impl Crawl {
         let calls = Arc::default();
         let store = store::open(load.kind, path).unwrap();
         let store = Counted::new(store, Arc::clone(&calls));
+        let store = only(Box::new(store)).unwrap();
         let now = 1_000_000_000_000;
-        let mut frontier = Frontier::open(Box::new(store), policy, scope, now).unwrap();
+        let mut frontier = Frontier::open(store, policy, scope, now).unwrap();
         if load.learn {
             frontier.set_rating(Arc::new(Taught::default())).unwrap();
         }

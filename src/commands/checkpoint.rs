@@ -108,7 +108,7 @@ fn save(config: &Config, whole: bool) -> Result<()> {
     if !whole {
         session.check(frontier.commits())?;
     }
-    session.save_all(frontier.snapshot()?, whole)?;
+    session.save_all(frontier.snapshot(), whole)?;
     Ok(frontier.close()?)
 }
 

@@ -8,10 +8,9 @@ use spoor::address::{HostKey, PageUrl};
 use spoor::clock::{now, timestamp};
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenError};
-use spoor::crawl::frontier::check_format;
-use spoor::crawl::frontier::store;
 use spoor::crawl::frontier::view::{MAX_AHEAD, View};
 use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
+use spoor::crawl::frontier::{only, store};
 use spoor::daemon;
 use spoor::daemon::control::Client;
 use spoor::daemon::explain::{self, Explanation, HostReport, Known};
@@ -106,8 +105,7 @@ fn stopped<T>(
         Err(OpenError::Busy { .. }) => return Ok(None),
         lock => lock?,
     };
-    let store = store::open(kind, &folder)?;
-    check_format(&*store)?;
+    let store = only(store::open(kind, &folder)?)?;
     Ok(Some(look(&View::new(&*store))?))
 }
 

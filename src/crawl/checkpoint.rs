@@ -409,7 +409,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
 /// Adds to the error of a damaged frontier what it can be restored from, if there is
 /// something.
 fn told(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
-    use StoreError::{Closed, Corrupt, Damaged, Divided, Io, Older, Open, Version};
+    use StoreError::{Closed, Corrupt, Damaged, Io, Old, Older, Open, SeveralCells, Version};
     let export = backups::newest(job);
     if let (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(store)) =
         (&error, &config.checkpoint.store)
@@ -427,7 +427,9 @@ fn told(error: StoreError, job: &Path, config: &JobSettings) -> OpenError {
             }
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
-        | (Io { .. } | Version { .. } | Divided { .. } | Closed { .. }, _) => error.into(),
+        | (Io { .. } | Version { .. } | Old { .. } | SeveralCells { .. } | Closed { .. }, _) => {
+            error.into()
+        }
     }
 }
 

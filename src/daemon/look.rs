@@ -16,7 +16,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{
-    Cells, Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
+    Cells, Effects, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
 };
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
@@ -340,7 +340,7 @@ fn fetch(
         let policy = Policy::new(&config.politeness, &config.network);
         // The operator named it, so no scope rule applies.
         let scope = Scope::new(crate::settings::Scope::default());
-        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
+        let mut frontier = Cells::alone(store, policy, scope, now())?;
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
         let mut handler = Fetching::default();
@@ -432,11 +432,15 @@ impl Handler for Fetching {
             let body = product.map(|fetched| fetched.body);
             let answer = RobotsAnswer::of(&outcome, body);
             let none = |_: &_| Ok::<_, StoreError>(vec![]);
-            frontier.finish_robots(&task, answer, elapsed, now, none)?
+            frontier.of_task(&task, |cell| {
+                cell.finish_robots(&task, answer, elapsed, now, none)
+            })?
         } else {
             let written = |_: &_| Ok::<_, StoreError>(Written::default());
-            let finished =
-                frontier.finish(&task, outcome, Effects::default(), elapsed, now, written)?;
+            let effects = Effects::default();
+            let finished = frontier.of_task(&task, |cell| {
+                cell.finish(&task, outcome, effects, elapsed, now, written)
+            })?;
             if let (Settled::Done, Some(fetched)) = (&finished.settled, product) {
                 self.page = Some((task.url.clone(), fetched));
             }

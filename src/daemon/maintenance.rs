@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError};
-use crate::crawl::frontier::check_format;
 use crate::crawl::frontier::consistency::{self, Consistency};
 use crate::crawl::frontier::dump::{self, DumpError, Found};
-use crate::crawl::frontier::store::{self, Store, StoreError};
+use crate::crawl::frontier::store::{self, Readable, Store, StoreError};
+use crate::crawl::frontier::{check_format, only, whole};
 use crate::fs::{IoError, atomic};
 use crate::settings::StoreKind;
 
@@ -141,7 +141,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     }
     let new_folder = place.beside("new");
     remove(&new_folder)?;
-    let mut new = store::open(kind, &new_folder)?;
+    let mut new = only(store::open(kind, &new_folder)?)?;
     dump::read_file(&mut *new, &file)?;
     drop(new);
     let damaged = place.beside("damaged");
@@ -157,7 +157,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
 /// [`MaintenanceError`].
 pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let place = StoreFolder::lock(config)?;
-    Ok(dump::write_file(&*place.open()?, file)?)
+    Ok(dump::write_file(&*whole(place.open()?), file)?)
 }
 
 /// Restores a job's frontier from an export.
@@ -173,7 +173,7 @@ pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     }
     let new_folder = place.beside("new");
     remove(&new_folder)?;
-    let mut new = store::open(config.frontier.store, &new_folder)?;
+    let mut new = only(store::open(config.frontier.store, &new_folder)?)?;
     let found = dump::read_file(&mut *new, file)?;
     drop(new);
     atomic::rename_durably(&new_folder, &place.frontier)?;
@@ -268,8 +268,12 @@ struct Copy {
 
 impl Copy {
     /// Opens it. Errors name the place of the original.
-    fn open(&self, original: &StoreFolder, open: Open) -> Result<Box<dyn Store>, MaintenanceError> {
-        let opened = opened(self.kind, &self.folder, open);
+    fn open(
+        &self,
+        original: &StoreFolder,
+        open: Open,
+    ) -> Result<Box<dyn Readable>, MaintenanceError> {
+        let opened = opened(self.kind, &self.folder, open).map(whole);
         Ok(opened.map_err(|error| error.at(&original.frontier))?)
     }
 }

@@ -89,7 +89,7 @@ impl Troubles {
     ) -> Result<String, StoreError> {
         let mut at = url.clone();
         for _ in 0..MOST_REDIRECTS {
-            let view = frontier.view_of(&at.host_key())?;
+            let view = frontier.of_host(&at.host_key())?.view();
             let explanation = explain::url(&view, frontier.scope(), terms, &at)?;
             let page = explanation.known.iter().find(|k| k.kind == TaskKind::Page);
             let Some(page) = page else {

@@ -138,7 +138,7 @@ pub fn crawl(
     let options = options(config);
     desk.begin(metrics);
     watch_signals(runtime, control.stopper());
-    let whole = frontier.undivided().ok();
+    let whole = frontier.only().ok();
     let mut backups = whole.map(|whole| Backups::new(config, whole, now()));
     if backups.is_none() {
         tracing::info!("a frontier with several cells is not exported to checkpoints/");
@@ -155,7 +155,7 @@ pub fn crawl(
         if row.is_none() {
             keeper.iter().for_each(|keeper| keeper.round(frontier));
             // They cannot be made of several cells.
-            if let Ok(whole) = frontier.undivided() {
+            if let Ok(whole) = frontier.only() {
                 backups.iter_mut().for_each(|b| b.round(whole, now()));
             }
             service.round(|| tally(frontier.counts()));

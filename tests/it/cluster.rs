@@ -2,7 +2,6 @@
 //! notes every request: what all of them bring together is what one brings, each page once, and
 //! no host is asked too soon, whatever dies.
 
-mod adopt;
 mod faults;
 mod lab_web;
 mod orders;

@@ -1,6 +1,5 @@
-//! `spoor cluster status|adopt|gather|drain|check|forget|end`
+//! `spoor cluster status|gather|drain|check|forget|end`
 
-mod adopt;
 mod check;
 mod drain;
 mod owner;
@@ -36,7 +35,7 @@ const WHOLE: &str = "whole";
 #[derive(Debug, Args)]
 pub struct Cluster {
     #[command(subcommand)]
-    what: Work,
+    what: ClusterWork,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -44,15 +43,9 @@ pub struct Cluster {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum ClusterWork {
     /// Show the machines: what each has done, its share of the hosts, its last checkpoint.
     Status {
-        /// The job's TOML file.
-        job: PathBuf,
-    },
-    /// Make what this machine has crawled alone the beginning of the cluster, before any machine
-    /// crawls in it.
-    Adopt {
         /// The job's TOML file.
         job: PathBuf,
     },
@@ -100,13 +93,12 @@ impl Cluster {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::Status { job } => status::status(&Asked::of(&job)?, json),
-            Work::Adopt { job } => adopt::adopt(&Asked::of(&job)?, &job, json),
-            Work::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
-            Work::Drain { job, node } => drain::drain(&Asked::of(&job)?, &job, &node, json),
-            Work::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),
-            Work::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
-            Work::End { job } => end(&Asked::of(&job)?, json),
+            ClusterWork::Status { job } => status::status(&Asked::of(&job)?, json),
+            ClusterWork::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
+            ClusterWork::Drain { job, node } => drain::drain(&Asked::of(&job)?, &job, &node, json),
+            ClusterWork::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),
+            ClusterWork::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
+            ClusterWork::End { job } => end(&Asked::of(&job)?, json),
         }
     }
 }

@@ -36,9 +36,9 @@ use std::path::PathBuf;
 use crate::address::PageUrl;
 use crate::clock::timestamp;
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
-use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::DumpError;
 use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Cells, Frontier};
 use crate::crawl::saved::{self, SaveError};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
@@ -156,8 +156,11 @@ fn take_down_with(
         lock: _lock,
         ..
     } = checkpoint::open_to_remove(config, now)?;
-    let frontier = frontier.into_undivided()?;
-    let mut work = Work {
+    if let Err(error) = frontier.only() {
+        frontier.close()?;
+        return Err(error.into());
+    }
+    let mut work = Removal {
         config,
         list: checkpoint::takedowns(&folder)?,
         folder,
@@ -201,10 +204,10 @@ fn take_down_with(
 }
 
 /// A job from which samples are removed.
-struct Work<'a> {
+struct Removal<'a> {
     config: &'a JobSettings,
     folder: PathBuf,
-    frontier: Frontier,
+    frontier: Cells,
     /// The present lengths of the outputs.
     stamp: Vec<u8>,
     list: Takedowns,
@@ -212,7 +215,7 @@ struct Work<'a> {
     watch: Watch<'a>,
 }
 
-impl Work<'_> {
+impl Removal<'_> {
     /// An earlier, unfinished takedown.
     fn unfinished(&self) -> Result<Option<Receipt>, TakedownError> {
         let path = self.folder.join(checkpoint::UNFINISHED);
@@ -273,7 +276,8 @@ impl Work<'_> {
                 firsts.push(image.sha256.as_str());
             }
         }
-        self.frontier.forget_files(firsts.into_iter())?;
+        self.frontier
+            .with_only(|cell| cell.forget_files(firsts.into_iter()))?;
         (self.watch)("bytes")?;
         for image in receipt.images.iter().filter(|i| gone.file(i.file.as_str())) {
             outputs::remove_image(&self.folder, image.file.as_str())?;
@@ -284,8 +288,9 @@ impl Work<'_> {
             (self.watch)("copy")?;
         }
         let (bytes, bare) = by_cause(&receipt, &gone);
+        let now = self.now;
         self.frontier
-            .take_down(&scope, &bytes, &bare, self.now, false)?;
+            .with_only(|cell| cell.take_down(&scope, &bytes, &bare, now, false))?;
         (self.watch)("frontier")?;
         for export in &receipt.exports {
             exports::remove(&self.folder, export.as_str())?;
@@ -294,7 +299,7 @@ impl Work<'_> {
         self.corpora(&scope, false)?;
         (self.watch)("corpora")?;
         if !receipt.is_empty() {
-            checkpoint::renew_backups(&self.folder, &self.frontier, self.now)?;
+            checkpoint::renew_backups(&self.folder, self.frontier.only()?, self.now)?;
             (self.watch)("checkpoints")?;
         }
         let session = saved::renew(self.config, &self.frontier)?;
@@ -349,8 +354,9 @@ impl Work<'_> {
         }
         receipt.rows.retain(|_, rows| *rows > 0);
         let (bytes, bare) = by_cause(&receipt, &gone);
-        let frontier = &mut self.frontier;
-        receipt.frontier = frontier.take_down(&scope, &bytes, &bare, self.now, true)?;
+        let now = self.now;
+        let would = |cell: &mut Frontier| cell.take_down(&scope, &bytes, &bare, now, true);
+        receipt.frontier = self.frontier.with_only(would)?;
         receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
         receipt.corpora = self.corpora(&scope, true)?;
         let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
@@ -420,10 +426,11 @@ impl Work<'_> {
 
     /// The job's scope with the orders of a receipt, and those that follow from them.
     fn forbidding(&self, receipt: &mut Receipt) -> Result<Scope, TakedownError> {
+        let only = self.frontier.only()?;
         for target in &receipt.asked {
             if let Target::Url(url) = target {
-                receipt.followed.extend(self.frontier.image_target(url)?);
-                receipt.leads_to.extend(self.frontier.page_target(url)?);
+                receipt.followed.extend(only.image_target(url)?);
+                receipt.leads_to.extend(only.page_target(url)?);
             }
         }
         let followed = receipt.followed.iter().cloned().map(Target::Url);
@@ -454,7 +461,9 @@ impl Work<'_> {
                 }
                 Ok(false)
             }
-            Target::Host(HostRange::Exact(host)) => Ok(self.frontier.look_up_host(host)?.is_some()),
+            Target::Host(HostRange::Exact(host)) => {
+                Ok(self.frontier.only()?.look_up_host(host)?.is_some())
+            }
             Target::Host(HostRange::Below(_)) | Target::Sha256(_) => Ok(false),
         }
     }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::crawl::frontier::consistency;
 use crate::crawl::frontier::store as stores;
 use crate::crawl::frontier::{
-    Effects, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written,
+    Effects, Finished, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written, whole,
 };
 use crate::fs::beneath::JobPath;
 use crate::outputs::picture::ImageInfo;
@@ -82,7 +82,7 @@ impl Job {
         fs::create_dir_all(&export).unwrap();
         let export = export.join("frontier-19700101T000000Z.jsonl.gz");
         crate::crawl::frontier::dump::write_file(
-            &*open.frontier.undivided().unwrap().snapshot(),
+            &*open.frontier.only().unwrap().snapshot(),
             &export,
         )
         .unwrap();
@@ -171,14 +171,14 @@ impl Job {
         open.frontier.close().unwrap();
         drop((open.outputs, open.lock));
         let store = stores::open(self.config.frontier.store, &self.folder().join("frontier"));
-        let audit = consistency::check(&*store.unwrap()).unwrap();
+        let audit = consistency::check(&*whole(store.unwrap())).unwrap();
         assert!(audit.is_sound(), "{:?}", audit.problems);
     }
 
     /// Crawls on to the end, but for `not`; returns what was fetched.
     fn crawl(&self, not: &[&str]) -> BTreeSet<String> {
         let job = checkpoint::open(&self.config, 10_000_000).unwrap();
-        let mut frontier = job.frontier.into_undivided().unwrap();
+        let mut frontier = job.frontier;
         let mut outputs = job.outputs;
         let mut now = 10_000_000;
         let mut fetched = BTreeSet::new();
@@ -188,7 +188,7 @@ impl Job {
             frontier.rescope_slice(now).unwrap();
         }
         loop {
-            let Some(task) = frontier.lease(now).unwrap() else {
+            let Some(task) = frontier.lease_best(now).unwrap() else {
                 match frontier.next_event() {
                     Some(at) => now = at.max(now + 1),
                     None => break,
@@ -201,9 +201,9 @@ impl Job {
                 let stamp = outputs.stamp();
                 let stamp = |_: &_| Ok::<_, StoreError>(stamp);
                 let none = RobotsAnswer::Missing;
-                frontier
-                    .finish_robots(&task, none, SECOND, now, stamp)
-                    .unwrap();
+                let answer =
+                    |cell: &mut Frontier| cell.finish_robots(&task, none, SECOND, now, stamp);
+                frontier.of_task(&task, answer).unwrap();
             } else if not.contains(&task.url.as_str()) {
                 left.push(task);
             } else {
@@ -254,7 +254,7 @@ fn context(page: &str) -> ImageContext {
 }
 
 /// Does what the pipeline does with an answer of this web.
-fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, now: u64) {
+fn fetch(frontier: &mut Cells, outputs: &mut outputs::Outputs, task: &Task, now: u64) {
     let address = task.url.as_str();
     let mut effects = Effects::default();
     let mut outcome = Outcome::Done;
@@ -296,57 +296,60 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
         outcome = Outcome::Drop { reason };
     }
     let contexts = if is_image {
-        frontier.contexts(&task.url).unwrap()
+        frontier.only().unwrap().contexts(&task.url).unwrap()
     } else {
         Vec::new()
     };
     let keeps = is_image && outcome == Outcome::Done;
+    let write = |finished: &Finished| {
+        for edit in &finished.edits {
+            let OutputEdit::AddContext { note, context, .. } = edit else {
+                continue;
+            };
+            outputs.extend_image(note, ImageContext::clone(context), VisitKind::Changed)?;
+        }
+        let mut note = None;
+        let (mut sentences, mut document) = (None, None);
+        if keeps {
+            let bytes = bytes_of(address);
+            let info = ImageInfo {
+                format: "png".to_owned(),
+                extension: "png",
+                width: 100,
+                height: 100,
+                sha256: hex_digest(&bytes),
+                ..ImageInfo::default()
+            };
+            note = Some(outputs.image(NewImageFile {
+                contexts,
+                ..NewImageFile::new(&task.url, &bytes, info, "2026-01-02T12:00:00.000Z")
+            })?);
+        } else if !is_image {
+            sentences =
+                outputs.sentences(&PackedSentences::of(&format!("a sentence of {address}\n")))?;
+            document = Some(outputs.document(&Document {
+                url: address.to_owned(),
+                via: task.via.as_ref().map(|via| via.as_str().to_owned()),
+                text: format!("A document of {address}: {}", "word ".repeat(40)),
+                ..Document::default()
+            })?);
+        }
+        outputs.log(&Row {
+            via: task.via.as_ref().map(PageUrl::as_str),
+            sentences: sentences.as_ref(),
+            documents: document.as_ref(),
+            ..row(task, note.as_deref())
+        })?;
+        let stamp = outputs.stamp();
+        Ok::<_, TakedownError>(Written {
+            stamp,
+            note,
+            ..Written::default()
+        })
+    };
     frontier
-        .finish(task, outcome, effects, SECOND, now, |finished| {
-            for edit in &finished.edits {
-                let OutputEdit::AddContext { note, context, .. } = edit else {
-                    continue;
-                };
-                outputs.extend_image(note, ImageContext::clone(context), VisitKind::Changed)?;
-            }
-            let mut note = None;
-            let (mut sentences, mut document) = (None, None);
-            if keeps {
-                let bytes = bytes_of(address);
-                let info = ImageInfo {
-                    format: "png".to_owned(),
-                    extension: "png",
-                    width: 100,
-                    height: 100,
-                    sha256: hex_digest(&bytes),
-                    ..ImageInfo::default()
-                };
-                note = Some(outputs.image(NewImageFile {
-                    contexts,
-                    ..NewImageFile::new(&task.url, &bytes, info, "2026-01-02T12:00:00.000Z")
-                })?);
-            } else if !is_image {
-                sentences = outputs
-                    .sentences(&PackedSentences::of(&format!("a sentence of {address}\n")))?;
-                document = Some(outputs.document(&Document {
-                    url: address.to_owned(),
-                    via: task.via.as_ref().map(|via| via.as_str().to_owned()),
-                    text: format!("A document of {address}: {}", "word ".repeat(40)),
-                    ..Document::default()
-                })?);
-            }
-            outputs.log(&Row {
-                via: task.via.as_ref().map(PageUrl::as_str),
-                sentences: sentences.as_ref(),
-                documents: document.as_ref(),
-                ..row(task, note.as_deref())
-            })?;
-            let stamp = outputs.stamp();
-            Ok::<_, TakedownError>(Written {
-                stamp,
-                note,
-                ..Written::default()
-            })
+        .of_task(task, |cell| {
+            cell.finish(task, outcome, effects, SECOND, now, write)
         })
         .unwrap();
 }

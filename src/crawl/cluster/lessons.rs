@@ -50,23 +50,6 @@ pub enum LessonsError {
     Engine(#[from] EngineError),
 }
 
-/// Where the log ends, for a checkpoint with what was learned before there was a cluster. Where
-/// nobody has taught anything yet, a message without lessons is appended: a checkpoint that has
-/// learned up to nothing is none to begin with.
-///
-/// # Errors
-/// [`LessonsError::Engine`] where the broker does not answer.
-pub async fn end_of_log(engine: &impl Engine) -> Result<u64, LessonsError> {
-    let last = engine.last(LOG).await?;
-    if last > 0 {
-        return Ok(last);
-    }
-    engine
-        .send(LOG, "nothing", packed::pack(VERSION, &[])?)
-        .await?;
-    Ok(engine.last(LOG).await?)
-}
-
 /// What reads the log.
 #[derive(Debug)]
 enum Reader {

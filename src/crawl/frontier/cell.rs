@@ -4,13 +4,12 @@
 //! counted or paced for a domain is in one cell. Their number is fixed when a store is made:
 //! with another number nearly every host would fall into another cell.
 //!
-//! # The keys of a store with several cells
+//! # The keys of a store
 //!
 //! Every key stands behind two bytes. Those of a cell are `80 00` to `83 ff`; behind `c0 00`
-//! stands what all cells share. The first byte is none that an undivided store has: there a
-//! key begins with a letter, and the gathered writes have a key that begins with zero. So one
-//! kind of store is never taken for the other, and checkpoints can put their files behind
-//! `ff`.
+//! stands what all cells share. The first byte is none of a class of keys
+//! ([`keys`](super::keys)), and the gathered writes have a key that begins with zero. So
+//! checkpoints can put their files behind `ff`.
 
 use std::net::IpAddr;
 
@@ -48,7 +47,7 @@ pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
 /// space.
 pub(super) const LEARNED_PLACE: &[u8] = b"\xc0\0lessons";
 
-/// A place as it is stored; `None` where it is none.
+/// A place or another number as it is stored, 0 where there is none; `None` where it is damaged.
 pub(super) fn place_of(bytes: Option<&[u8]>) -> Option<u64> {
     match bytes {
         None => Some(0),
@@ -99,7 +98,7 @@ impl CellId {
         self.0
     }
 
-    /// The cell in whose space a key of a divided store is, if it is in that of one.
+    /// The cell in whose space a key of a store is, if it is in that of one.
     pub fn of_key(key: &[u8]) -> Option<Self> {
         key.first_chunk().copied().and_then(Self::of_space)
     }
@@ -127,7 +126,7 @@ impl CellId {
     }
 
     /// The number before those of its first finished page: the numbers of different cells
-    /// are different, and those of the first cell are those of an undivided store.
+    /// are different.
     pub(super) fn pages_from(self) -> u64 {
         u64::from(self.0) << CELL_OF_PAGE
     }
@@ -138,7 +137,7 @@ impl CellId {
 pub struct CellCount(u16);
 
 impl CellCount {
-    /// An undivided store.
+    /// Those of a machine that crawls alone.
     pub const ONE: Self = Self(1);
 
     /// So many cells; `None` where that is 0 or more than [`MOST_CELLS`].
@@ -199,6 +198,12 @@ pub(super) struct Home {
 }
 
 impl Home {
+    /// The only cell.
+    pub const ONLY: Self = Self {
+        cell: CellId(0),
+        cells: CellCount::ONE,
+    };
+
     /// The cell of a host, where it is another one.
     pub fn elsewhere(self, host: &HostKey) -> Option<CellId> {
         let cell = self.cells.cell_of(host);
@@ -258,7 +263,7 @@ mod tests {
         let cells = CellCount::new(MOST_CELLS).unwrap();
         let spaces: Vec<Space> = cells.all().map(CellId::space).collect();
         assert!(spaces.is_sorted() && spaces.len() == usize::from(MOST_CELLS));
-        // The first byte of no key of an undivided store, and below what they share.
+        // The first byte of no class of keys, and below what they share.
         assert!(spaces.iter().all(|s| s[0] >= 0x80 && *s < SHARED));
         for cell in cells.all() {
             assert_eq!(CellId::of_space(cell.space()), Some(cell));

@@ -2,47 +2,24 @@
 //!
 //! Stored times are wall-clock times, because they must survive a restart. If the clock
 //! was ahead and has been corrected since, every host would wait for the difference. So
-//! each flush writes the time to a file beside the backend's. If opening finds that time
-//! in the future, all running pauses move back by the difference. The date of a page's
+//! each flush notes the time in the store. If opening finds that time in the future, all
+//! running pauses move back by the difference. The date of a page's
 //! next visit is not a pause and stays.
 //!
 //! A clock that was set forward cannot be distinguished from time that has passed.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use super::record::{GroupRecord, HostRecord, State, UrlRecord};
 use super::store::{Store, StoreError};
 use super::transaction::Transaction;
 use super::{codec, keys};
-use crate::fs::atomic::{self, Durability};
-use crate::fs::beneath;
-
-const NAME: &str = "clock";
 
 /// Smaller differences are normal clock adjustment, in milliseconds.
 const SLIGHT: u64 = 1_000;
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
-
-/// Writes the time of a flush to the store's folder, in milliseconds since 1970.
-pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
-    // The flush marker is written next, and syncs the folder.
-    let (text, durability) = (now.to_string(), Durability::Whole);
-    let written = atomic::write_through(folder, "clock.part", NAME, text.as_bytes(), durability);
-    written.map_err(|error| StoreError::Io {
-        path: folder.to_owned(),
-        why: format!("the file `{NAME}`: {error}"),
-    })
-}
-
-/// The time of the last flush; `None` where it is unknown. Hosts then wait as long as the
-/// clock was set back, at worst.
-pub(super) fn last(folder: &Path) -> Option<u64> {
-    let text = beneath::read_to_string(folder, NAME).ok()?;
-    text.parse().ok()
-}
 
 /// Moves due times later than `now` back by as much as the clock was set back since the
 /// `last` flush. False where the clock was not set back.

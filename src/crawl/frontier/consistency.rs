@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use super::cell::{BATCHES, place_of};
 use super::control_sample::Sample;
 use super::dump::{self, tally};
 use super::keys::{self, class};
@@ -93,10 +94,9 @@ pub fn check(store: &dyn Readable) -> Result<Consistency, StoreError> {
         Ok(())
     })?;
     listed(store, &mut audit)?;
-    let commits = meta.as_ref().map_or(0, |m| m.commits);
-    // That of a cell is the marker of all cells, whose batches it counts.
-    let is_cell = store.get(keys::FLUSHED_AT)?.is_some();
-    if !is_cell && let Err(error) = flush_marker::check(store.path(), commits) {
+    let batches = store.get(&keys::shared(BATCHES))?;
+    let batches = place_of(batches.as_deref()).unwrap_or(0);
+    if let Err(error) = flush_marker::check(store.path(), batches) {
         audit.add(keys::META, &error.to_string());
     }
     each(store, keys::RECHECKS, |key, value| {

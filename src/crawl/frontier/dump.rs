@@ -27,6 +27,7 @@ use building::Building;
 pub(super) use building::tally;
 use salvage::scan_around_damage;
 
+use super::cell::{BATCHES, STAMP, place_of};
 use super::contexts::{Words, unpack};
 use super::control_sample::Sample;
 use super::host_files::TdmRecord;
@@ -277,11 +278,23 @@ pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<F
     let counters = counters.and_then(|bytes| read(keys::META, &bytes));
     // The counters come first, so that a restore knows the format. It counts again and
     // can do without.
-    let counters = counters.unwrap_or_else(|| {
+    let mut counters = counters.unwrap_or_else(|| {
         found.damage(keys::META);
         let meta = Meta::default();
         Fact::Meta { meta }
     });
+    if let Fact::Meta { meta } = &mut counters {
+        let mut of_all = |key: &[u8]| {
+            let value = store.get(&keys::shared(key));
+            value.unwrap_or_else(|_| {
+                found.damage(key);
+                None
+            })
+        };
+        meta.stamp = of_all(STAMP).unwrap_or_default();
+        let batches = place_of(of_all(BATCHES).as_deref());
+        meta.commits = meta.commits.max(batches.unwrap_or(0));
+    }
     line_out(&counters).map_err(io(path))?;
     let mut step = Step::begin("writing records", None);
     for prefix in keys::FACTS {

@@ -40,7 +40,7 @@ impl Frontier {
         }) else {
             return Err(self.unknown_lease(task).into());
         };
-        if let Some(cell) = self.ledger.home().and_then(|home| home.elsewhere(&owner)) {
+        if let Some(cell) = self.ledger.home().elsewhere(&owner) {
             let errand = RobotsErrand {
                 url: task.url.as_str().to_owned(),
                 for_host: owner.as_str().to_owned(),

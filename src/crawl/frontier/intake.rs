@@ -28,8 +28,8 @@ pub(super) struct Intake<'a> {
     /// Knows the open leases, whose queue entries must not change.
     pub schedule: &'a Schedule,
     pub rating: InForce<'a>,
-    /// Which cell this is, where the store has several.
-    pub home: Option<Home>,
+    /// Which cell this is.
+    pub home: Home,
 }
 
 /// The verdict of the scope on an address of any kind.
@@ -74,7 +74,7 @@ impl Intake<'_> {
 
     /// The cell of an address, where it is another one.
     pub fn elsewhere(&self, url: &PageUrl) -> Option<CellId> {
-        self.home?.elsewhere(&url.host_key())
+        self.home.elsewhere(&url.host_key())
     }
 
     /// Adds a page by its canonical address, or improves its record.
@@ -128,7 +128,7 @@ impl Intake<'_> {
         origin: Origin,
     ) -> Result<(), StoreError> {
         let host = new.url.host_key();
-        if let Some(to) = self.home.and_then(|home| home.elsewhere(&host)) {
+        if let Some(to) = self.home.elsewhere(&host) {
             let new = new.clone();
             let keywords = self.rating.keywords();
             let address = Referred::Address {

@@ -30,9 +30,9 @@
 //! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
-//! | `o cell commit` | in a divided store: [`Referral`](super::referral::Referral)s of that commit to another cell |
-//! | `l` | in a divided store: up to where a cell has read its log ([`LogPlace`](super::cells::LogPlace)) |
-//! | `t` | in a divided store: the time of a cell's last flush |
+//! | `o cell commit` | of several cells: [`Referral`](super::referral::Referral)s of that commit to another cell |
+//! | `l` | of several cells: up to where a cell has read its log ([`LogPlace`](super::cells::LogPlace)) |
+//! | `t` | the time of a cell's last flush |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -43,8 +43,8 @@
 //! Everything about a host lies under that host's name; what hosts have in common
 //! (`A`, `G`) adds up, and of what was kept twice (`I`) either is the first.
 //!
-//! Where a store has several cells ([`cell`](super::cell)), each has these keys in a space of
-//! its own, but for what all of them share (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in
+//! Each cell ([`cell`](super::cell)) has these keys in a space of its own, but for what all of
+//! them share (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in
 //! the cell that gave its number.
 
 use super::cell::CellId;
@@ -134,10 +134,9 @@ pub(super) const INSTEAD: &[u8] = b"O";
 /// Before the `U` key of their address.
 pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
-/// What is to be added to other cells; only a cell has such keys, and the next one.
+/// What is to be added to other cells.
 pub(super) const REFERRALS: &[u8] = b"o";
-/// What pages taught and other machines have not been told; only stores with several cells have
-/// such keys.
+/// What pages taught and other machines have not been told.
 pub(super) const LESSONS: &[u8] = b"y";
 /// Up to where a cell has read what other machines have found for it.
 pub(super) const LOG: &[u8] = b"l";
@@ -172,11 +171,6 @@ pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
 /// The key of an example by its number.
 pub(super) fn example(number: u64) -> Vec<u8> {
     join(b'Y', &number.to_be_bytes())
-}
-
-/// A key of what all cells share, with its space, as a cell writes it.
-pub(super) fn of_all(key: &[u8]) -> Vec<u8> {
-    join(ELSEWHERE, key)
 }
 
 /// The key of what a page taught, by its cell and the commit of that cell.

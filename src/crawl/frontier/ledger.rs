@@ -1,5 +1,5 @@
 //! The ledger: the store, the filter before it, and the counters. Only the ledger commits.
-//! In a store with several cells each has one.
+//! Each cell has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -8,32 +8,65 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::amount::Amount;
-use super::cell::{COUNT, CellId, Home, STAMP, USED};
+use super::cell::{COUNT, CellCount, CellId, Home, STAMP, USED};
 use super::heads::{Entry, Heads};
 use super::record::{FORMAT, Meta};
 use super::referral::Referral;
 use super::seen::{Memory, Questions, Seen};
 use super::store::{Batch, Readable, Store, StoreError};
 use super::transaction::{BookedVisit, Prepared, Transaction};
-use super::{clock_skew, codec, flush_marker, keys};
+use super::{codec, keys};
 use crate::address::HostKey;
 
 /// Keys that are read ahead with every lease after a restart: a fraction of a millisecond.
 const WARM_KEYS: usize = 1_000;
 
-/// Refuses a store whose records are laid out as another version of spoor does, and one that
-/// is divided into cells. The format is the first field of its first record, and readable in any layout.
-/// Where it cannot be read, the reader of that record reports it.
+/// Refuses a store whose records are laid out as another version of spoor does, and one with
+/// several cells. A record that cannot be read is passed over: its reader reports it.
 ///
 /// # Errors
-/// [`StoreError::Version`], [`StoreError::Divided`].
+/// [`StoreError::Version`], [`StoreError::Old`], [`StoreError::SeveralCells`].
 pub fn check_format(store: &dyn Readable) -> Result<(), StoreError> {
-    let meta = store.get(keys::META).ok().flatten().unwrap_or_default();
-    if meta.is_empty() && store.get(COUNT).ok().flatten().is_some() {
-        let path = store.path().to_owned();
-        return Err(StoreError::Divided { path });
+    let path = store.path().to_owned();
+    match cells_of(store) {
+        Ok(Some(cells)) if cells != CellCount::ONE => {
+            return Err(StoreError::SeveralCells { path });
+        }
+        Err(StoreError::Old { path }) => return Err(StoreError::Old { path }),
+        _ => {}
     }
-    match postcard::take_from_bytes::<u32>(&meta) {
+    let meta = [&Home::ONLY.cell.space(), keys::META].concat();
+    must_have_format(store, store.get(&meta).ok().flatten().as_deref())
+}
+
+/// How many cells a store has; `None` in an empty one.
+///
+/// # Errors
+/// [`StoreError::Old`] where it is of a version without cells.
+pub(super) fn cells_of(store: &dyn Readable) -> Result<Option<CellCount>, StoreError> {
+    let Some(value) = store.get(COUNT)? else {
+        let path = store.path().to_owned();
+        return match store.get(keys::META)? {
+            Some(_) => Err(StoreError::Old { path }),
+            None => Ok(None),
+        };
+    };
+    let number = value.try_into().ok().map(u16::from_be_bytes);
+    let cells = number.and_then(CellCount::new);
+    let damaged = || codec::corrupt(store, COUNT, "it is no number of cells".to_owned());
+    cells.map(Some).ok_or_else(damaged)
+}
+
+/// Refuses the counters of a cell whose records are laid out as another version of spoor does.
+/// The format is the first field, and readable in any layout.
+///
+/// # Errors
+/// [`StoreError::Version`].
+pub(super) fn must_have_format(
+    store: &dyn Readable,
+    meta: Option<&[u8]>,
+) -> Result<(), StoreError> {
+    match postcard::take_from_bytes::<u32>(meta.unwrap_or_default()) {
         Ok((found, _)) if found != FORMAT => Err(StoreError::Version {
             path: store.path().to_owned(),
             found,
@@ -59,8 +92,8 @@ pub(super) struct Ledger {
     questions: Arc<Questions>,
     heads: Heads,
     meta: Meta,
-    /// Which cell it is, where the store has several.
-    home: Option<Home>,
+    /// Which cell it is.
+    home: Home,
     /// The commits whose referrals to other cells are in the store, by cell.
     referring: BTreeMap<CellId, BTreeSet<u64>>,
 }
@@ -69,24 +102,17 @@ impl Ledger {
     /// Opens the ledger in a store; an empty one begins with the counters `first`.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, is damaged, older than its last flush, or of
-    /// another format.
+    /// [`StoreError`] where the store fails, is damaged or of another format.
     pub fn open(
         store: Box<dyn Store>,
         first: Meta,
-        home: Option<Home>,
+        home: Home,
         memory: Memory,
     ) -> Result<Self, StoreError> {
-        check_format(&*store)?;
-        let mut meta: Meta = codec::get(&*store, keys::META)?.unwrap_or(first);
-        let referring = match home {
-            // Its commits are counted by itself, and its store is flushed for all cells.
-            Some(home) => referring(&*store, home)?,
-            None => {
-                flush_marker::check(store.path(), meta.commits)?;
-                BTreeMap::new()
-            }
-        };
+        let stored = store.get(keys::META)?;
+        must_have_format(&*store, stored.as_deref())?;
+        let mut meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or(first);
+        let referring = referring(&*store, home)?;
         meta.sample = codec::get(&*store, keys::SAMPLE)?.unwrap_or_default();
         meta.images = codec::get(&*store, keys::IMAGES)?.unwrap_or_default();
         let seen = Seen::over(store, keys::URLS, keys::CLUES, memory);
@@ -105,8 +131,8 @@ impl Ledger {
         &*self.store
     }
 
-    /// Which cell it is, where the store has several.
-    pub fn home(&self) -> Option<Home> {
+    /// Which cell it is.
+    pub fn home(&self) -> Home {
         self.home
     }
 
@@ -206,16 +232,14 @@ impl Ledger {
             referrals,
         } = prepared;
         meta.commits = self.meta.commits.saturating_add(1);
-        if self.home.is_some() {
-            // All cells write the same outputs.
-            let stamp = std::mem::take(&mut meta.stamp);
-            if !stamp.is_empty() {
-                batch.put(keys::shared(STAMP), stamp);
-            }
-            let used = Amount::between(&self.meta.counts, &meta.counts);
-            if !used.is_zero() {
-                batch.put(keys::shared(USED), used.to_bytes());
-            }
+        // All cells write the same outputs.
+        let stamp = std::mem::take(&mut meta.stamp);
+        if !stamp.is_empty() {
+            batch.put(keys::shared(STAMP), stamp);
+        }
+        let used = Amount::between(&self.meta.counts, &meta.counts);
+        if !used.is_zero() {
+            batch.put(keys::shared(USED), used.to_bytes());
         }
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
         if meta.sample != self.meta.sample {
@@ -257,10 +281,7 @@ impl Ledger {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn last_flush(&self) -> Result<Option<u64>, StoreError> {
-        match self.home {
-            Some(_) => self.read(keys::FLUSHED_AT),
-            None => Ok(clock_skew::last(self.store.path())),
-        }
+        self.read(keys::FLUSHED_AT)
     }
 
     /// Makes everything that was committed survive the death of the process. `now` is noted
@@ -269,14 +290,8 @@ impl Ledger {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn flush(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.home.is_some() {
-            // The marker beside the store is that of all cells.
-            self.note_time(now)?;
-            return self.store.flush();
-        }
-        self.store.flush()?;
         self.note_time(now)?;
-        flush_marker::write(self.store.path(), self.meta.commits)
+        self.store.flush()
     }
 
     /// Notes the time, from which the pauses of hosts are counted.
@@ -284,9 +299,6 @@ impl Ledger {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn note_time(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.home.is_none() {
-            return clock_skew::write(self.store.path(), now);
-        }
         let mut batch = Batch::default();
         let time = codec::encode(&*self.store, &now)?;
         batch.put(keys::FLUSHED_AT.to_vec(), time);

@@ -58,11 +58,6 @@ impl Frontier {
         &self.ledger.meta().counts
     }
 
-    /// The lengths of the outputs at the last commit; empty before the first.
-    pub fn stamp(&self) -> &[u8] {
-        &self.ledger.meta().stamp
-    }
-
     /// Hosts in memory by the event that they wait for.
     pub fn hosts_by_state(&self) -> HostStates {
         self.schedule.states()

@@ -1,9 +1,8 @@
 //! What a commit says of itself: by this a checkpoint elsewhere knows which commit it shows.
 //!
-//! An undivided store has all of it in its counters. In one with several cells a commit is a
-//! batch of the store, and what belongs to it lies under several keys that a batch may leave
-//! alone. So [`MarkReader`] goes from the mark of one commit to that of a later one by what was
-//! written in between.
+//! A commit is a batch of the store, and what belongs to it lies under several keys that a batch
+//! may leave alone. So [`MarkReader`] goes from the mark of one commit to that of a later one by
+//! what was written in between.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,10 +10,8 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::amount::Amount;
-use super::cell::{
-    BATCHES, COUNT, CellCount, CellId, LEARNED_PLACE, LEAVING, STAMP, USED, place_of,
-};
-use super::ledger::check_format;
+use super::cell::{BATCHES, CellId, LEARNED_PLACE, LEAVING, STAMP, USED, place_of};
+use super::ledger::{cells_of, must_have_format};
 use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};
 use super::{codec, keys};
@@ -22,19 +19,19 @@ use super::{codec, keys};
 /// What a commit says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// How many commits there were, with it; with several cells, how many batches.
+    /// How many batches there were, with it.
     pub commits: u64,
     /// Where the outputs stood.
     pub stamp: Vec<u8>,
-    /// Pages done; with several cells, in those that it holds.
+    /// Pages done in the cells that it holds.
     pub documents: u64,
-    /// Images kept; with several cells, in those that it holds.
+    /// Images kept in the cells that it holds.
     pub images: u64,
-    /// What this store has done itself of what a job may limit, where it has several cells.
+    /// What this store has done itself of what a job may limit.
     pub used: Amount,
     /// Up to where this store has learned what all machines teach each other.
     pub learned: u64,
-    /// The cells of which anything is there, where the store has several.
+    /// The cells that the store has anything of.
     pub cells: BTreeMap<CellId, CellMark>,
 }
 
@@ -67,31 +64,22 @@ impl Mark {
     /// # Errors
     /// [`StoreError`] where the store fails, is damaged or of another format.
     pub fn of(store: &dyn Readable) -> Result<Option<Self>, StoreError> {
+        let Some(cells) = cells_of(store)? else {
+            return Ok(None);
+        };
         let mut reader = MarkReader::default();
-        match cells_of(store)? {
-            Some(cells) => {
-                for key in cells
-                    .all()
-                    .flat_map(keys_of)
-                    .chain([BATCHES, STAMP, USED, LEARNED_PLACE].map(<[u8]>::to_vec))
-                {
-                    let value = store.get(&key)?;
-                    check_cell_format(store, &key, value.as_deref())?;
-                    reader.see(&key, value.as_deref());
-                }
-                store.scan(LEAVING, &[], &mut |key, value| {
-                    reader.see(key, Some(value));
-                    ControlFlow::Continue(())
-                })?;
+        let shared = [BATCHES, STAMP, USED, LEARNED_PLACE].map(<[u8]>::to_vec);
+        for key in cells.all().flat_map(keys_of).chain(shared) {
+            let value = store.get(&key)?;
+            if let Some(MarkPart::CellMeta(_)) = MarkPart::of(&key) {
+                must_have_format(store, value.as_deref())?;
             }
-            None => {
-                check_format(store)?;
-                let Some(meta) = store.get(keys::META)? else {
-                    return Ok(None);
-                };
-                reader.see(keys::META, Some(&meta));
-            }
+            reader.see(&key, value.as_deref());
         }
+        store.scan(LEAVING, &[], &mut |key, value| {
+            reader.see(key, Some(value));
+            ControlFlow::Continue(())
+        })?;
         let damaged = |key: Vec<u8>| codec::corrupt(store, &key, "it cannot be decoded".to_owned());
         reader.mark().map(Some).map_err(damaged)
     }
@@ -108,14 +96,7 @@ impl Mark {
     /// [`StoreError`] where the store fails.
     pub fn forget_outputs(store: &mut dyn Store) -> Result<(), StoreError> {
         let mut batch = Batch::default();
-        if cells_of(store)?.is_some() {
-            batch.delete(STAMP.to_vec());
-        } else if let Some(mut meta) = codec::get::<Meta>(store, keys::META)? {
-            meta.stamp = Vec::new();
-            batch.put(keys::META.to_vec(), codec::encode(store, &meta)?);
-        } else {
-            return Ok(());
-        }
+        batch.delete(STAMP.to_vec());
         store.apply(batch)
     }
 }
@@ -137,7 +118,7 @@ impl MarkReader {
 
     /// Takes note of a pair that was written, or of a key that was removed, behind it.
     pub fn see(&mut self, key: &[u8], value: Option<&[u8]>) {
-        if Part::of(key).is_some() {
+        if MarkPart::of(key).is_some() {
             let value = value.map(<[u8]>::to_vec);
             match self.last.get_mut(key) {
                 Some(known) => *known = value,
@@ -152,28 +133,23 @@ impl MarkReader {
     /// The key whose value cannot be decoded.
     pub fn mark(self) -> Result<Mark, Vec<u8>> {
         let Self { mut mark, last } = self;
-        // Every batch of a divided store writes it.
-        let is_divided = last.contains_key(BATCHES);
         for (key, value) in last {
-            if let Some(part) = Part::of(&key)
+            if let Some(part) = MarkPart::of(&key)
                 && take(&mut mark, part, value).is_none()
             {
                 return Err(key);
             }
         }
         mark.cells.retain(|_, cell| *cell != CellMark::default());
-        if is_divided {
-            let held = || mark.cells.values().filter(|cell| cell.is_held());
-            mark.documents = held().map(|cell| cell.documents).sum();
-            mark.images = held().map(|cell| cell.images).sum();
-        }
+        let held = || mark.cells.values().filter(|cell| cell.is_held());
+        mark.documents = held().map(|cell| cell.documents).sum();
+        mark.images = held().map(|cell| cell.images).sum();
         Ok(mark)
     }
 }
 
 /// What a key tells.
-enum Part {
-    Meta,
+enum MarkPart {
     Batches,
     Stamp,
     Used,
@@ -183,10 +159,9 @@ enum Part {
     CellLog(CellId),
 }
 
-impl Part {
+impl MarkPart {
     fn of(key: &[u8]) -> Option<Self> {
         match key {
-            keys::META => Some(Self::Meta),
             BATCHES => Some(Self::Batches),
             STAMP => Some(Self::Stamp),
             USED => Some(Self::Used),
@@ -216,31 +191,24 @@ fn keys_of(cell: CellId) -> [Vec<u8>; 2] {
 }
 
 /// Adds what the value of a key tells; `None` where it cannot be decoded.
-fn take(mark: &mut Mark, part: Part, value: Option<Vec<u8>>) -> Option<()> {
+fn take(mark: &mut Mark, part: MarkPart, value: Option<Vec<u8>>) -> Option<()> {
     match part {
-        Part::Meta => {
-            let meta = read_meta(&value?)?;
-            mark.commits = meta.commits;
-            mark.stamp = meta.stamp;
-            mark.documents = meta.counts.documents;
-            mark.images = meta.counts.images;
-        }
-        Part::Batches => {
+        MarkPart::Batches => {
             mark.commits = match value {
                 Some(value) => u64::from_be_bytes(value.try_into().ok()?),
                 None => 0,
             };
         }
-        Part::Stamp => mark.stamp = value.unwrap_or_default(),
-        Part::Used => {
+        MarkPart::Stamp => mark.stamp = value.unwrap_or_default(),
+        MarkPart::Used => {
             mark.used = match value {
                 Some(value) => Amount::of_bytes(&value)?,
                 None => Amount::default(),
             };
         }
-        Part::Learned => mark.learned = place_of(value.as_deref())?,
-        Part::Leaving(cell) => mark.cells.entry(cell).or_default().leaving = value.is_some(),
-        Part::CellMeta(cell) => {
+        MarkPart::Learned => mark.learned = place_of(value.as_deref())?,
+        MarkPart::Leaving(cell) => mark.cells.entry(cell).or_default().leaving = value.is_some(),
+        MarkPart::CellMeta(cell) => {
             let meta = match value {
                 Some(value) => Some(read_meta(&value)?),
                 None => None,
@@ -250,7 +218,7 @@ fn take(mark: &mut Mark, part: Part, value: Option<Vec<u8>>) -> Option<()> {
             let counts = meta.map(|meta| meta.counts).unwrap_or_default();
             (known.documents, known.images) = (counts.documents, counts.images);
         }
-        Part::CellLog(cell) => {
+        MarkPart::CellLog(cell) => {
             let place: LogPlace = match value {
                 Some(value) => postcard::from_bytes(&value).ok()?,
                 None => LogPlace::default(),
@@ -264,32 +232,4 @@ fn take(mark: &mut Mark, part: Part, value: Option<Vec<u8>>) -> Option<()> {
 fn read_meta(value: &[u8]) -> Option<Meta> {
     let meta: Meta = postcard::from_bytes(value).ok()?;
     (meta.format == FORMAT).then_some(meta)
-}
-
-/// How many cells a store has, where it is divided.
-fn cells_of(store: &dyn Readable) -> Result<Option<CellCount>, StoreError> {
-    let Some(value) = store.get(COUNT)? else {
-        return Ok(None);
-    };
-    let number = value.try_into().ok().map(u16::from_be_bytes);
-    let cells = number.and_then(CellCount::new);
-    let damaged = || codec::corrupt(store, COUNT, "it is no number of cells".to_owned());
-    cells.map(Some).ok_or_else(damaged)
-}
-
-/// Refuses a cell whose records are laid out as another version of spoor does.
-fn check_cell_format(
-    store: &dyn Readable,
-    key: &[u8],
-    value: Option<&[u8]>,
-) -> Result<(), StoreError> {
-    let format = postcard::take_from_bytes::<u32>(value.unwrap_or_default());
-    match (Part::of(key), format) {
-        (Some(Part::CellMeta(_)), Ok((found, _))) if found != FORMAT => Err(StoreError::Version {
-            path: store.path().to_owned(),
-            found,
-            expected: FORMAT,
-        }),
-        _ => Ok(()),
-    }
 }

@@ -54,7 +54,7 @@
 //! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `turns`, `promise`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
-//! | `cells` | several frontiers over one store, and what they exchange with other machines |
+//! | `cells` | the frontiers of a store, a cell each, and what they exchange with other machines |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -123,8 +123,8 @@ pub use cells::Offer as CellOffer;
 #[cfg(test)]
 pub(crate) use cells::tests as cells_tests;
 pub use cells::{Amend, Cells, CellsError, LessonId, Load, Outside, is_learned};
-pub use cells::{Divided, DivisionError, divide, has_learned};
 pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
+pub use cells::{only, whole};
 pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::added::{NewTask, Origin};
-use super::cell::{CellCount, Home};
+use super::cell::Home;
 use super::draws;
 use super::host_files::HostFiles;
 use super::intake::Intake;
@@ -42,15 +42,14 @@ pub struct Frontier {
     pub(super) process: Process,
 }
 
-/// What a frontier has of a store that several cells share.
-#[derive(Default)]
-pub(super) struct Share {
+/// What a frontier has of a store and a process whose cells share them.
+pub(super) struct CellShare {
     /// Which cell it is.
-    pub home: Option<Home>,
+    pub home: Home,
     /// Its share of the memory.
     pub memory: Memory,
     /// The clocks of IP addresses that all cells keep together.
-    pub addresses: Option<AddressClocks>,
+    pub addresses: AddressClocks,
     /// Who may have asked its hosts before this process does.
     pub asked: Option<Asked>,
 }
@@ -115,7 +114,8 @@ pub(super) struct Process {
 }
 
 impl Frontier {
-    /// Opens the frontier that lies in `store`, or begins an empty one.
+    /// Opens the frontier of a machine that crawls alone, or begins an empty one. `store` is
+    /// that of its only cell ([`only`](super::only)).
     /// `now` is milliseconds since 1970, here and in every other call.
     ///
     /// # Errors
@@ -126,28 +126,34 @@ impl Frontier {
         scope: Scope,
         now: u64,
     ) -> Result<Self, StoreError> {
-        Self::open_as(store, policy, scope, now, None)
+        let share = CellShare {
+            home: Home::ONLY,
+            memory: Memory::default(),
+            addresses: AddressClocks::default(),
+            asked: None,
+        };
+        Self::open_as(store, policy, scope, now, share)
     }
 
-    /// The same for one cell of a store that has several.
+    /// The same for any cell.
     pub(super) fn open_as(
         store: Box<dyn Store>,
         policy: Policy,
         scope: Scope,
         now: u64,
-        share: Option<Share>,
+        share: CellShare,
     ) -> Result<Self, StoreError> {
         let mut first = Meta {
             scope: scope.digest(),
             ..Meta::default()
         };
-        let Share {
+        let CellShare {
             home,
             memory,
             addresses,
             asked,
-        } = share.unwrap_or_default();
-        let number = home.map_or(0, |home| home.cell.pages_from());
+        } = share;
+        let number = home.cell.pages_from();
         first.next_id += number;
         let mut ledger = Ledger::open(store, first, home, memory)?;
         let meta = ledger.meta_mut();
@@ -170,7 +176,7 @@ impl Frontier {
             scope,
             schedule: Schedule::with(addresses),
             leases: Leases::behind(number),
-            files: HostFiles::shared_by(home.map_or(CellCount::ONE, |home| home.cells)),
+            files: HostFiles::shared_by(home.cells),
             ratings: Ratings::default(),
             retries: Retries::default(),
             rescoped: Rescoped::default(),
@@ -224,15 +230,6 @@ impl Frontier {
         }
         let prepared = tx.prepare();
         self.commit(prepared, now)
-    }
-
-    /// Records where the outputs stand, before the first task is leased.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
-        self.commit_meta(|meta| meta.stamp = stamp)?;
-        self.flush()
     }
 
     /// Moves the pauses of hosts where the system's clock was set back since the last run.

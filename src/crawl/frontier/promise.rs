@@ -15,9 +15,7 @@ impl Frontier {
     /// Makes the promise to a host, as it was just committed, outlive this process, and this
     /// machine where there are others.
     pub(super) fn promise(&mut self, host: &HostKey) -> Result<(), StoreError> {
-        if self.ledger.home().is_some()
-            && let Some(record) = self.ledger.read::<HostRecord>(&keys::host(host))?
-        {
+        if let Some(record) = self.ledger.read::<HostRecord>(&keys::host(host))? {
             self.process.promised.push(Promise::of(host, &record));
         }
         self.ledger.flush_promise()
@@ -30,11 +28,7 @@ impl Frontier {
         now: u64,
     ) -> Result<(), StoreError> {
         let host = HostKey::from_stored(&promise.host);
-        if self
-            .ledger
-            .home()
-            .is_some_and(|home| home.elsewhere(&host).is_some())
-        {
+        if self.ledger.home().elsewhere(&host).is_some() {
             tracing::warn!(%host, "a promise to a host of another cell is left out");
             return Ok(());
         }

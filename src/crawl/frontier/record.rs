@@ -419,7 +419,8 @@ pub(super) struct Meta {
     pub counts: Counts,
     /// Time spent crawling over all runs, in milliseconds.
     pub active: u64,
-    /// The lengths of the outputs at the last commit; opaque to the frontier.
+    /// The lengths of the outputs, opaque to the frontier, of the commit in the making. All cells
+    /// have one stamp together, under a key of its own.
     pub stamp: Vec<u8>,
     /// Commits over all runs.
     pub commits: u64,

@@ -17,6 +17,7 @@
 
 use std::ops::ControlFlow;
 
+use super::cell::Home;
 use super::draws;
 use super::intake::verdict;
 use super::keys;
@@ -206,7 +207,9 @@ impl Rejudge<'_> {
         let host = url.host_key();
         let (given, budget) = match before {
             Reason::HostBudget => {
-                let record = View::live(store, self.schedule, None).host(&host)?;
+                // The host is of this cell, whichever that is.
+                let view = View::live(store, self.schedule, Home::ONLY);
+                let record = view.host(&host)?;
                 let given = record.map_or(0, |record| record.documents);
                 (given, self.scope.host_documents())
             }

@@ -7,20 +7,17 @@
 
 use std::path::Path;
 
-use super::clock_skew;
 use super::store::StoreError;
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath;
 
 const NAME: &str = "restored";
 
-/// Notes that the store in `folder` was restored at `now` as it was at `saved`.
+/// Notes that the store in `folder` was restored at `now`.
 ///
 /// # Errors
 /// [`StoreError::Io`].
-pub fn note_restored(folder: &Path, saved: u64, now: u64) -> Result<(), StoreError> {
-    // The clock of the other machine may have been ahead of this one's.
-    clock_skew::write(folder, saved)?;
+pub fn note_restored(folder: &Path, now: u64) -> Result<(), StoreError> {
     let text = now.to_string();
     let written = atomic::write_through(
         folder,

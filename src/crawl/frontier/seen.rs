@@ -93,7 +93,8 @@ impl Memory {
         let first_layer = FIRST_LAYER / usize::from(cells.number());
         Self {
             first_layer: first_layer.max(LEAST_LAYER),
-            space: Some(cell.space()),
+            // The only one needs none.
+            space: (cells != CellCount::ONE).then(|| cell.space()),
             ..self.clone()
         }
     }
@@ -109,7 +110,8 @@ impl Memory {
     pub fn forget(&self, cell: CellId) {
         let space = cell.space();
         for cache in [&self.recent, &self.recent_owned] {
-            cache.retain(|key, _| !key.starts_with(&space));
+            // Those of an only cell have no space.
+            cache.retain(|key, _| key.first() >= Some(&0x80) && !key.starts_with(&space));
         }
     }
 

@@ -86,8 +86,17 @@ fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
 }
 
+/// The store of the only cell.
 fn open_store(path: &Path) -> Result<Box<dyn Store>, StoreError> {
-    BACKEND.get().open(path)
+    only(BACKEND.get().open(path)?)
+}
+
+impl Frontier {
+    /// Where the outputs stood at the last commit.
+    pub fn stamp(&self) -> Vec<u8> {
+        let stamp = self.ledger.store().get(&keys::shared(cell::STAMP));
+        stamp.unwrap().unwrap_or_default()
+    }
 }
 
 fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
@@ -147,7 +156,7 @@ pub(super) fn image(address: &str, page: &str, score: f64) -> NewImage {
 }
 
 fn finish(f: &mut Frontier, task: &Task, outcome: Outcome, effects: Effects, now: u64) -> Settled {
-    let stamp = f.stamp().to_vec();
+    let stamp = f.stamp();
     f.finish(task, outcome, effects, SECOND, now, |_| {
         Ok::<_, StoreError>(Written {
             stamp,
@@ -170,7 +179,7 @@ fn done(f: &mut Frontier, task: &Task, links: Vec<NewTask>, now: u64) {
 
 fn robots(f: &mut Frontier, task: &Task, answer: RobotsAnswer, now: u64) -> Settled {
     assert_eq!(task.kind, TaskKind::Robots);
-    let stamp = f.stamp().to_vec();
+    let stamp = f.stamp();
     f.finish_robots(task, answer, SECOND, now, |_| Ok::<_, StoreError>(stamp))
         .unwrap()
 }
@@ -256,7 +265,7 @@ fn check(f: &Frontier) {
 }
 
 /// The lines of an export, except the counters.
-fn exported(store: &dyn Store) -> (Vec<String>, dump::Found) {
+fn exported(store: &dyn store::Readable) -> (Vec<String>, dump::Found) {
     let mut out = Vec::new();
     let found = dump::write(store, &mut out, Path::new("test.jsonl")).unwrap();
     let lines = String::from_utf8(out).unwrap();

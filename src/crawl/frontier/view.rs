@@ -41,22 +41,22 @@ pub struct View<'a> {
     store: &'a dyn Store,
     /// For a running frontier: open leases, and clocks that are not written yet.
     schedule: Option<&'a Schedule>,
-    /// Which cell it is, where the store has several. Addresses of others are read there.
-    home: Option<Home>,
+    /// Which cell it is. Addresses of others are read there.
+    home: Home,
 }
 
 impl<'a> View<'a> {
-    /// The frontier in a store that no crawl is using.
+    /// The frontier of an only cell ([`only`](super::only)) that no crawl is using.
     pub fn new(store: &'a dyn Store) -> Self {
         Self {
             store,
             schedule: None,
-            home: None,
+            home: Home::ONLY,
         }
     }
 
     /// A running frontier.
-    pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule, home: Option<Home>) -> Self {
+    pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule, home: Home) -> Self {
         Self {
             store,
             schedule: Some(schedule),
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn url(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         let key = keys::url(url, kind);
-        match self.home.and_then(|home| home.elsewhere(&url.host_key())) {
+        match self.home.elsewhere(&url.host_key()) {
             Some(cell) => codec::get(self.store, &keys::elsewhere(cell, &key)),
             None => codec::get(self.store, &key),
         }

@@ -33,10 +33,8 @@
 //! | `store` | whether it has the store of the others |
 //! | `error` | what ends a session |
 //! | `check` | whether all keys and checkpoints of a cluster are as they should be |
-//! | `adopt` | what one machine has crawled alone, as the beginning of a cluster |
 
 mod addresses;
-pub mod adopt;
 pub mod check;
 mod error;
 mod giving;

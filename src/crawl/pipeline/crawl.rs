@@ -21,7 +21,9 @@ use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
 use crate::clock::{millis, now, timestamp};
 use crate::frontier::store::StoreError;
-use crate::frontier::{Cells, Effects, OutputEdit, Outside, RobotsAnswer, Settled, Written};
+use crate::frontier::{
+    Cells, Effects, Finished, OutputEdit, Outside, RobotsAnswer, Settled, Written,
+};
 use crate::metrics::{self, Metrics};
 use crate::outputs::{OutputError, Outputs, Row};
 use crate::page::{Task, TaskKind};
@@ -255,10 +257,14 @@ impl<'a> Crawl<'a> {
             ..
         } = &completion;
         if task.kind == TaskKind::Tdmrep {
-            frontier.finish_tdmrep(task, outcome, body, *elapsed, now, write)?;
+            frontier.of_task(task, |cell| {
+                cell.finish_tdmrep(task, outcome, body, *elapsed, now, write)
+            })?;
         } else {
             let answer = RobotsAnswer::of(outcome, body);
-            frontier.finish_robots(task, answer, *elapsed, now, write)?;
+            frontier.of_task(task, |cell| {
+                cell.finish_robots(task, answer, *elapsed, now, write)
+            })?;
         }
         if let Some(row) = &logged {
             count(&self.metrics, row, *elapsed);
@@ -275,7 +281,8 @@ impl<'a> Crawl<'a> {
         now: u64,
     ) -> Result<(), CrawlError> {
         if let Some(part) = part_of_sitemap(&mut completion) {
-            frontier.add_listed(&completion.task, part, now)?;
+            let task = &completion.task;
+            frontier.of_task(task, |cell| cell.add_listed(task, part, now))?;
             self.incomplete.push(completion);
             return Ok(());
         }
@@ -283,7 +290,10 @@ impl<'a> Crawl<'a> {
         refuse_bytes(frontier, &mut completion);
         let time = timestamp(completion.dated.unwrap_or(now));
         let contexts = match &completion.product {
-            Some(Product::Image { .. }) => frontier.contexts(&completion.task.url)?,
+            Some(Product::Image { .. }) => {
+                let url = &completion.task.url;
+                frontier.of_host(&url.host_key())?.contexts(url)?
+            }
             _ => Vec::new(),
         };
         refuse_without_context(&mut completion, &contexts);
@@ -293,7 +303,10 @@ impl<'a> Crawl<'a> {
             _ => None,
         };
         let instead = match completion.task.kind {
-            TaskKind::Image => frontier.instead(&completion.task.url)?.of,
+            TaskKind::Image => {
+                let url = &completion.task.url;
+                frontier.of_host(&url.host_key())?.instead(url)?.of
+            }
             _ => None,
         };
         let exchange = completion.exchange.take();
@@ -305,32 +318,30 @@ impl<'a> Crawl<'a> {
             outputs, progress, ..
         } = self;
         let mut places = Places::default();
-        let finished = frontier.finish(
-            &completion.task,
-            completion.outcome.clone(),
-            effects,
-            completion.elapsed,
-            now,
-            |finished| {
-                let image = KnownImage {
-                    contexts,
-                    earlier: earlier.as_deref(),
-                };
-                let first_of;
-                (places, first_of) = write(outputs, &completion, image, &time, finished)?;
-                let stored = stored.as_deref();
-                archive(outputs, exchange, &completion, &mut places, stored, now)?;
-                let mut row = log_row::of_task(&completion, &time, finished, &places);
-                row.instead_of = instead.as_ref().map(PageUrl::as_str);
-                log(outputs, &row, &completion)?;
-                Ok::<_, CrawlError>(Written {
-                    stamp: outputs.stamp(),
-                    note: places.note.clone(),
-                    first_of,
-                    body: places.body.take(),
-                })
-            },
-        )?;
+        let task = &completion.task;
+        let outcome = completion.outcome.clone();
+        let write = |finished: &Finished| {
+            let image = KnownImage {
+                contexts,
+                earlier: earlier.as_deref(),
+            };
+            let first_of;
+            (places, first_of) = write(outputs, &completion, image, &time, finished)?;
+            let stored = stored.as_deref();
+            archive(outputs, exchange, &completion, &mut places, stored, now)?;
+            let mut row = log_row::of_task(&completion, &time, finished, &places);
+            row.instead_of = instead.as_ref().map(PageUrl::as_str);
+            log(outputs, &row, &completion)?;
+            Ok::<_, CrawlError>(Written {
+                stamp: outputs.stamp(),
+                note: places.note.clone(),
+                first_of,
+                body: places.body.take(),
+            })
+        };
+        let finished = frontier.of_task(task, |cell| {
+            cell.finish(task, outcome, effects, completion.elapsed, now, write)
+        })?;
         let row = log_row::of_task(&completion, &time, &finished, &places);
         count(&self.metrics, &row, completion.elapsed);
         progress(frontier, Some(&row));
@@ -415,7 +426,9 @@ impl Handler for Crawl<'_> {
         now: u64,
     ) -> Result<(), CrawlError> {
         // Read before the outcome of the task changes it for the tasks that follow.
-        completion.delay = frontier.delay(&completion.task.host);
+        let host = &completion.task.host;
+        let of_host = frontier.of_host(host).ok();
+        completion.delay = of_host.and_then(|cell| cell.delay(host));
         let metrics = self.metrics.clone();
         metrics.store(|| match completion.task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => {

@@ -146,13 +146,17 @@ pub(super) fn complete<H: Handler>(
 ) -> Result<(), H::Error> {
     let waited = std::mem::take(&mut completion.waited);
     if !waited.is_zero() {
-        frontier.waited(&completion.task, waited, now)?;
+        frontier.of_task(&completion.task, |cell| {
+            cell.waited(&completion.task, waited, now);
+            Ok::<_, StoreError>(())
+        })?;
     }
     let pause = completion.retry_after.take();
     let pause = pause.filter(|pause| !pause.is_zero() && !completion.host_backs_off());
     if let Some(pause) = pause {
         handler.sync()?;
-        frontier.rest(&completion.task, pause, now)?;
+        let task = &completion.task;
+        frontier.of_task(task, |cell| cell.rest(task, pause, now))?;
     }
     handler.complete(frontier, completion, now)
 }

@@ -144,13 +144,7 @@ impl Keeper {
         if let Err(error) = self.changes.begin() {
             tracing::warn!(%error, "the changes since the last checkpoint cannot be kept");
         }
-        match frontier.snapshot() {
-            Ok(view) => state.view = Some(view),
-            Err(error) => {
-                tracing::warn!(%error, "the frontier cannot be sent");
-                state.wants_view = true;
-            }
-        }
+        state.view = Some(frontier.snapshot());
         self.shared.changed.notify_all();
     }
 

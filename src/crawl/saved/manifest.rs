@@ -125,13 +125,13 @@ pub(super) struct Manifest {
     pub images: u64,
     /// Where the outputs stood, in hexadecimal digits.
     pub stamp: String,
-    /// What the session has done of what the job may limit; nothing on one machine.
+    /// What the session has done of what the job may limit.
     #[serde(default, skip_serializing_if = "Amount::is_zero")]
     pub used: Amount,
     /// Up to where it has learned what all machines teach each other; 0 on one machine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub learned: u64,
-    /// What is there of the cells of a divided frontier.
+    /// What is there of each cell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cells: BTreeMap<CellId, CellMark>,
     /// Its number in its session; 0 on one machine.

@@ -65,7 +65,7 @@ pub(super) fn restore(
     work.frontier(config.frontier.store, &new)?;
     work.outputs()?;
     work.images()?;
-    note_restored(&new, manifest.saved, now())?;
+    note_restored(&new, now())?;
     sync_file_system(&folder).map_err(IoError::at(&folder, "syncing"))?;
     let place = folder.join("frontier");
     remove_folder(&place)?;

@@ -14,7 +14,7 @@ use super::pairs::{Pieces, Span, pack};
 use crate::clock::now;
 use crate::frontier::store::Readable;
 use crate::frontier::store::changes::Changes;
-use crate::frontier::{Frontier, Mark, MarkReader};
+use crate::frontier::{Cells, Mark, MarkReader};
 use crate::fs::IoError;
 use crate::objects::{Objects, Version};
 use crate::outputs::growth;
@@ -162,16 +162,6 @@ impl Session {
         self.is_anew = anew;
         self.base(view, |_| {})?;
         self.end()
-    }
-
-    /// Makes the first checkpoint of a session of a cluster that ends with it: all that `view`
-    /// shows, and the job's outputs.
-    ///
-    /// # Errors
-    /// [`SaveError`].
-    pub fn save_once(mut self, view: Box<dyn Readable>) -> Result<(), SaveError> {
-        self.begin()?;
-        self.base(view, |_| {})
     }
 
     /// Adds the small files of the job as they are now, and ends.
@@ -396,7 +386,7 @@ impl Session {
 ///
 /// # Errors
 /// [`SaveError`].
-pub fn renew(config: &JobSettings, frontier: &Frontier) -> Result<Option<Session>, SaveError> {
+pub fn renew(config: &JobSettings, frontier: &Cells) -> Result<Option<Session>, SaveError> {
     let Some(store) = &config.checkpoint.store else {
         return Ok(None);
     };

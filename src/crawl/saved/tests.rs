@@ -165,7 +165,7 @@ impl Machine {
         session.begin()?;
         if session.save(changes, until)? == Saved::NeedsBase {
             changes.begin()?;
-            session.base(job.frontier.snapshot().unwrap(), |_| {})?;
+            session.base(job.frontier.snapshot(), |_| {})?;
         }
         Ok(changes.forget(session.manifest()?.commits)?)
     }
@@ -298,7 +298,7 @@ fn run(steps: Vec<Step>, cells: u16) {
     machine.crash();
     machine.start(&objects).unwrap();
     let session = machine.session.as_mut().unwrap();
-    let view = machine.job.as_ref().unwrap().frontier.snapshot().unwrap();
+    let view = machine.job.as_ref().unwrap().frontier.snapshot();
     session.base(view, |_| {}).unwrap();
     let named = session.manifest().unwrap().names(&*objects).unwrap();
     let there = objects.objects.lock().unwrap();

@@ -16,7 +16,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::fetch::Fetcher;
 use crate::frontier::store::{SledStore, StoreError};
-use crate::frontier::{Cells, Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
+use crate::frontier::{Cells, Effects, Policy, RobotsAnswer, Settled, Written};
 use crate::fs::IoError;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 use crate::pdf;
@@ -80,7 +80,7 @@ pub(super) fn fetch(
             reject_files: Vec::new(),
             ..crate::settings::Scope::default()
         });
-        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now())?);
+        let mut frontier = Cells::alone(store, policy, scope, now())?;
         frontier.add_seeds(urls, now())?;
         let mut handler = Fetching {
             options: extract::Options {
@@ -240,8 +240,10 @@ impl Handler for Fetching {
         if task.kind == TaskKind::Robots {
             let body = product.map(|b| b.concat().into_bytes().into());
             let answer = RobotsAnswer::of(&outcome, body);
-            let settled = frontier
-                .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
+            let written = |_: &_| Ok::<_, StoreError>(vec![]);
+            let settled = frontier.of_task(&task, |cell| {
+                cell.finish_robots(&task, answer, elapsed, now, written)
+            })?;
             self.note(&task, &settled, is_private, error.as_deref());
             return Ok(());
         }
@@ -249,8 +251,9 @@ impl Handler for Fetching {
             self.pages.redirects.insert(task.url.clone(), to.clone());
         }
         let effects = Effects::default();
-        let finished = frontier.finish(&task, outcome, effects, elapsed, now, |_| {
-            Ok::<_, StoreError>(Written::default())
+        let written = |_: &_| Ok::<_, StoreError>(Written::default());
+        let finished = frontier.of_task(&task, |cell| {
+            cell.finish(&task, outcome, effects, elapsed, now, written)
         })?;
         self.note(&task, &finished.settled, is_private, error.as_deref());
         match (finished.settled, product) {

@@ -365,7 +365,7 @@ impl ControlHandle {
                 },
                 None => terms,
             };
-            let view = frontier.view_of(&url.host_key())?;
+            let view = frontier.of_host(&url.host_key())?.view();
             explain::url(&view, frontier.scope(), &terms, &url)
         });
         let answer = answer.await.ok_or(ControlError::Ended)?;
@@ -383,7 +383,7 @@ impl ControlHandle {
         let answer = self
             .0
             .asker
-            .ask(move |frontier| explain::host(&frontier.view_of(&host)?, &host));
+            .ask(move |frontier| explain::host(&frontier.of_host(&host)?.view(), &host));
         let answer = answer.await.ok_or(ControlError::Ended)?;
         answer.map_err(|error| is_elsewhere(error, asked))
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::trial::{BEGINNING, Place, Trial, reply};
+use super::trial::{BEGINNING, Trial, TrialPlace, reply};
 use super::web::Web;
 use super::{ExperimentError, plan::Division};
 use spoor::crawl::cluster::links::{Publisher, Reading, Setting, read};
@@ -41,7 +41,7 @@ type Logs = BTreeMap<CellId, Vec<Bytes>>;
 
 /// Crawls with links that wait for as long as a machine takes for so many pages.
 pub(super) fn crawl(
-    place: Place,
+    place: TrialPlace,
     Division {
         machines, cells, ..
     }: Division,
@@ -140,7 +140,7 @@ fn rerate_others(all: &mut [Machine], number: usize) -> Result<(), CellsError> {
 
 impl Machine {
     fn begin(
-        place: &Place,
+        place: &TrialPlace,
         folder: &Path,
         own: Vec<CellId>,
         setting: Setting,

@@ -17,9 +17,7 @@ use crate::judge::Relevance;
 use spoor::address::PageUrl;
 use spoor::crawl::checkpoint;
 use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{
-    CellId, Cells, Effects, Frontier, Policy, Rating, RobotsAnswer, Written,
-};
+use spoor::crawl::frontier::{CellId, Cells, Effects, Policy, Rating, RobotsAnswer, Written};
 use spoor::crawl::metrics::Metrics;
 use spoor::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
@@ -49,7 +47,7 @@ pub(super) fn crawl(
     let reader = Arc::new(daemon::reader(config, &run.model, metrics, &learned)?);
     std::fs::create_dir_all(&plan.out).map_err(IoError::at(&plan.out, "making the folder"))?;
     let folder = Scratch::new(&plan.out)?;
-    let place = Place {
+    let place = TrialPlace {
         kind: config.frontier.store,
         folder: folder.0.join("frontier"),
         policy: checkpoint::policy(config),
@@ -97,7 +95,7 @@ pub(super) fn crawl(
 }
 
 /// Where a run crawls, and by which rules.
-pub(super) struct Place {
+pub(super) struct TrialPlace {
     pub kind: StoreKind,
     pub folder: PathBuf,
     pub policy: Policy,
@@ -107,7 +105,7 @@ pub(super) struct Place {
     pub seeds: Vec<PageUrl>,
 }
 
-impl Place {
+impl TrialPlace {
     fn crawl_whole(
         self,
         web: &Web,
@@ -115,8 +113,7 @@ impl Place {
         at_once: AtOnce,
     ) -> Result<(), ExperimentError> {
         let store = store::open(self.kind, &self.folder)?;
-        let frontier = Frontier::open(store, self.policy, self.scope, BEGINNING)?;
-        let mut frontier = Cells::from(frontier);
+        let mut frontier = Cells::alone(store, self.policy, self.scope, BEGINNING)?;
         if let Some(rating) = self.rating {
             frontier.set_rating(rating)?;
         }
@@ -271,7 +268,9 @@ impl Handler for Trial<'_> {
                     _ => None,
                 };
                 let answer = RobotsAnswer::of(&outcome, body);
-                frontier.finish_robots(&task, answer, elapsed, now, |_| written())?;
+                frontier.of_task(&task, |cell| {
+                    cell.finish_robots(&task, answer, elapsed, now, |_| written())
+                })?;
                 return Ok(());
             }
             TaskKind::Tdmrep => {
@@ -279,7 +278,9 @@ impl Handler for Trial<'_> {
                     Some(Product::Tdmrep(body)) => Some(body),
                     _ => None,
                 };
-                frontier.finish_tdmrep(&task, &outcome, body, elapsed, now, |_| written())?;
+                frontier.of_task(&task, |cell| {
+                    cell.finish_tdmrep(&task, &outcome, body, elapsed, now, |_| written())
+                })?;
                 return Ok(());
             }
             TaskKind::Page => self.fetched.push(task.url.as_str().to_owned()),
@@ -298,8 +299,9 @@ impl Handler for Trial<'_> {
                     .extend(images.into_iter().map(|image| image.url));
             }
         }
-        frontier.finish(&task, outcome, effects, elapsed, now, |_| {
-            Ok::<_, StoreError>(Written::default())
+        let written = |_: &_| Ok::<_, StoreError>(Written::default());
+        frontier.of_task(&task, |cell| {
+            cell.finish(&task, outcome, effects, elapsed, now, written)
         })?;
         let fetches = frontier.counts().fetches;
         if let Some(witness) = &mut self.witness {

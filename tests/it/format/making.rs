@@ -61,7 +61,6 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
 pub fn make(mut store: Box<dyn Store>) {
     learned(&mut *store);
     let mut f = open(store, "", THEN).unwrap();
-    f.set_stamp(vec![1, 2, 3]).unwrap();
     f.add_active(61_000);
     let seeds = [
         "https://seed.org/",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use spoor::config::Config;
 use spoor::crawl::frontier::store::MemoryStore;
-use spoor::crawl::frontier::{Frontier, Policy, consistency, dump};
+use spoor::crawl::frontier::{Frontier, Policy, consistency, dump, only, whole};
 use spoor::web::scope::Scope;
 
 use super::Target;
@@ -36,25 +36,30 @@ fn fixture() -> Vec<u8> {
     std::fs::read(file).unwrap()
 }
 
-/// A store whose frontier keeps no files beside it, as it is never flushed.
-fn holding(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> MemoryStore {
-    MemoryStore::holding(Path::new("memory"), pairs)
+/// A store, and the folder in which its frontier keeps files.
+struct HeldStore(MemoryStore, tempfile::TempDir);
+
+fn holding(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> HeldStore {
+    let folder = tempfile::tempdir().unwrap();
+    HeldStore(MemoryStore::holding(folder.path(), pairs), folder)
 }
 
-fn import(mut lines: &[u8]) -> Option<MemoryStore> {
-    let mut store = holding(BTreeMap::new());
-    let found = dump::restore(&mut store, &mut lines, Path::new("lines"));
-    found.is_ok().then_some(store)
+fn import(mut lines: &[u8]) -> Option<HeldStore> {
+    let held = holding(BTreeMap::new());
+    let mut store = only(Box::new(held.0.reopened())).unwrap();
+    let found = dump::restore(&mut *store, &mut lines, Path::new("lines"));
+    found.is_ok().then_some(held)
 }
 
 /// What spoor does with a store whose records may be damaged. It may refuse; what it
 /// exports it takes back.
-fn use_it(store: MemoryStore) {
-    if let Ok(audit) = consistency::check(&store) {
+fn use_it(HeldStore(held, _folder): &HeldStore) {
+    let store = whole(Box::new(held.reopened()));
+    if let Ok(audit) = consistency::check(&*store) {
         drop(audit);
     }
     let mut lines = Vec::new();
-    dump::write(&store, &mut lines, Path::new("lines")).unwrap();
+    dump::write(&*store, &mut lines, Path::new("lines")).unwrap();
     let again = import(&lines);
     assert!(again.is_some(), "an export that is no import");
 
@@ -65,7 +70,8 @@ fn use_it(store: MemoryStore) {
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
     let scope = Scope::new(config.settings.scope);
-    if let Ok(mut frontier) = Frontier::open(Box::new(store), policy, scope, LATE) {
+    let store = only(Box::new(held.reopened()));
+    if let Ok(mut frontier) = store.and_then(|store| Frontier::open(store, policy, scope, LATE)) {
         for _ in 0..4 {
             match frontier.lease(LATE) {
                 Ok(Some(_)) => {}
@@ -90,15 +96,15 @@ pub(super) fn archive() -> Target {
         words: WORDS,
         cases: 300,
         run: Box::new(|input| {
-            if let Some(store) = import(input) {
-                use_it(store);
+            if let Some(held) = import(input) {
+                use_it(&held);
             }
         }),
     }
 }
 
 pub(super) fn record() -> Target {
-    let base = import(&fixture()).unwrap().pairs();
+    let base = import(&fixture()).unwrap().0.pairs();
     // The number of the key, two bytes, and what lies under it.
     let seeds = base.values().enumerate().map(|(number, value)| {
         let number = u16::try_from(number).unwrap().to_be_bytes();
@@ -118,7 +124,7 @@ pub(super) fn record() -> Target {
             if let Some(record) = pairs.values_mut().nth(number) {
                 *record = value.to_vec();
             }
-            use_it(holding(pairs));
+            use_it(&holding(pairs));
         }),
     }
 }

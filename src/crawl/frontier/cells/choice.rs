@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cell, Cells, CellsError};
+use super::{Cells, CellsError, OpenCell};
 use crate::frontier::beside::Best;
 use crate::frontier::cell::CellId;
 use crate::frontier::image_ledger::ImageLedger;
@@ -14,7 +14,7 @@ use crate::page::Task;
 
 /// What the cells could lease.
 #[derive(Default)]
-struct Offers {
+struct CellOffers {
     /// The best page of each, and the best image of each.
     pages: Vec<(Rank, CellId)>,
     images: Vec<(Rank, CellId)>,
@@ -67,9 +67,6 @@ impl Cells {
     }
 
     fn lease_in_all(&mut self, patient: bool, now: u64) -> Result<Option<Task>, StoreError> {
-        if let Some(only) = self.only_cell() {
-            return lease_from(&mut only.frontier, patient, now);
-        }
         self.sweep_slice()?;
         let all = Vec::from_iter(self.leasing_cells());
         let leased = self.lease_among(&all, patient, now)?;
@@ -82,20 +79,25 @@ impl Cells {
         patient: bool,
         now: u64,
     ) -> Result<Option<(CellId, Task)>, StoreError> {
-        if self.is_undivided() {
-            let Some(id) = among.iter().find(|id| self.open.contains_key(id)) else {
-                return Ok(None);
-            };
-            let leased = self.act(*id, |frontier| lease_from(frontier, patient, now))?;
-            return Ok(leased.map(|task| (*id, task)));
-        }
         for cell in self.open.values_mut() {
             cell.frontier.gate.is_patient = false;
         }
         let mut tried = BTreeSet::new();
+        let only = match among {
+            [only] => Some(*only).filter(|id| self.open.contains_key(id)),
+            _ => None,
+        };
         'standings: loop {
-            let offers = self.standings(among, now)?;
-            for id in self.in_order(&offers) {
+            // One cell need not be compared with others.
+            let (offers, order) = match only {
+                Some(only) => (CellOffers::default(), vec![only]),
+                None => {
+                    let offers = self.standings(among, now)?;
+                    let order = self.in_order(&offers);
+                    (offers, order)
+                }
+            };
+            for id in order {
                 if tried.contains(&id) {
                     continue;
                 }
@@ -129,8 +131,8 @@ impl Cells {
     }
 
     /// What these cells could lease now, the best first.
-    fn standings(&mut self, among: &[CellId], now: u64) -> Result<Offers, StoreError> {
-        let mut offers = Offers::default();
+    fn standings(&mut self, among: &[CellId], now: u64) -> Result<CellOffers, StoreError> {
+        let mut offers = CellOffers::default();
         for id in among {
             let Some(standing) = self.standing(*id, now)? else {
                 continue;
@@ -164,8 +166,8 @@ impl Cells {
     /// The cells in the order in which they are asked for a task. As in one frontier, an image
     /// comes first where it is the turn of images, and a page that is chosen by chance may be of
     /// any cell: the frontier draws the same, and then any of its hosts.
-    fn in_order(&self, offers: &Offers) -> Vec<CellId> {
-        let Offers { pages, images, .. } = offers;
+    fn in_order(&self, offers: &CellOffers) -> Vec<CellId> {
+        let CellOffers { pages, images, .. } = offers;
         let share = self.policy.image_share;
         let owed = self.sums.owed;
         let ledger = ImageLedger {
@@ -195,9 +197,6 @@ impl Cells {
     /// When [`Cells::lease`] may return a task again if nothing is finished before, as
     /// [`Frontier::next_event`].
     pub fn next_event(&self) -> Option<u64> {
-        if let Some(only) = self.only() {
-            return only.next_event();
-        }
         if !self.finders.is_empty() {
             return Some(0);
         }
@@ -220,9 +219,6 @@ impl Cells {
 
     /// Whether every open cell is exhausted ([`Frontier::is_exhausted`]).
     pub fn is_exhausted(&self) -> bool {
-        if let Some(only) = self.only() {
-            return only.is_exhausted();
-        }
         self.leased() == 0 && self.next_event().is_none()
     }
 
@@ -243,24 +239,9 @@ impl Cells {
         self.leasing().map(|(id, _)| *id)
     }
 
-    fn leasing(&self) -> impl Iterator<Item = (&CellId, &Cell)> {
+    fn leasing(&self) -> impl Iterator<Item = (&CellId, &OpenCell)> {
         let held = &self.held;
         self.open.iter().filter(|(id, _)| !held.contains(id))
-    }
-
-    /// The only cell of an undivided store, where it is open.
-    pub(super) fn only_cell(&mut self) -> Option<&mut Cell> {
-        if self.is_undivided() {
-            return self.open.values_mut().next();
-        }
-        None
-    }
-
-    /// The same to read.
-    pub(super) fn only(&self) -> Option<&Frontier> {
-        let is_undivided = self.is_undivided();
-        let only = self.open.values().next().filter(|_| is_undivided);
-        only.map(|cell| &cell.frontier)
     }
 }
 

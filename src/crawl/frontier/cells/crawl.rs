@@ -1,6 +1,4 @@
-//! What a crawl asks of its frontier, whether that is one or many cells. Where there is one,
-//! each call is that of [`Frontier`]; where there are many, it goes to the cell of its host or
-//! task, or to all of them.
+//! What a crawl does with all of its cells.
 //!
 //! What finishes a task adds nothing to other cells: [`Cells::deliver`] does, which may change
 //! outputs.
@@ -10,122 +8,57 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use super::{Cell, Cells};
+use super::Cells;
 use crate::address::PageUrl;
 use crate::frontier::cell::CellId;
-use crate::frontier::host_files::RobotsAnswer;
-use crate::frontier::outcome::{Effects, Finished, Settled, Written};
 use crate::frontier::parts::Frontier;
 use crate::frontier::policy::Policy;
 use crate::frontier::ratings::{Rating, Rescored};
 use crate::frontier::rejudge::Rescoped;
 use crate::frontier::store::StoreError;
-use crate::page::{Outcome, Task};
+use crate::page::Task;
 use crate::web::scope::Scope;
 
 /// Finishing.
 impl Cells {
-    /// As [`Frontier::finish`].
+    /// Does something with a task in its cell, such as finishing it.
     ///
     /// # Errors
-    /// As there.
-    pub fn finish<E: From<StoreError>>(
+    /// [`StoreError::Closed`] as `E` where its cell is closed, and the error of `act`.
+    pub fn of_task<T, E: From<StoreError>>(
         &mut self,
         task: &Task,
-        outcome: Outcome,
-        effects: Effects,
-        elapsed: Duration,
-        now: u64,
-        write: impl FnOnce(&Finished) -> Result<Written, E>,
-    ) -> Result<Finished, E> {
-        self.end(task, |frontier| {
-            frontier.finish(task, outcome, effects, elapsed, now, write)
+        act: impl FnOnce(&mut Frontier) -> Result<T, E>,
+    ) -> Result<T, E> {
+        // The next commit writes the time spent crawling.
+        let pending = std::mem::take(&mut self.sums.active_pending);
+        self.act(self.cell_of(task), |frontier| {
+            if pending > 0 {
+                frontier.add_active(pending);
+            }
+            act(frontier)
         })
     }
 
-    /// As [`Frontier::finish_robots`].
+    /// Queues a task again as if it had not been leased.
     ///
     /// # Errors
-    /// As there.
-    pub fn finish_robots<E: From<StoreError>>(
-        &mut self,
-        task: &Task,
-        answer: RobotsAnswer,
-        elapsed: Duration,
-        now: u64,
-        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
-    ) -> Result<Settled, E> {
-        self.end(task, |frontier| {
-            frontier.finish_robots(task, answer, elapsed, now, write)
-        })
-    }
-
-    /// As [`Frontier::finish_tdmrep`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn finish_tdmrep<E: From<StoreError>>(
-        &mut self,
-        task: &Task,
-        outcome: &Outcome,
-        body: Option<Bytes>,
-        elapsed: Duration,
-        now: u64,
-        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
-    ) -> Result<Settled, E> {
-        self.end(task, |frontier| {
-            frontier.finish_tdmrep(task, outcome, body, elapsed, now, write)
-        })
-    }
-
-    /// As [`Frontier::add_listed`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn add_listed(&mut self, task: &Task, part: Effects, now: u64) -> Result<(), StoreError> {
-        self.end(task, |frontier| frontier.add_listed(task, part, now))
-    }
-
-    /// As [`Frontier::rest`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn rest(&mut self, task: &Task, wait: Duration, now: u64) -> Result<(), StoreError> {
-        self.at(task, |frontier| frontier.rest(task, wait, now))
-    }
-
-    /// As [`Frontier::abandon`].
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Cells::of_task`].
     pub fn abandon(&mut self, task: &Task, now: u64) -> Result<(), StoreError> {
-        self.at(task, |frontier| frontier.abandon(task, now))
+        self.of_task(task, |frontier| frontier.abandon(task, now))
     }
 
-    /// As [`Frontier::located`].
+    /// Notes the address of the host of a task.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Cells::of_task`].
     pub fn located(
         &mut self,
         task: &Task,
         address: Option<IpAddr>,
         now: u64,
     ) -> Result<(), StoreError> {
-        self.at(task, |frontier| frontier.located(task, address, now))
-    }
-
-    /// As [`Frontier::waited`].
-    ///
-    /// # Errors
-    /// [`StoreError::Closed`] where the cell of the task is closed.
-    pub fn waited(&mut self, task: &Task, wait: Duration, now: u64) -> Result<(), StoreError> {
-        self.at(task, |frontier| {
-            frontier.waited(task, wait, now);
-            Ok(())
-        })
+        self.of_task(task, |frontier| frontier.located(task, address, now))
     }
 
     /// As [`Frontier::has_answered`].
@@ -138,29 +71,6 @@ impl Cells {
     pub(super) fn cell_of(&self, task: &Task) -> CellId {
         let leased = self.cells.cell_of_page(task.lease);
         leased.unwrap_or_else(|| self.cells.cell_of(&task.host))
-    }
-
-    fn at<T, E: From<StoreError>>(
-        &mut self,
-        task: &Task,
-        act: impl FnOnce(&mut Frontier) -> Result<T, E>,
-    ) -> Result<T, E> {
-        self.act(self.cell_of(task), act)
-    }
-
-    /// The same for what commits the time spent crawling.
-    fn end<T, E: From<StoreError>>(
-        &mut self,
-        task: &Task,
-        act: impl FnOnce(&mut Frontier) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let pending = std::mem::take(&mut self.sums.active_pending);
-        self.at(task, |frontier| {
-            if pending > 0 {
-                frontier.add_active(pending);
-            }
-            act(frontier)
-        })
     }
 }
 
@@ -177,9 +87,6 @@ impl Cells {
             by_cell.entry(cell).or_default().push(url.clone());
         }
         self.must_be_open(by_cell.keys())?;
-        if by_cell.is_empty() && self.is_undivided() {
-            by_cell.extend(self.opened().map(|cell| (cell, Vec::new())));
-        }
         for (cell, seeds) in by_cell {
             self.act(cell, |frontier| frontier.add_seeds(&seeds, now))?;
         }
@@ -270,9 +177,8 @@ impl Cells {
     pub fn set_rating(&mut self, rating: Arc<dyn Rating>) -> Result<bool, StoreError> {
         let mut changed = false;
         for cell in self.open.values_mut() {
-            let Cell { frontier, standing } = cell;
-            changed |= frontier.set_rating(Arc::clone(&rating))?;
-            *standing = None;
+            changed |= cell.frontier.set_rating(Arc::clone(&rating))?;
+            cell.standing = None;
         }
         self.rating = Some(rating);
         self.restore_learned()?;
@@ -370,10 +276,7 @@ impl Cells {
 impl Cells {
     /// As [`Frontier::set_most_open`].
     pub fn set_most_open(&mut self, most: usize) {
-        match self.only_cell() {
-            Some(only) => only.frontier.set_most_open(most),
-            None => self.sums.newcomers.set_most(most),
-        }
+        self.sums.newcomers.set_most(most);
     }
 
     /// As [`Frontier::hold_pages`].
@@ -434,11 +337,7 @@ impl Cells {
     /// As [`Frontier::add_active`].
     pub fn add_active(&mut self, millis: u64) {
         let pending = &mut self.sums.active_pending;
-        let pending = pending.saturating_add(millis);
-        match self.only_cell() {
-            Some(only) => only.frontier.add_active(millis),
-            None => self.sums.active_pending = pending,
-        }
+        *pending = pending.saturating_add(millis);
     }
 
     /// Gives a cell that is open the time that none has yet.
@@ -457,9 +356,6 @@ impl Cells {
 
     /// As [`Frontier::active`].
     pub fn active(&self) -> u64 {
-        match self.only() {
-            Some(only) => only.active(),
-            None => self.sums.active.saturating_add(self.sums.active_pending),
-        }
+        self.sums.active.saturating_add(self.sums.active_pending)
     }
 }

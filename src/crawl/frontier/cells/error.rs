@@ -1,6 +1,6 @@
 //! What goes wrong with cells.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::frontier::cell::CellId;
 use crate::frontier::store::StoreError;
@@ -61,23 +61,16 @@ pub enum CellsError {
         /// The key, printable.
         key: String,
     },
-    /// The store is not divided.
-    #[error("the frontier is not divided into cells, so none can be dropped or moved")]
-    Undivided,
-    /// A file cannot be written or read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// A file does not hold a cell of this store.
-    #[error("{}: {why}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
+}
+
+impl CellsError {
+    /// The same for a caller that needs the only cell of the store in `folder`.
+    pub(super) fn of_only(self, folder: &Path) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            _ => StoreError::SeveralCells {
+                path: folder.to_owned(),
+            },
+        }
+    }
 }

@@ -47,7 +47,7 @@ impl Cells {
 
     /// Whether the cell of a task is open.
     pub fn may_finish(&self, task: &Task) -> bool {
-        self.is_undivided() || self.open.contains_key(&self.cell_of(task))
+        self.open.contains_key(&self.cell_of(task))
     }
 
     /// Whether an open cell has found something for cells that are not open here.
@@ -84,13 +84,10 @@ impl Cells {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn stored(&self) -> Result<BTreeSet<CellId>, StoreError> {
-        let Ok(shared) = self.shared() else {
-            return Ok(self.opened().collect());
-        };
         let mut stored = BTreeSet::new();
         for cell in self.cells.all() {
             let meta = [cell.space().as_slice(), keys::META].concat();
-            if !self.sweep.is_leaving(cell) && shared.get(&meta)?.is_some() {
+            if !self.sweep.is_leaving(cell) && self.shared.get(&meta)?.is_some() {
                 stored.insert(cell);
             }
         }

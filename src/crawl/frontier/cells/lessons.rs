@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::shared::{CellStore, SharedStore};
-use super::{Below, Cells, CellsError};
+use super::{Cells, CellsError};
 use crate::frontier::cell::{CellId, Home, LEARNED_PLACE, SHARED, place_of};
 use crate::frontier::codec;
 use crate::frontier::keys;
@@ -48,7 +48,7 @@ impl Lessons {
     }
 }
 
-/// Whether the key of a divided store is part of what was learned.
+/// Whether the key of a store is part of what was learned.
 pub fn is_learned(key: &[u8]) -> bool {
     let own = key.strip_prefix(&SHARED);
     key == LEARNED_PLACE || own.is_some_and(|own| LEARNED.iter().any(|c| own.starts_with(c)))
@@ -58,11 +58,11 @@ impl Cells {
     /// Has machines learn together from now on.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell.
+    /// [`CellsError::Store`] where the store fails.
     pub fn share_lessons(&mut self) -> Result<(), CellsError> {
         let mut lessons = Lessons::default();
         let prefix = [SHARED.as_slice(), keys::LESSONS].concat();
-        self.shared()?.scan(&prefix, &[], &mut |key, _| {
+        self.shared.scan(&prefix, &[], &mut |key, _| {
             let own = key.get(SHARED.len()..).unwrap_or_default();
             lessons.waiting.insert(LessonId(own.to_vec()));
             ControlFlow::Continue(())
@@ -89,8 +89,7 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails or one is damaged.
     pub fn lessons(&mut self, most: usize) -> Result<Vec<(LessonId, SharedLesson)>, CellsError> {
-        let shared = Arc::clone(self.shared()?);
-        let store = self.whole(&shared)?;
+        let store = self.common();
         let mut found = Vec::new();
         let Some(Lessons { waiting }) = &mut self.lessons else {
             return Ok(found);
@@ -117,7 +116,7 @@ impl Cells {
         for LessonId(key) in arrived {
             batch.delete([SHARED.as_slice(), key].concat());
         }
-        self.shared()?.apply(batch)?;
+        self.shared.apply(batch)?;
         if let Some(Lessons { waiting }) = &mut self.lessons {
             waiting.retain(|id| !arrived.contains(id));
         }
@@ -129,7 +128,7 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails.
     pub fn learned_place(&self) -> Result<u64, CellsError> {
-        let bytes = self.shared()?.get(LEARNED_PLACE)?;
+        let bytes = self.shared.get(LEARNED_PLACE)?;
         Ok(place_of(bytes.as_deref()).unwrap_or(0))
     }
 
@@ -142,8 +141,7 @@ impl Cells {
         if place <= self.learned_place()? {
             return Ok(false);
         }
-        let shared = Arc::clone(self.shared()?);
-        let mut store = self.whole(&shared)?;
+        let mut store = self.common();
         let mut tx = Transaction::new(&store, Meta::default());
         let mut rerates = false;
         let rating = self.rating.clone();
@@ -165,7 +163,7 @@ impl Cells {
                 }
             }
         }
-        tx.put(keys::of_all(LEARNED_PLACE), place.to_be_bytes().to_vec());
+        tx.put(keys::shared(LEARNED_PLACE), place.to_be_bytes().to_vec());
         let batch = tx.prepare().batch;
         store.apply(batch)?;
         if rerates {
@@ -184,11 +182,10 @@ impl Cells {
         &mut self,
         pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>,
     ) -> Result<(), CellsError> {
-        let shared = Arc::clone(self.shared()?);
         let mut batch = Batch::default();
         for class in LEARNED {
             let prefix = [SHARED.as_slice(), class].concat();
-            shared.scan(&prefix, &[], &mut |key, _| {
+            self.shared.scan(&prefix, &[], &mut |key, _| {
                 batch.delete(key.to_vec());
                 ControlFlow::Continue(())
             })?;
@@ -200,25 +197,24 @@ impl Cells {
             }
             batch.put(key, value);
         }
-        Ok(shared.apply(batch)?)
+        Ok(self.shared.apply(batch)?)
     }
 
     /// Restores what was learned, which the first cell that is opened does otherwise.
     pub(super) fn restore_learned(&self) -> Result<(), StoreError> {
-        let (Below::Shared(shared), Some(_)) = (&self.below, &self.lessons) else {
-            return Ok(());
-        };
         let learning = self.rating.as_ref().and_then(|rating| rating.learning());
-        match (learning, self.whole(shared)) {
-            (Some(learning), Ok(store)) => learning::restore(learning, &store),
+        match (learning, &self.lessons) {
+            (Some(learning), Some(_)) => learning::restore(learning, &self.common()),
             _ => Ok(()),
         }
     }
 
     /// What all cells share, as one of them sees it.
-    fn whole(&self, shared: &Arc<SharedStore>) -> Result<CellStore<Arc<SharedStore>>, CellsError> {
-        let cells = self.cells;
-        let cell = cells.all().next().ok_or(CellsError::Undivided)?;
-        Ok(CellStore::of(Home { cell, cells }, Arc::clone(shared)))
+    fn common(&self) -> CellStore<Arc<SharedStore>> {
+        let home = Home {
+            cells: self.cells,
+            ..Home::ONLY
+        };
+        CellStore::of(home, Arc::clone(&self.shared))
     }
 }

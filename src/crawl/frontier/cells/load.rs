@@ -82,7 +82,7 @@ impl Cells {
     /// [`CellsError::Open`], [`CellsError::Leaving`] and [`CellsError::Present`] where one of
     /// them is here; nothing is begun then.
     pub fn begin_load(&mut self, cells: &BTreeSet<CellId>) -> Result<Load, CellsError> {
-        let shared = Arc::clone(self.shared()?);
+        let shared = Arc::clone(&self.shared);
         for cell in cells {
             self.must_be_closed(*cell)?;
             let mut is_empty = true;

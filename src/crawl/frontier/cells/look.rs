@@ -1,48 +1,37 @@
 //! What a crawl looks up: where its outputs stand, counters, hosts and addresses, over all
 //! cells.
 
-use super::{Below, Cells};
+use super::Cells;
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::amount::Amount;
-use crate::frontier::cell::STAMP;
+use crate::frontier::cell::{CellCount, CellId, Home, STAMP};
 use crate::frontier::control_sample::{Curve, Focus};
 use crate::frontier::image_ledger::{ImageLedger, ImagesLeft};
-use crate::frontier::images::Instead;
 use crate::frontier::parts::Frontier;
 use crate::frontier::record::{Counts, UrlRecord};
 use crate::frontier::schedule::{HostStates, HostTurn};
 use crate::frontier::store::{Batch, Readable, StoreError};
-use crate::frontier::view::View;
-use crate::page::{ImageContext, TaskKind};
+use crate::page::TaskKind;
 
 /// The outputs.
 impl Cells {
-    /// As [`Frontier::stamp`]; all cells have one together.
+    /// Where the outputs stood at the last commit; empty before the first.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn stamp(&self) -> Result<Vec<u8>, StoreError> {
-        match &self.below {
-            Below::Undivided(_) => Ok(self.only().map_or_else(Vec::new, |f| f.stamp().to_vec())),
-            Below::Shared(shared) => Ok(shared.get(STAMP)?.unwrap_or_default()),
-        }
+        Ok(self.shared.get(STAMP)?.unwrap_or_default())
     }
 
-    /// As [`Frontier::set_stamp`].
+    /// Notes where the outputs stand.
     ///
     /// # Errors
-    /// As there.
+    /// [`StoreError`] where the store fails.
     pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
-        if let Below::Shared(shared) = &self.below {
-            let mut batch = Batch::default();
-            batch.put(STAMP.to_vec(), stamp);
-            shared.apply(batch)?;
-            return self.flush();
-        }
-        match self.only_cell() {
-            Some(only) => only.frontier.set_stamp(stamp),
-            None => Ok(()),
-        }
+        let mut batch = Batch::default();
+        batch.put(STAMP.to_vec(), stamp);
+        self.shared.apply(batch)?;
+        self.flush()
     }
 
     /// Makes everything committed so far survive the death of the process.
@@ -60,37 +49,19 @@ impl Cells {
 
     /// The state of the last commit of all cells, readable on any thread while the crawl goes
     /// on. Drop it before the store is opened again.
-    ///
-    /// # Errors
-    /// [`StoreError::Closed`] where the only cell of an undivided store was closed.
-    pub fn snapshot(&self) -> Result<Box<dyn Readable>, StoreError> {
-        match (&self.below, self.only()) {
-            (Below::Shared(shared), _) => Ok(shared.snapshot()),
-            (Below::Undivided(Some(store)), _) => Ok(store.snapshot()),
-            (Below::Undivided(None), Some(only)) => Ok(only.snapshot()),
-            (Below::Undivided(None), None) => Err(StoreError::Closed {
-                path: self.path.clone(),
-                cell: 0,
-            }),
-        }
+    pub fn snapshot(&self) -> Box<dyn Readable> {
+        self.shared.snapshot()
     }
 
-    /// The number of the last commit: of the last batch, where there are several cells. It is
-    /// that of [`Mark::commits`](crate::frontier::Mark::commits).
+    /// The number of the last batch. It is that of
+    /// [`Mark::commits`](crate::frontier::Mark::commits).
     pub fn commits(&self) -> u64 {
-        match &self.below {
-            Below::Shared(shared) => shared.batches(),
-            Below::Undivided(_) => self.only().map_or(0, Frontier::commits),
-        }
+        self.shared.batches()
     }
 
-    /// What this store has done itself of what a job may limit, whichever cells it had. Nothing
-    /// is counted where there is only one cell.
+    /// What this store has done itself of what a job may limit, whichever cells it had.
     pub fn used(&self) -> Amount {
-        match &self.below {
-            Below::Shared(shared) => shared.used(),
-            Below::Undivided(_) => Amount::default(),
-        }
+        self.shared.used()
     }
 
     /// As [`Frontier::kept_file`], over all cells.
@@ -116,13 +87,13 @@ impl Cells {
 impl Cells {
     /// The counters of all open cells together.
     pub fn counts(&self) -> &Counts {
-        self.only().map_or(&self.sums.counts, Frontier::counts)
+        &self.sums.counts
     }
 
     /// As [`Frontier::leased`].
     pub fn leased(&self) -> usize {
         let (pages, images) = self.sums.open;
-        self.only().map_or(pages + images, Frontier::leased)
+        pages + images
     }
 
     /// When the next host or address that failed is tried again, in milliseconds since 1970,
@@ -138,7 +109,7 @@ impl Cells {
 
     /// As [`Frontier::leased_pages`].
     pub fn leased_pages(&self) -> usize {
-        self.only().map_or(self.sums.open.0, Frontier::leased_pages)
+        self.sums.open.0
     }
 
     /// As [`Frontier::hosts_by_state`].
@@ -165,9 +136,6 @@ impl Cells {
 
     /// As [`Frontier::turns`].
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
-        if let Some(only) = self.only() {
-            return only.turns(most);
-        }
         let mut turns: Vec<HostTurn> = self.frontiers().flat_map(|f| f.turns(most)).collect();
         let place = |turn: &HostTurn| ["ready", "due"].iter().position(|s| *s == turn.state);
         turns.sort_by_key(|turn| (place(turn).unwrap_or(2), turn.due));
@@ -191,12 +159,6 @@ impl Cells {
         hosts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
-    /// As [`Frontier::delay`].
-    pub fn delay(&self, host: &HostKey) -> Option<u64> {
-        let cell = self.open.get(&self.cells.cell_of(host))?;
-        cell.frontier.delay(host)
-    }
-
     /// As [`Frontier::focus`].
     pub fn focus(&self) -> Focus {
         let mut sum = Focus::default();
@@ -210,16 +172,13 @@ impl Cells {
     /// their fetches came first.
     pub fn focus_curve(&self) -> Curve {
         match self.only() {
-            Some(only) => only.focus_curve().clone(),
-            None => Curve::of_one(self.focus()),
+            Ok(only) => only.focus_curve().clone(),
+            Err(_) => Curve::of_one(self.focus()),
         }
     }
 
     /// As [`Frontier::images`].
     pub fn images(&self) -> ImageLedger {
-        if let Some(only) = self.only() {
-            return only.images().clone();
-        }
         let owed = self.sums.owed;
         let mut sum = ImageLedger {
             owed,
@@ -250,80 +209,54 @@ impl Cells {
         Ok(sum)
     }
 
-    /// What is known of a host and its addresses, at this moment.
+    /// The record of an address, if it is known.
     ///
     /// # Errors
-    /// [`StoreError::Closed`] where its cell is not open.
-    pub fn view_of(&self, host: &HostKey) -> Result<View<'_>, StoreError> {
-        Ok(self.of_host(host)?.view())
-    }
-
-    /// As [`Frontier::look_up`].
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Cells::of_host`].
     pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         self.of_host(&url.host_key())?.look_up(url, kind)
     }
 
-    /// As [`Frontier::instead`].
+    /// The cell of a host.
     ///
     /// # Errors
-    /// As there.
-    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
-        self.of_host(&image.host_key())?.instead(image)
+    /// [`StoreError::Closed`] where it is not open.
+    pub fn of_host(&self, host: &HostKey) -> Result<&Frontier, StoreError> {
+        self.opened_cell(self.cells.cell_of(host))
     }
 
-    /// As [`Frontier::contexts`].
+    /// The only cell, for what cannot be done with several.
     ///
     /// # Errors
-    /// As there.
-    pub fn contexts(&self, image: &PageUrl) -> Result<Vec<ImageContext>, StoreError> {
-        self.of_host(&image.host_key())?.contexts(image)
+    /// [`StoreError::SeveralCells`] where there are several.
+    pub fn only(&self) -> Result<&Frontier, StoreError> {
+        self.must_be_one()?;
+        self.opened_cell(Home::ONLY.cell)
     }
 
-    fn of_host(&self, host: &HostKey) -> Result<&Frontier, StoreError> {
-        let id = self.cells.cell_of(host);
+    /// Does something with the only cell.
+    ///
+    /// # Errors
+    /// As [`Cells::only`], and the error of `act`.
+    pub fn with_only<T>(
+        &mut self,
+        act: impl FnOnce(&mut Frontier) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.must_be_one()?;
+        self.act(Home::ONLY.cell, act)
+    }
+
+    fn must_be_one(&self) -> Result<(), StoreError> {
+        if self.cells == CellCount::ONE {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        Err(StoreError::SeveralCells { path })
+    }
+
+    fn opened_cell(&self, id: CellId) -> Result<&Frontier, StoreError> {
         let cell = self.open.get(&id);
         cell.map(|cell| &cell.frontier)
             .ok_or_else(|| self.closed(id))
-    }
-
-    /// The frontier itself, for what cannot be done with several cells.
-    ///
-    /// # Errors
-    /// [`StoreError::Divided`] where there are several.
-    pub fn undivided(&self) -> Result<&Frontier, StoreError> {
-        self.only().ok_or_else(|| self.divided())
-    }
-
-    /// The same for whoever keeps it.
-    ///
-    /// # Errors
-    /// As [`Cells::undivided`]; they are closed in good order then.
-    pub fn into_undivided(mut self) -> Result<Frontier, StoreError> {
-        let error = self.divided();
-        if self.is_undivided()
-            && let Some((_, only)) = self.open.pop_first()
-        {
-            return Ok(only.frontier);
-        }
-        self.close()?;
-        Err(error)
-    }
-
-    /// The same, to be changed.
-    ///
-    /// # Errors
-    /// As [`Cells::undivided`].
-    pub fn undivided_mut(&mut self) -> Result<&mut Frontier, StoreError> {
-        let error = self.divided();
-        self.only_cell().map(|only| &mut only.frontier).ok_or(error)
-    }
-
-    fn divided(&self) -> StoreError {
-        StoreError::Divided {
-            path: self.path.clone(),
-        }
     }
 }

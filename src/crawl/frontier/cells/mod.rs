@@ -1,10 +1,10 @@
-//! Several frontiers over one store: a cell each.
+//! The frontiers of a store: a cell each.
 //!
-//! One machine that crawls a job alone has one cell, which is the frontier as it is: same
-//! code, same bytes. With more cells, each has the hosts that fall into it
-//! ([`cell`](super::cell)), with their queues, clocks and counters. A cell is what one machine can hand to
-//! another, and what of a store can be opened, closed, dropped, exported and imported without
-//! the rest.
+//! One machine that crawls a job alone has one cell, and several machines have many. Each has
+//! the hosts that fall into it ([`cell`](super::cell)), with their queues, clocks and counters. A
+//! cell is what one machine can hand to another, and what of a store can be opened, closed,
+//! dropped and loaded without the rest. [`Cells`] is what a crawl works with, and goes to the
+//! cell of a host or a task, or to all of them.
 //!
 //! # How cells work together
 //!
@@ -31,21 +31,18 @@
 //!
 //! - Of the page that another one names as its canonical address, only its own cell knows. A
 //!   redirect into another cell is not followed again when the page is visited again.
-//! - Exports, takedowns and the upkeep of a store want one that is not divided
-//!   ([`Cells::undivided`]).
+//! - Exports, takedowns and the upkeep of a store want one cell ([`Cells::only`]).
 //!
 //! Reading order: this file, `sums` (what is counted over all cells), `choice` (the next task),
 //! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
-//! cells, and what it asks of them, whether there is one or many), `outbox` (what goes to and
-//! comes from the cells of other machines), `shared` (the store below, and the part of it that a cell sees),
-//! `sweep` (deleting a cell), `load` (a cell from elsewhere), `transfer` (a cell in a file),
-//! `division` (an undivided store becomes cells), `hands` (what a machine of a cluster does with cells), `lessons` (what machines teach each
-//! other).
+//! cells, and what it asks of them), `outbox` (what goes to and comes from the cells of other
+//! machines), `shared` (the store below, and the part of it that a cell sees), `sweep` (deleting
+//! a cell), `load` (a cell from elsewhere), `hands` (what a machine of a cluster does with
+//! cells), `lessons` (what machines teach each other).
 
 mod choice;
 mod crawl;
 mod delivery;
-mod division;
 mod error;
 mod hands;
 mod lessons;
@@ -57,7 +54,6 @@ mod sums;
 mod sweep;
 #[cfg(test)]
 pub(crate) mod tests;
-mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,24 +62,23 @@ use std::sync::Arc;
 #[cfg(test)]
 pub use self::delivery::NoOutputs;
 pub use self::delivery::{Amend, Outside};
-pub use self::division::{Divided, DivisionError, divide, has_learned};
 pub use self::error::CellsError;
 use self::lessons::Lessons;
 pub use self::lessons::{LessonId, is_learned};
 pub use self::load::Load;
 pub use self::outbox::{LogPlace, Offer, OutboxChange, Rated, Slip, Unsound, Way};
 use self::shared::{CellStore, SharedStore};
-use self::sums::Sums;
+pub use self::shared::{only, whole};
+use self::sums::{InSums, Sums};
 use self::sweep::Sweep;
-use super::cell::{COUNT, CellCount, CellId, Home};
-use super::keys;
-use super::parts::{Asked, Frontier, Share};
+use super::cell::{CellCount, CellId, Home};
+use super::parts::{Asked, CellShare, Frontier};
 use super::policy::Policy;
 use super::ratings::{Rating, Verdicts};
 use super::record::Promise;
 use super::schedule::AddressClocks;
 use super::seen::Memory;
-use super::store::{self, Batch, Store, StoreError};
+use super::store::{self, Store, StoreError};
 use super::turns::Standing;
 use crate::settings::StoreKind;
 use crate::web::scope::Scope;
@@ -92,13 +87,13 @@ use crate::web::scope::Scope;
 pub struct Cells {
     path: PathBuf,
     cells: CellCount,
-    below: Below,
+    shared: Arc<SharedStore>,
     memory: Memory,
     addresses: AddressClocks,
     policy: Policy,
     scope: Scope,
     rating: Option<Arc<dyn Rating>>,
-    open: BTreeMap<CellId, Cell>,
+    open: BTreeMap<CellId, OpenCell>,
     sums: Sums,
     /// Cells that may have found something for others that are open.
     finders: BTreeSet<CellId>,
@@ -113,34 +108,13 @@ pub struct Cells {
     promised: Option<Vec<(CellId, Promise)>>,
 }
 
-/// What the cells lie in.
-enum Below {
-    /// The store of the only cell, until that is opened.
-    Undivided(Option<Box<dyn Store>>),
-    Shared(Arc<SharedStore>),
-}
-
 /// A cell that is open.
-struct Cell {
+struct OpenCell {
     frontier: Frontier,
     /// What it could lease, until something changes.
     standing: Option<Standing>,
-}
-
-impl From<Frontier> for Cells {
-    /// The only cell of an undivided store.
-    fn from(frontier: Frontier) -> Self {
-        let path = frontier.ledger.store().path().to_owned();
-        let (policy, scope) = (frontier.policy.clone(), frontier.scope.clone());
-        let below = (Below::Undivided(None), Sweep::default());
-        let mut cells = Self::of(path, CellCount::ONE, below, policy, scope);
-        cells.rating = frontier.rating().cloned();
-        if let Some(id) = CellCount::ONE.cell(0) {
-            let standing = None;
-            cells.open.insert(id, Cell { frontier, standing });
-        }
-        cells
-    }
+    /// What of it is in the sums.
+    counted: InSums,
 }
 
 impl Cells {
@@ -174,21 +148,12 @@ impl Cells {
         scope: Scope,
     ) -> Result<Self, CellsError> {
         let path = store.path().to_owned();
-        let below = below(store, cells)?;
-        Ok(Self::of(path, cells, below, policy, scope))
-    }
-
-    fn of(
-        path: PathBuf,
-        cells: CellCount,
-        (below, sweep): (Below, Sweep),
-        policy: Policy,
-        scope: Scope,
-    ) -> Self {
-        Self {
+        let shared = Arc::new(SharedStore::of(store, cells)?);
+        let sweep = Sweep::of(&shared, cells)?;
+        Ok(Self {
             path,
             cells,
-            below,
+            shared,
             memory: Memory::default(),
             addresses: AddressClocks::default(),
             policy,
@@ -202,7 +167,25 @@ impl Cells {
             lessons: None,
             verdicts: None,
             promised: None,
-        }
+        })
+    }
+
+    /// Opens the frontier of one machine, whose only cell is that of `store`.
+    ///
+    /// # Errors
+    /// [`StoreError::SeveralCells`] where it has several, and where it fails or is damaged.
+    pub fn alone(
+        store: Box<dyn Store>,
+        policy: Policy,
+        scope: Scope,
+        now: u64,
+    ) -> Result<Self, StoreError> {
+        let path = store.path().to_owned();
+        let opened = Self::over(store, CellCount::ONE, policy, scope).and_then(|mut cells| {
+            cells.open_all(now)?;
+            Ok(cells)
+        });
+        opened.map_err(|error| error.of_only(&path))
     }
 
     /// How many cells the store has.
@@ -238,26 +221,17 @@ impl Cells {
         now: u64,
     ) -> Result<(), CellsError> {
         self.must_be_closed(cell)?;
-        let (store, share): (Box<dyn Store>, _) = match &mut self.below {
-            Below::Undivided(store) => (store.take().ok_or(CellsError::Closed(cell))?, None),
-            Below::Shared(shared) => {
-                let home = Home {
-                    cell,
-                    cells: self.cells,
-                };
-                let memory = self.memory.of_cell(cell, self.cells);
-                let share = Share {
-                    home: Some(home),
-                    memory,
-                    addresses: Some(self.addresses.clone()),
-                    asked,
-                };
-                (
-                    Box::new(CellStore::of(home, Arc::clone(shared))),
-                    Some(share),
-                )
-            }
+        let home = Home {
+            cell,
+            cells: self.cells,
         };
+        let share = CellShare {
+            home,
+            memory: self.memory.of_cell(cell, self.cells),
+            addresses: self.addresses.clone(),
+            asked,
+        };
+        let store = Box::new(CellStore::of(home, Arc::clone(&self.shared)));
         let (policy, scope) = (self.policy.clone(), self.scope.clone());
         let mut frontier = Frontier::open_as(store, policy, scope, now, share)?;
         if let Some(rating) = &self.rating {
@@ -265,9 +239,15 @@ impl Cells {
         }
         frontier.ratings.is_shared = self.lessons.is_some();
         frontier.ratings.verdicts = self.verdicts.clone();
-        self.sums.opened(&mut frontier, now)?;
-        let standing = None;
-        self.open.insert(cell, Cell { frontier, standing });
+        if self.open.is_empty() {
+            self.sums.owed = frontier.images().owed;
+        }
+        let opened = OpenCell {
+            counted: self.sums.opened(&mut frontier, now)?,
+            frontier,
+            standing: None,
+        };
+        self.open.insert(cell, opened);
         let finders = self.open.keys().filter(|id| self.finds(**id)).copied();
         self.finders = finders.collect();
         Ok(self.deliver_but_edits(now)?)
@@ -295,11 +275,11 @@ impl Cells {
         Ok(self.closing(cell, closed)?)
     }
 
-    fn closing(&mut self, id: CellId, Cell { frontier, .. }: Cell) -> Result<(), StoreError> {
+    fn closing(&mut self, id: CellId, cell: OpenCell) -> Result<(), StoreError> {
         self.finders.remove(&id);
         self.held.remove(&id);
-        self.sums.closed(&frontier);
-        frontier.close()?;
+        self.sums.closed(&cell.counted);
+        cell.frontier.close()?;
         self.memory.forget(id);
         Ok(())
     }
@@ -343,19 +323,19 @@ impl Cells {
         id: CellId,
         act: impl FnOnce(&mut Frontier) -> Result<T, E>,
     ) -> Result<T, E> {
-        let is_alone = self.is_undivided();
         let Some(cell) = self.open.get_mut(&id) else {
             return Err(self.closed(id).into());
         };
-        let Cell { frontier, standing } = cell;
+        let OpenCell {
+            frontier,
+            standing,
+            counted,
+        } = cell;
         *standing = None;
-        if is_alone {
-            return act(frontier);
-        }
         let begun = frontier.ratings.begun();
-        let lent = self.sums.lend(frontier);
+        self.sums.lend(frontier, counted);
         let done = act(frontier);
-        self.sums.take_back(frontier, lent);
+        self.sums.take_back(frontier, counted);
         let begins = frontier.ratings.begun() != begun;
         let promised = std::mem::take(&mut frontier.process.promised);
         if let Some(all) = &mut self.promised {
@@ -397,7 +377,7 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails.
     pub fn rejudge(&mut self, now: u64) -> Result<bool, CellsError> {
-        let is_judging = |(_, cell): &(&CellId, &Cell)| {
+        let is_judging = |(_, cell): &(&CellId, &OpenCell)| {
             let frontier = &cell.frontier;
             frontier.is_rescoping() || frontier.is_rescoring()
         };
@@ -414,16 +394,11 @@ impl Cells {
     /// Has all other cells rate their links again, because what was learned tells so.
     fn rerate_others(&mut self, than: CellId) -> Result<(), StoreError> {
         for (_, cell) in self.open.iter_mut().filter(|(id, _)| **id != than) {
-            let Cell { frontier, standing } = cell;
+            let frontier = &mut cell.frontier;
             frontier.ratings.begin_again(&mut frontier.ledger)?;
-            *standing = None;
+            cell.standing = None;
         }
         Ok(())
-    }
-
-    /// Whether there is one cell, which is the store itself.
-    fn is_undivided(&self) -> bool {
-        matches!(self.below, Below::Undivided(_))
     }
 
     fn must_exist(&self, cell: CellId) -> Result<(), CellsError> {
@@ -445,64 +420,16 @@ impl Cells {
         Ok(())
     }
 
-    fn shared(&self) -> Result<&Arc<SharedStore>, CellsError> {
-        match &self.below {
-            Below::Shared(shared) => Ok(shared),
-            Below::Undivided(_) => Err(CellsError::Undivided),
-        }
-    }
-
     /// Does something to many cells with one flush at its end.
     fn with_one_flush<E: From<StoreError>>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
-        let shared = match &self.below {
-            Below::Shared(shared) => Some(Arc::clone(shared)),
-            Below::Undivided(_) => None,
-        };
-        if let Some(shared) = &shared {
-            shared.hold();
-        }
+        let shared = Arc::clone(&self.shared);
+        shared.hold();
         let done = act(self);
-        if let Some(shared) = shared {
-            let flushed = shared.release();
-            done?;
-            return Ok(flushed?);
-        }
-        done
+        let flushed = shared.release();
+        done?;
+        Ok(flushed?)
     }
-}
-
-/// What the cells of a store lie in, and which of them have left.
-fn below(store: Box<dyn Store>, cells: CellCount) -> Result<(Below, Sweep), CellsError> {
-    let path = store.path().to_owned();
-    let number = |found| CellsError::Number {
-        path: path.clone(),
-        found,
-        asked: cells.number(),
-    };
-    let known = store.get(COUNT)?.and_then(|bytes| bytes.try_into().ok());
-    let known = known.map(u16::from_be_bytes);
-    if cells == CellCount::ONE {
-        return match known {
-            None => Ok((Below::Undivided(Some(store)), Sweep::default())),
-            Some(found) => Err(number(found)),
-        };
-    }
-    if known.is_none() && store.get(keys::META)?.is_some() {
-        return Err(number(1));
-    }
-    if let Some(found) = known.filter(|found| *found != cells.number()) {
-        return Err(number(found));
-    }
-    let shared = Arc::new(SharedStore::over(store)?);
-    if known.is_none() {
-        let mut batch = Batch::default();
-        batch.put(COUNT.to_vec(), cells.number().to_be_bytes().to_vec());
-        shared.apply(batch)?;
-        shared.flush()?;
-    }
-    let sweep = Sweep::of(&shared, cells)?;
-    Ok((Below::Shared(shared), sweep))
 }

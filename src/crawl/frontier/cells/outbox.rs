@@ -16,7 +16,6 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -353,7 +352,7 @@ impl Cells {
     /// already, or lies in a cell that is not open any more, is passed over.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell, which has no outbox.
+    /// [`CellsError::Store`] where the store fails.
     pub fn change_outbox(&mut self, changes: &[OutboxChange]) -> Result<(), CellsError> {
         if changes.is_empty() {
             return Ok(());
@@ -377,7 +376,7 @@ impl Cells {
                 }
             }
         }
-        self.shared()?.apply(batch)?;
+        self.shared.apply(batch)?;
         for (from, to, commit) in gone {
             if let Some(own) = self.open.get_mut(&from) {
                 own.frontier.ledger.referred(to, commit);
@@ -389,17 +388,17 @@ impl Cells {
     /// Makes changes of the outbox survive a loss of power, and whatever was written before.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell.
+    /// [`CellsError::Store`] where the store fails.
     pub fn flush_outbox(&self) -> Result<(), CellsError> {
-        Ok(self.shared()?.flush()?)
+        Ok(self.shared.flush()?)
     }
 
     /// The notes on what is sent, by cell.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell.
+    /// [`CellsError::Store`] where the store fails.
     pub fn outbox_notes(&self) -> Result<Vec<(CellId, Vec<u8>)>, CellsError> {
-        let shared: &Arc<_> = self.shared()?;
+        let shared = &self.shared;
         let mut notes = Vec::new();
         let mut odd = None;
         shared.scan(NOTES, &[], &mut |key, note| {
@@ -474,7 +473,7 @@ impl Cells {
     /// How often learning in these cells has begun to rate all links again. Where machines
     /// learn together, the cells of the others have to follow ([`Cells::rerate`]).
     pub fn reratings(&self) -> u64 {
-        let begun = |cell: &super::Cell| cell.frontier.ratings.begun();
+        let begun = |cell: &super::OpenCell| cell.frontier.ratings.begun();
         self.open.values().map(begun).sum()
     }
 
@@ -483,9 +482,10 @@ impl Cells {
     /// # Errors
     /// [`CellsError::Store`] where the store fails.
     pub fn rerate(&mut self) -> Result<(), CellsError> {
-        for super::Cell { frontier, standing } in self.open.values_mut() {
+        for cell in self.open.values_mut() {
+            let frontier = &mut cell.frontier;
             frontier.ratings.begin_again(&mut frontier.ledger)?;
-            *standing = None;
+            cell.standing = None;
         }
         Ok(())
     }

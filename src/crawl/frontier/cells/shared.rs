@@ -9,8 +9,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::CellsError;
 use crate::frontier::amount::Amount;
-use crate::frontier::cell::{BATCHES, CellId, Home, SHARED, Space, USED};
+use crate::frontier::cell::{
+    BATCHES, COUNT, CellCount, CellId, Home, SHARED, Space, USED, place_of,
+};
+use crate::frontier::ledger::cells_of;
 use crate::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
 use crate::frontier::{codec, flush_marker, keys};
 
@@ -47,15 +51,56 @@ struct Below {
     is_held: bool,
 }
 
+/// The store of the only cell of `store`, as the cell sees it. An empty store gets one.
+///
+/// # Errors
+/// [`StoreError::SeveralCells`] where it has several, and where it fails or is older than its last
+/// flush.
+pub fn only(store: Box<dyn Store>) -> Result<Box<dyn Store>, StoreError> {
+    let path = store.path().to_owned();
+    let shared = SharedStore::of(store, CellCount::ONE);
+    let shared = shared.map_err(|error| error.of_only(&path))?;
+    Ok(Box::new(CellStore::of(Home::ONLY, Arc::new(shared))))
+}
+
+/// The same to read what can be read, also where the store is damaged or older than it was. It
+/// must have one cell ([`check_format`](crate::frontier::check_format)).
+pub fn whole(store: Box<dyn Store>) -> Box<dyn Readable> {
+    let store: Box<dyn Readable> = store;
+    Box::new(CellStore::of(Home::ONLY, store))
+}
+
 impl SharedStore {
+    /// Opens it over a store with so many cells; an empty one is given them.
+    ///
+    /// # Errors
+    /// [`CellsError::Number`] where it has others, and as [`SharedStore::over`].
+    pub fn of(store: Box<dyn Store>, cells: CellCount) -> Result<Self, CellsError> {
+        let known = cells_of(&*store)?;
+        if let Some(found) = known.filter(|found| *found != cells) {
+            return Err(CellsError::Number {
+                path: store.path().to_owned(),
+                found: found.number(),
+                asked: cells.number(),
+            });
+        }
+        let shared = Self::over(store)?;
+        if known.is_none() {
+            let mut batch = Batch::default();
+            batch.put(COUNT.to_vec(), cells.number().to_be_bytes().to_vec());
+            shared.apply(batch)?;
+            shared.flush()?;
+        }
+        Ok(shared)
+    }
+
     /// Opens it over a store.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails, or is older than its last flush.
     pub fn over(store: Box<dyn Store>) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
-        let batches = store.get(BATCHES)?.and_then(|bytes| bytes.try_into().ok());
-        let batches = batches.map_or(0, u64::from_be_bytes);
+        let batches = place_of(store.get(BATCHES)?.as_deref()).unwrap_or(0);
         flush_marker::check(&path, batches)?;
         let used = match store.get(USED)? {
             Some(bytes) => Amount::of_bytes(&bytes)
@@ -79,17 +124,18 @@ impl SharedStore {
 
     /// Applies writes to keys with their spaces.
     pub fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.apply_done(batch, Amount::default())
+        self.apply_done(batch, Amount::default(), 0)
     }
 
-    /// The same for a batch that has done so much of what a job may limit.
-    fn apply_done(&self, mut batch: Batch, done: Amount) -> Result<(), StoreError> {
+    /// The same for a batch that has done so much of what a job may limit. Its number is larger
+    /// than `before`.
+    fn apply_done(&self, mut batch: Batch, done: Amount, before: u64) -> Result<(), StoreError> {
         let mut below = self.below();
         let used = below.used.plus(done);
         if used != below.used {
             batch.put(USED.to_vec(), used.to_bytes());
         }
-        let batches = below.batches.saturating_add(1);
+        let batches = below.batches.max(before).saturating_add(1);
         batch.put(BATCHES.to_vec(), batches.to_be_bytes().to_vec());
         below.store.apply(batch)?;
         below.batches = batches;
@@ -120,6 +166,11 @@ impl SharedStore {
         flush_marker::write(&self.path, batches)?;
         below.flushed = Some(batches);
         Ok(())
+    }
+
+    /// Makes a promise to a host safe on disk, whatever is kept back.
+    fn flush_promise(&self) -> Result<(), StoreError> {
+        self.below().store.flush_promise()
     }
 
     /// The current state, readable while later batches are applied.
@@ -170,7 +221,7 @@ impl Readable for Arc<SharedStore> {
                 Some((last, _)) if piece.len() + 1 == most => from = [&last, &[0][..]].concat(),
                 _ => return Ok(()),
             }
-            most = PIECE;
+            most = (most * 8).min(PIECE);
         }
     }
 
@@ -238,24 +289,32 @@ impl<R: Readable> Readable for CellStore<R> {
 
 impl Store for CellStore<Arc<SharedStore>> {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let mut all = Batch::default();
         let mut done = Amount::default();
-        for (key, value) in batch.into_writes() {
+        let mut before = 0;
+        let writes = batch.into_writes().filter_map(|(key, value)| {
             let key = self.below(&key).into_owned();
-            match value {
+            if key == USED {
                 // A cell knows what it adds, and not the sum.
-                Some(value) if key == USED => {
-                    done = Amount::of_bytes(&value).unwrap_or_default();
-                }
-                Some(value) => all.put(key, value),
-                None => all.delete(key),
+                done = Amount::of_bytes(&value?).unwrap_or_default();
+                return None;
             }
-        }
-        self.below.apply_done(all, done)
+            if key == BATCHES {
+                // An import goes on with the number of the frontier that was exported.
+                before = place_of(value.as_deref()).unwrap_or(0);
+                return None;
+            }
+            Some((key, value))
+        });
+        let all = Batch::of(writes);
+        self.below.apply_done(all, done, before)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
         self.below.flush()
+    }
+
+    fn flush_promise(&mut self) -> Result<(), StoreError> {
+        self.below.flush_promise()
     }
 
     fn size(&self) -> Result<u64, StoreError> {

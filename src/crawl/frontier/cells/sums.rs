@@ -17,8 +17,8 @@ pub(super) struct Sums {
     pub active: u64,
     /// The same that no cell has yet.
     pub active_pending: u64,
-    /// Requests owed to images. Each cell writes it with its own counters, and a restart begins
-    /// at nothing: that is a few requests.
+    /// Requests owed to images. Each cell writes it with its own counters, and what the first one
+    /// has that is opened holds: with several cells, that is a few requests more or less.
     pub owed: f64,
     pub newcomers: Newcomers,
     /// Whether the budget of pages is spent.
@@ -30,51 +30,42 @@ pub(super) struct Sums {
 }
 
 /// What of a cell is in the sums.
-pub(super) struct Lent {
+pub(super) struct InSums {
+    /// The commit that the counters are of.
+    commits: u64,
     counts: Counts,
     open: (usize, usize),
     active: u64,
 }
 
-impl Lent {
-    fn of(frontier: &Frontier) -> Self {
-        Self {
-            counts: frontier.counts().clone(),
-            open: (frontier.leases.pages(), frontier.leases.images()),
-            active: frontier.active(),
-        }
-    }
-}
-
 impl Sums {
     /// Adds a cell that was opened, and tells it what is in force.
-    pub fn opened(&mut self, frontier: &mut Frontier, now: u64) -> Result<(), StoreError> {
+    pub fn opened(&mut self, frontier: &mut Frontier, now: u64) -> Result<InSums, StoreError> {
         frontier.gate.pages_held = self.pages_held;
         if self.pages_closed {
             frontier.close_pages(now)?;
         }
-        let Lent { counts, active, .. } = Lent::of(frontier);
-        self.counts.add(&counts);
-        self.active = self.active.saturating_add(active);
-        Ok(())
+        let counted = InSums {
+            commits: frontier.commits(),
+            counts: frontier.counts().clone(),
+            open: (0, 0),
+            active: frontier.active(),
+        };
+        self.counts.add(&counted.counts);
+        self.active = self.active.saturating_add(counted.active);
+        Ok(counted)
     }
 
     /// Takes a cell out that is being closed.
-    pub fn closed(&mut self, frontier: &Frontier) {
-        let Lent {
-            counts,
-            open,
-            active,
-        } = Lent::of(frontier);
-        self.counts.replace(&counts, &Counts::default());
-        self.active = self.active.saturating_sub(active);
-        self.open.0 = self.open.0.saturating_sub(open.0);
-        self.open.1 = self.open.1.saturating_sub(open.1);
+    pub fn closed(&mut self, counted: &InSums) {
+        self.counts.replace(&counted.counts, &Counts::default());
+        self.active = self.active.saturating_sub(counted.active);
+        self.open.0 = self.open.0.saturating_sub(counted.open.0);
+        self.open.1 = self.open.1.saturating_sub(counted.open.1);
     }
 
     /// Gives a cell what it needs to know of the others, and what only one can change.
-    pub fn lend(&mut self, frontier: &mut Frontier) -> Lent {
-        let own = Lent::of(frontier);
+    pub fn lend(&mut self, frontier: &mut Frontier, own: &InSums) {
         let open = (
             self.open.0.saturating_sub(own.open.0),
             self.open.1.saturating_sub(own.open.1),
@@ -90,17 +81,25 @@ impl Sums {
         );
         frontier.ledger.meta_mut().images.owed = self.owed;
         std::mem::swap(&mut self.newcomers, &mut frontier.leases.newcomers);
-        own
     }
 
     /// Takes that back, and counts what has changed.
-    pub fn take_back(&mut self, frontier: &mut Frontier, before: Lent) {
+    pub fn take_back(&mut self, frontier: &mut Frontier, counted: &mut InSums) {
         std::mem::swap(&mut self.newcomers, &mut frontier.leases.newcomers);
         self.owed = frontier.ledger.meta().images.owed;
-        let after = Lent::of(frontier);
-        self.counts.replace(&before.counts, &after.counts);
-        self.active = self.active.saturating_sub(before.active) + after.active;
-        self.open.0 = self.open.0.saturating_sub(before.open.0) + after.open.0;
-        self.open.1 = self.open.1.saturating_sub(before.open.1) + after.open.1;
+        let (open, active) = (
+            (frontier.leases.pages(), frontier.leases.images()),
+            frontier.active(),
+        );
+        self.active = self.active.saturating_sub(counted.active) + active;
+        self.open.0 = self.open.0.saturating_sub(counted.open.0) + open.0;
+        self.open.1 = self.open.1.saturating_sub(counted.open.1) + open.1;
+        (counted.open, counted.active) = (open, active);
+        // Only a commit changes the counters.
+        if counted.commits != frontier.commits() {
+            counted.commits = frontier.commits();
+            self.counts.replace(&counted.counts, frontier.counts());
+            counted.counts.clone_from(frontier.counts());
+        }
     }
 }

@@ -144,10 +144,8 @@ impl Cells {
     /// What it had found for other cells is deleted with it; what they have found for it waits.
     ///
     /// # Errors
-    /// [`CellsError::Undivided`] in a store with one cell, [`CellsError::Leaving`] while it is
-    /// being loaded: drop the load then.
+    /// [`CellsError::Leaving`] while it is being loaded: drop the load then.
     pub fn drop_cell(&mut self, cell: CellId) -> Result<(), CellsError> {
-        let shared = Arc::clone(self.shared()?);
         self.must_exist(cell)?;
         if self.sweep.is_loading(cell) {
             return Err(CellsError::Leaving(cell));
@@ -155,7 +153,7 @@ impl Cells {
         if self.open.contains_key(&cell) {
             self.close_cell(cell)?;
         }
-        Ok(self.sweep.begin(&shared, cell)?)
+        Ok(self.sweep.begin(&self.shared, cell)?)
     }
 
     /// Deletes the next slice of what has left; [`Cells::lease`] calls it. False where nothing
@@ -168,10 +166,7 @@ impl Cells {
     }
 
     pub(super) fn sweep_slice(&mut self) -> Result<bool, StoreError> {
-        match self.shared().cloned() {
-            Ok(shared) => self.sweep.slice(&shared),
-            Err(_) => Ok(false),
-        }
+        self.sweep.slice(&self.shared)
     }
 }
 

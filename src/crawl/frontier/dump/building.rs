@@ -3,6 +3,7 @@
 
 use super::{DumpError, Fact, Found};
 use crate::address::PageUrl;
+use crate::frontier::cell::{BATCHES, STAMP};
 use crate::frontier::codec;
 use crate::frontier::contexts::{Words, pack};
 use crate::frontier::control_sample::Sample;
@@ -226,6 +227,13 @@ impl Building {
             bytes: self.meta.counts.bytes,
             ..self.counts
         };
+        let stamp = std::mem::take(&mut self.meta.stamp);
+        if !stamp.is_empty() {
+            self.batch.put(keys::shared(STAMP), stamp);
+        }
+        // A checkpoint elsewhere must not be ahead of the frontier that goes on from here.
+        let commits = self.meta.commits.to_be_bytes().to_vec();
+        self.batch.put(keys::shared(BATCHES), commits);
         let meta = Meta {
             next_seq: self.meta.next_seq.max(self.highest_seq + 1),
             next_id: self.meta.next_id.max(self.highest_id + 1),
@@ -246,7 +254,7 @@ impl Building {
 }
 
 /// Counts a URL by its state and its fetches.
-pub(in crate::frontier) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
+pub fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
     if record.was_fetched() {
         match kind {
             TaskKind::Image => counts.images += 1,

@@ -59,8 +59,8 @@ pub struct Lesson<'t> {
     pub outcome: &'t Outcome,
     /// Gives the canonical addresses of the targets of its links.
     pub scope: &'t Scope,
-    /// Which cell it is of, where there are several.
-    pub home: Option<Home>,
+    /// Which cell it is of.
+    pub home: Home,
     /// Whether machines learn together, and this one only says what the page taught.
     pub is_shared: bool,
     /// What pages of other machines turned out to be worth, where there are any.
@@ -115,10 +115,10 @@ impl Lesson<'_> {
 
     /// Writes what all machines are to be told. Nothing is learned before it comes back.
     fn tell(&self, tx: &mut Transaction<'_>, lesson: SharedLesson) -> Result<bool, StoreError> {
-        if let Some(home) = self.home.filter(|_| !lesson.is_empty()) {
+        if !lesson.is_empty() {
             // That of the commit that this is in.
             let commit = tx.meta.commits.saturating_add(1);
-            tx.write(keys::lesson(home.cell, commit), &lesson)?;
+            tx.write(keys::lesson(self.home.cell, commit), &lesson)?;
         }
         Ok(false)
     }
@@ -189,7 +189,7 @@ impl Lesson<'_> {
             let url = self.scope.canonical(&link.url);
             let page = keys::url(&url, TaskKind::Page);
             let key = keys::clues(&page);
-            let other = self.home.and_then(|home| home.elsewhere(&url.host_key()));
+            let other = self.home.elsewhere(&url.host_key());
             let clues: Option<Clues> = match other {
                 Some(cell) => tx.read(&keys::elsewhere(cell, &key))?,
                 None => tx.read(&key)?,

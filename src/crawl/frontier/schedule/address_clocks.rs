@@ -30,7 +30,7 @@ impl AddressClocks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When an address may be asked again; 0 where nobody has asked it lately.
+    /// When an address may be asked again; 0 where no frontier has asked it lately.
     pub fn due(&self, address: IpAddr) -> u64 {
         self.clocks().due.get(&address).copied().unwrap_or(0)
     }

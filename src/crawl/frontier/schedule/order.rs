@@ -140,13 +140,13 @@ pub struct Schedule {
     full: bool,
     /// Hosts whose next task is a page and whose short delay runs.
     resting: Resting,
-    /// When other frontiers ask IP addresses, where there are others.
-    addresses: Option<AddressClocks>,
+    /// When any frontier asks IP addresses.
+    addresses: AddressClocks,
 }
 
 impl Schedule {
     /// A schedule that keeps the clocks of IP addresses together with others.
-    pub fn with(addresses: Option<AddressClocks>) -> Self {
+    pub fn with(addresses: AddressClocks) -> Self {
         Self {
             addresses,
             ..Self::default()
@@ -288,7 +288,8 @@ impl Schedule {
         }
         let before = std::mem::replace(&mut group.record, record);
         let due = group.record.due;
-        if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
+        if let GroupKey::Address(address) = &key {
+            let clocks = &self.addresses;
             if group.record.failures > 0 {
                 clocks.put_off(*address, due, now);
             } else if before.failures > 0 {
@@ -323,8 +324,8 @@ impl Schedule {
             if let Some(group) = self.groups.get_mut(&key) {
                 let due = now.saturating_add(group.record.delay);
                 group.record.due = group.record.due.max(due);
-                if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
-                    clocks.put_off(*address, group.record.due, now);
+                if let GroupKey::Address(address) = &key {
+                    self.addresses.put_off(*address, group.record.due, now);
                 }
                 if !group.held.is_empty() {
                     self.plan(&key);
@@ -339,8 +340,8 @@ impl Schedule {
         for key in keys.unwrap_or_default() {
             if let Some(group) = self.groups.get_mut(&key) {
                 group.record.due = group.record.due.max(until);
-                if let (GroupKey::Address(address), Some(clocks)) = (&key, &self.addresses) {
-                    clocks.put_off(*address, until, now);
+                if let GroupKey::Address(address) = &key {
+                    self.addresses.put_off(*address, until, now);
                 }
             }
         }
@@ -538,15 +539,12 @@ impl Schedule {
 
     /// Takes note of when other frontiers have asked the address of a host.
     fn hear_others(&mut self, slot: Slot) {
-        let Some(clocks) = &self.addresses else {
-            return;
-        };
         let host = self.slots.get(slot).and_then(Option::as_ref);
         for key in host.map(|h| h.groups.as_slice()).unwrap_or_default() {
             if let GroupKey::Address(address) = key
                 && let Some(group) = self.groups.get_mut(key)
             {
-                group.record.due = group.record.due.max(clocks.due(*address));
+                group.record.due = group.record.due.max(self.addresses.due(*address));
             }
         }
     }
@@ -765,8 +763,8 @@ impl Schedule {
         let first = usize::try_from(number % u64::try_from(count.max(1)).ok()?).ok()?;
         let looked = (0..count.min(MAX_LOOKED)).map(|i| (first + i) % count);
         let runs = |key: &GroupKey| {
-            let by_others = match (key, &self.addresses) {
-                (GroupKey::Address(address), Some(clocks)) => clocks.due(*address),
+            let by_others = match key {
+                GroupKey::Address(address) => self.addresses.due(*address),
                 _ => 0,
             };
             by_others > now || self.groups.get(key).is_some_and(|g| g.record.due > now)
@@ -811,7 +809,7 @@ mod tests {
 
     /// A schedule with a host of the address 127.0.0.1, whose delay is 50.
     fn on_shared_address(clocks: &AddressClocks) -> (Schedule, Slot) {
-        let mut s = Schedule::with(Some(clocks.clone()));
+        let mut s = Schedule::with(clocks.clone());
         let slot = add(&mut s, "a", 0, head(1.0, 1));
         let record = |_: &GroupKey| {
             Ok::<_, ()>(GroupRecord {

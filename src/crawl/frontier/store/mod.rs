@@ -106,14 +106,25 @@ pub enum StoreError {
         /// The format this code reads.
         expected: u32,
     },
-    /// The store is divided into cells, and the caller needs one that is not.
+    /// The store was written before every frontier had cells.
     #[error(
-        "the frontier in {} is divided into cells (`frontier.cells`), which this cannot read yet; \
+        "the frontier in {} was written by an older spoor, in a format without cells; \
+         `spoor frontier export` it with that version, move the folder away, and \
+         `spoor frontier import` the file with this one",
+        path.display()
+    )]
+    Old {
+        /// The store's folder.
+        path: PathBuf,
+    },
+    /// The store has several cells, and the caller needs one with a single cell.
+    #[error(
+        "the frontier in {} has several cells (`frontier.cells`), which this cannot read yet; \
          what reads the outputs can be used, and `spoor crawl` and `spoor ctl`; for anything else \
          crawl with frontier.cells = 1 in another job.folder",
         path.display()
     )]
-    Divided {
+    SeveralCells {
         /// The store's folder.
         path: PathBuf,
     },
@@ -138,7 +149,8 @@ impl StoreError {
             | Self::Corrupt { path, .. }
             | Self::Older { path, .. }
             | Self::Version { path, .. }
-            | Self::Divided { path }
+            | Self::Old { path }
+            | Self::SeveralCells { path }
             | Self::Closed { path, .. } => folder.clone_into(path),
         }
         self
@@ -318,6 +330,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// These writes; their keys differ.
+    pub(super) fn of(writes: impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)>) -> Self {
+        let writes = writes.collect();
+        Self { writes }
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.writes.insert(key, Some(value));

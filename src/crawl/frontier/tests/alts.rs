@@ -60,7 +60,7 @@ impl Site {
         for other in others {
             self.f.abandon(&other, self.now).unwrap();
         }
-        let stamp = self.f.stamp().to_vec();
+        let stamp = self.f.stamp();
         let note = Some(task.url.as_str().to_owned());
         let now = self.now;
         let written = Written {

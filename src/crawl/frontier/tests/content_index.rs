@@ -107,15 +107,19 @@ fn an_export_and_a_copy_hold_the_kept_files() {
     assert_eq!(text.matches("\"fact\":\"kept\"").count(), 1, "{text}");
     let mut imported = open_store(&folder.path().join("b")).unwrap();
     dump::restore(&mut *imported, &mut lines.as_slice(), Path::new("x")).unwrap();
-    let mut copied = open_store(&folder.path().join("c")).unwrap();
-    dump::copy(f.ledger.store(), &mut *copied).unwrap();
-    for (store, name) in [(imported, "b"), (copied, "c")] {
-        let found = store.get(&keys::kept(&sha256(7))).unwrap();
+    drop((f, imported));
+    let [old, mut new] = ["b", "c"].map(|name| {
+        let store = BACKEND.get().open(&folder.path().join(name));
+        store.unwrap()
+    });
+    dump::copy(&*old, &mut *new).unwrap();
+    for (store, name) in [(old, "b"), (new, "c")] {
+        let found = only(store).unwrap().get(&keys::kept(&sha256(7))).unwrap();
         assert_eq!(found.as_deref(), Some(FILE.as_bytes()), "{name}");
-        drop(store);
     }
 
     // Invalid digests and names are reported as damage.
+    let mut f = open(&folder.path().join("c"), 0);
     let mut batch = store::Batch::default();
     batch.put(keys::kept("no digest"), b"x".to_vec());
     batch.put(keys::kept(&sha256(8)), vec![0xff]);

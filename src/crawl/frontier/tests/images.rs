@@ -71,7 +71,7 @@ fn words_move_on_to_the_next_size_also_after_a_kill() {
         images: vec![sizes(&of, "http://b.org/")],
         ..Effects::default()
     };
-    let stamp = f.stamp().to_vec();
+    let stamp = f.stamp();
     let written = Written {
         stamp,
         ..Written::default()

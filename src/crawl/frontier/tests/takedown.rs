@@ -232,7 +232,7 @@ fn a_copy_is_not_measured_against_what_is_gone() {
             prints: Some(prints),
             ..Effects::default()
         };
-        let stamp = f.stamp().to_vec();
+        let stamp = f.stamp();
         let note = None;
         let finished = f.finish(&task, Outcome::Done, effects, SECOND, *now, |_| {
             Ok::<_, StoreError>(Written {

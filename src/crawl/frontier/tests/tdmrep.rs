@@ -27,7 +27,7 @@ fn open_obeying(path: &Path, obeyed: Obeyed, now: u64) -> Frontier {
 
 fn answer(f: &mut Frontier, task: &Task, outcome: Outcome, body: &str, now: u64) -> Settled {
     assert_eq!(task.kind, TaskKind::Tdmrep);
-    let stamp = f.stamp().to_vec();
+    let stamp = f.stamp();
     let body = (outcome == Outcome::Done).then(|| body.to_owned().into());
     f.finish_tdmrep(task, &outcome, body, SECOND, now, |_| {
         Ok::<_, StoreError>(stamp)

@@ -13,7 +13,7 @@ fn prints(text: u32, simhash: Option<u64>) -> Option<Prints> {
 }
 
 fn brings(f: &mut Frontier, task: &Task, effects: Effects, now: u64) -> Finished {
-    let stamp = f.stamp().to_vec();
+    let stamp = f.stamp();
     f.finish(task, Outcome::Done, effects, SECOND, now, |_| {
         Ok::<_, StoreError>(Written {
             stamp,

@@ -39,7 +39,7 @@ use crate::archive::captures::{Capture, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::archive::record::Spot;
 use crate::archive::walk::{Exchange, Walked, walk};
-use crate::frontier::{Cells, Claim, Counts, LedTo, Offer, State};
+use crate::frontier::{Cells, Claim, Counts, Frontier, LedTo, Offer, State};
 use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Exchanges per core that are processed ahead.
@@ -231,10 +231,8 @@ impl Rerun<'_, '_> {
                 task.bucket = known.bucket;
             }
             ahead.about.give(&mut task, self.frontier);
-            task.terms = self
-                .frontier
-                .undivided_mut()?
-                .terms_ahead(&ahead.url, kind)?;
+            let terms = |cell: &mut Frontier| cell.terms_ahead(&ahead.url, kind);
+            task.terms = self.frontier.with_only(terms)?;
             ahead.begun = ahead::begin(task, body, jobs);
         }
         Ok(ahead)
@@ -313,7 +311,8 @@ impl Rerun<'_, '_> {
             bucket: ahead.about.bucket().unwrap_or(Bucket::Normal),
         };
         for _ in 0..MOST_FIRST {
-            let left_out = match self.frontier.undivided_mut()?.claim(&offer, now)? {
+            let claimed = self.frontier.with_only(|cell| cell.claim(&offer, now))?;
+            let left_out = match claimed {
                 Claim::Task { task, .. } if task.locate => {
                     self.frontier.located(&task, None, now)?;
                     continue;

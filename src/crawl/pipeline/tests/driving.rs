@@ -38,19 +38,17 @@ impl Handler for Plain<'_> {
     fn complete(&mut self, f: &mut Cells, a: Completion<()>, now: u64) -> Result<(), StoreError> {
         if a.task.kind == TaskKind::Robots {
             let answer = RobotsAnswer::of(&a.outcome, None);
-            f.finish_robots(&a.task, answer, a.elapsed, now, |_| {
-                Ok::<_, StoreError>(vec![])
+            let written = |_: &_| Ok::<_, StoreError>(vec![]);
+            f.of_task(&a.task, |cell| {
+                cell.finish_robots(&a.task, answer, a.elapsed, now, written)
             })?;
             return Ok(());
         }
-        let finished = f.finish(
-            &a.task,
-            a.outcome,
-            Effects::default(),
-            a.elapsed,
-            now,
-            |_| Ok::<_, StoreError>(Written::default()),
-        )?;
+        let effects = Effects::default();
+        let written = |_: &_| Ok::<_, StoreError>(Written::default());
+        let finished = f.of_task(&a.task, |cell| {
+            cell.finish(&a.task, a.outcome, effects, a.elapsed, now, written)
+        })?;
         let address = a.task.url.as_str().to_owned();
         self.settled.push((address, finished.settled, a.error));
         (self.after_each)(self.settled.len());
@@ -432,7 +430,9 @@ fn a_host_full_of_forbidden_addresses_does_not_hold_up_the_loop() {
     let task = frontier.lease_best(now()).unwrap().unwrap();
     let rules = RobotsAnswer::Rules("User-agent: *\nDisallow: /\n".into());
     let stamp = |_: &Settled| Ok::<_, StoreError>(vec![]);
-    let settled = frontier.finish_robots(&task, rules, Duration::ZERO, now(), stamp);
+    let settled = frontier.of_task(&task, |cell| {
+        cell.finish_robots(&task, rules, Duration::ZERO, now(), stamp)
+    });
     assert_eq!(settled.unwrap(), Settled::Done);
     let mut rounds = 0;
     while !frontier.is_exhausted() {

@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::fetch::{Fetcher, Options};
 use crate::frontier::store::SledStore;
-use crate::frontier::{Cells, Frontier, Policy};
+use crate::frontier::{Cells, Policy};
 use crate::outputs::{Outputs, Row};
 use crate::settings::{ConnectTo, HostPattern};
 use crate::web::scope::Scope;
@@ -61,7 +61,7 @@ impl Web {
         let policy = Policy::new(&config.politeness, &config.network);
         let store = Box::new(SledStore::open(&self.folder.path().join("frontier")).unwrap());
         let scope = Scope::new(config.settings.scope);
-        let mut frontier = Cells::from(Frontier::open(store, policy, scope, now()).unwrap());
+        let mut frontier = Cells::alone(store, policy, scope, now()).unwrap();
         frontier.add_seeds(seeds, now()).unwrap();
         frontier
     }

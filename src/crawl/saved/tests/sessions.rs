@@ -158,7 +158,7 @@ impl Node {
 
     /// What the store holds, read without a mark.
     fn held(&mut self) -> Held {
-        let view = self.cells().snapshot().unwrap();
+        let view = self.cells().snapshot();
         count(CELLS)
             .all()
             .filter_map(|cell| {
@@ -181,7 +181,7 @@ impl Node {
         let held = self.held();
         self.key.lock().unwrap().now = held;
         let changes = Arc::clone(self.changes.as_ref().unwrap());
-        let view = self.cells().snapshot().unwrap();
+        let view = self.cells().snapshot();
         let session = self.session.as_mut().unwrap();
         session.begin()?;
         session.check(changes.last())?;

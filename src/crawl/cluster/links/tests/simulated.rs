@@ -26,6 +26,7 @@ use super::web::{Machine, Web, open};
 use crate::address::PageUrl;
 use crate::cluster::told::Log;
 use crate::frontier::Amend;
+use crate::frontier::cells_tests::moving::{pairs_of, put_in};
 use crate::frontier::store::StoreError;
 use crate::frontier::{CellCount, CellId};
 
@@ -77,8 +78,8 @@ struct Model {
 
 /// What of a machine survives its disk.
 #[derive(Clone, Default)]
-struct Checkpoint {
-    number: u64,
+struct SavedMachine {
+    pairs: Vec<(CellId, BTreeMap<Vec<u8>, Vec<u8>>)>,
     done: BTreeMap<String, Vec<PageUrl>>,
     models: BTreeMap<CellId, Model>,
 }
@@ -89,7 +90,7 @@ struct Node {
     publisher: Publisher,
     session: u64,
     models: BTreeMap<CellId, Model>,
-    saved: Checkpoint,
+    saved: SavedMachine,
 }
 
 impl Node {
@@ -155,7 +156,7 @@ impl World {
                 machine: Some(machine),
                 session,
                 models: models.collect(),
-                saved: Checkpoint::default(),
+                saved: SavedMachine::default(),
             });
         }
         let seed = world.web.seed();
@@ -439,20 +440,12 @@ impl World {
         Ok(())
     }
 
-    fn file(&self, number: u64, cell: CellId) -> std::path::PathBuf {
-        let name = format!("checkpoint-{number}-{}", cell.number());
-        self.folder.path().join(name)
-    }
-
     /// Saves all cells of a machine; their logs are cut.
     fn checkpoint(&mut self, node: usize) {
-        let number = self.session();
         let own = self.nodes[node].machine().own.clone();
-        for cell in &own {
-            let file = self.file(number, *cell);
-            let cells = &self.nodes[node].machine().cells;
-            cells.export_cell(*cell, &file).unwrap();
-        }
+        let cells = &self.nodes[node].machine().cells;
+        let pairs = own.iter().map(|cell| (*cell, pairs_of(cells, *cell)));
+        let pairs = Vec::from_iter(pairs);
         let Node {
             machine,
             models,
@@ -460,8 +453,8 @@ impl World {
             ..
         } = &mut self.nodes[node];
         let machine = machine.as_ref().unwrap();
-        *saved = Checkpoint {
-            number,
+        *saved = SavedMachine {
+            pairs,
             done: machine.done.clone(),
             models: models.clone(),
         };
@@ -486,12 +479,11 @@ impl World {
         let saved = self.nodes[node].saved.clone();
         let folder = self.folder.path().join(format!("heir-{session}"));
         let mut cells = open(&folder, self.cells);
-        for cell in &own {
-            let read = cells.import_cell(&self.file(saved.number, *cell)).unwrap();
-            require(read == *cell, || format!("{read} for {cell}"))?;
+        for (cell, pairs) in &saved.pairs {
+            put_in(&mut cells, *cell, pairs).unwrap();
             cells.open_cell(*cell, now).unwrap();
         }
-        let Checkpoint { done, models, .. } = saved;
+        let SavedMachine { done, models, .. } = saved;
         let heir = &mut self.nodes[node];
         heir.publisher = Publisher::new(setting, &cells.outbox_notes().unwrap()).unwrap();
         heir.session = session;

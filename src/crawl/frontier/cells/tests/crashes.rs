@@ -131,9 +131,8 @@ proptest! {
             web::records(cells.open[id].frontier.ledger.store()).len()
         };
         let cell = cells.opened().max_by_key(|id| full(&cells, id)).unwrap();
-        let file = lives.folder.path().join("cell");
         cells.close_cell(cell).unwrap();
-        cells.export_cell(cell, &file).unwrap();
+        let pairs = moving::pairs_of(&cells, cell);
         let complete = lives.last();
         let complete = space(&complete, cell);
         drop(cells);
@@ -144,7 +143,7 @@ proptest! {
             while cells.sweep().unwrap() {}
             let swept = lives.states.lock().unwrap().len();
             lives.states.lock().unwrap().drain(..swept - 1);
-            cells.import_cell(&file).unwrap();
+            moving::put_in(&mut cells, cell, &pairs).unwrap();
         }
         drop(cells);
         let left = lives.after_one(cut);
@@ -155,7 +154,7 @@ proptest! {
                 prop_assert_eq!(which, cell);
                 while cells.sweep().unwrap() {}
                 prop_assert!(space(&lives.last(), cell).is_empty());
-                prop_assert_eq!(cells.import_cell(&file).unwrap(), cell);
+                moving::put_in(&mut cells, cell, &pairs).unwrap();
             }
             opened => {
                 opened.unwrap();

@@ -7,7 +7,7 @@ use crate::frontier::Recrawl;
 use crate::frontier::added::NewImage;
 use crate::frontier::cells::{Amend, LogPlace, Offer, OutboxChange};
 use crate::frontier::images::Instead;
-use crate::frontier::outcome::{OutputEdit, Written};
+use crate::frontier::outcome::{Finished, OutputEdit, Written};
 use crate::frontier::record::State;
 use crate::frontier::tests::image;
 use crate::page::{AltKind, Reason, Terms};
@@ -68,29 +68,31 @@ fn crawl_on(cells: &mut Cells, kept: &mut Kept, now: &mut u64, enough: usize, an
         if task.kind == TaskKind::Robots {
             let missing = crate::frontier::RobotsAnswer::Missing;
             let write = |_: &_| Ok::<_, StoreError>(kept.stamp());
-            cells
-                .finish_robots(&task, missing, SECOND, *now, write)
-                .unwrap();
+            let answer =
+                |cell: &mut Frontier| cell.finish_robots(&task, missing, SECOND, *now, write);
+            cells.of_task(&task, answer).unwrap();
             continue;
         }
         let (outcome, effects) = answer(&task);
         let note = task.url.to_string();
         let is_kept = task.kind == TaskKind::Image && outcome == Outcome::Done;
-        let around = cells.contexts(&task.url).unwrap();
-        cells
-            .finish(&task, outcome, effects, SECOND, *now, |finished| {
-                if is_kept {
-                    let pages = around.iter().map(|words| words.page.to_string()).collect();
-                    assert_eq!(kept.pages.insert(note.clone(), pages), None, "{note} twice");
-                }
-                kept.edit(&finished.edits);
-                Ok::<_, StoreError>(Written {
-                    stamp: kept.stamp(),
-                    note: Some(note),
-                    ..Written::default()
-                })
+        let around = cells.of_host(&task.host).unwrap().contexts(&task.url);
+        let around = around.unwrap();
+        let write = |finished: &Finished| {
+            if is_kept {
+                let pages = around.iter().map(|words| words.page.to_string()).collect();
+                assert_eq!(kept.pages.insert(note.clone(), pages), None, "{note} twice");
+            }
+            kept.edit(&finished.edits);
+            Ok::<_, StoreError>(Written {
+                stamp: kept.stamp(),
+                note: Some(note),
+                ..Written::default()
             })
-            .unwrap();
+        };
+        let finish =
+            |cell: &mut Frontier| cell.finish(&task, outcome, effects, SECOND, *now, write);
+        cells.of_task(&task, finish).unwrap();
         deliver(cells, kept, *now);
         assert_eq!(cells.stamp().unwrap(), kept.written.to_be_bytes());
         done += 1;
@@ -363,7 +365,11 @@ fn another_size_is_asked_for_in_the_cell_where_it_lies() {
     });
     let page = BTreeSet::from([PAGE.to_owned()]);
     assert_eq!(apart.kept.pages, BTreeMap::from([(there.to_owned(), page)]));
-    let instead = |address| apart.cells.instead(&url(address)).unwrap();
+    let instead = |address| {
+        let image = url(address);
+        let cell = apart.cells.of_host(&image.host_key()).unwrap();
+        cell.instead(&image).unwrap()
+    };
     let named = |of: Option<&str>, by: &[&str]| Instead {
         of: of.map(url),
         by: by.iter().map(|by| url(by)).collect(),

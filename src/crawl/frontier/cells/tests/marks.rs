@@ -4,7 +4,7 @@ use super::*;
 use crate::frontier::amount::Amount;
 use crate::frontier::cell::LEAVING;
 use crate::frontier::store::changes::{Changes, Logged};
-use crate::frontier::{Mark, MarkReader};
+use crate::frontier::{Mark, MarkReader, dump};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -194,7 +194,7 @@ proptest! {
 }
 
 #[test]
-fn an_undivided_store_has_its_mark_in_its_counters() {
+fn one_cell_has_a_mark_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let store = MemoryStore::new(folder.path());
     assert_eq!(Mark::of(&store).unwrap(), None);
@@ -202,15 +202,43 @@ fn an_undivided_store_has_its_mark_in_its_counters() {
     cells.set_stamp(vec![4, 2]).unwrap();
     let mark = Mark::of(&store).unwrap().unwrap();
     assert_eq!((mark.commits, &mark.stamp), (cells.commits(), &vec![4, 2]));
-    assert!(mark.cells.is_empty() && mark.held().is_empty());
+    assert!(mark.held().into_keys().eq(CellCount::ONE.all()));
     let mut reader = MarkReader::default();
     for (key, value) in store.pairs().iter() {
         reader.see(key, Some(value));
     }
     assert_eq!(reader.mark(), Ok(mark));
+    let meta = [&Home::ONLY.cell.space(), keys::META].concat();
     let mut reader = MarkReader::default();
-    reader.see(keys::META, Some(b"?"));
-    assert_eq!(reader.mark(), Err(keys::META.to_vec()));
+    reader.see(&meta, Some(b"?"));
+    assert_eq!(reader.mark(), Err(meta));
+}
+
+/// A job that keeps checkpoints elsewhere goes on after its frontier was repaired: a checkpoint
+/// that is ahead would be refused.
+#[test]
+fn an_import_goes_on_with_the_number_of_its_export() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = MemoryStore::new(folder.path());
+    let mut cells = opened(Box::new(store.reopened()), 1, 1_000);
+    for n in 0..20 {
+        cells.set_stamp(vec![n]).unwrap();
+    }
+    cells.close().unwrap();
+    let mut lines = Vec::new();
+    dump::write(
+        &*whole(Box::new(store.reopened())),
+        &mut lines,
+        Path::new("x"),
+    )
+    .unwrap();
+    let new = MemoryStore::new(other.path());
+    let mut only = only(Box::new(new.reopened())).unwrap();
+    dump::restore(&mut *only, &mut lines.as_slice(), Path::new("x")).unwrap();
+    let [before, after] = [&store, &new].map(|store| Mark::of(store).unwrap().unwrap());
+    assert!(before.commits > 20);
+    assert_eq!(after.commits, before.commits + 1);
+    assert_eq!(after.stamp, [19]);
 }
 
 #[test]

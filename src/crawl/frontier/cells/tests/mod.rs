@@ -2,13 +2,12 @@
 //! to the others.
 
 mod crashes;
-mod division;
 mod images;
 mod learning;
 mod lessons;
 mod loading;
 mod marks;
-mod moving;
+pub(crate) mod moving;
 mod outbox;
 mod promises;
 mod refusals;
@@ -24,9 +23,10 @@ use super::*;
 use crate::address::PageUrl;
 use crate::frontier::added::NewTask;
 use crate::frontier::consistency;
+use crate::frontier::keys;
 use crate::frontier::outcome::Effects;
 use crate::frontier::policy::test_policy;
-use crate::frontier::store::{MemoryStore, Readable};
+use crate::frontier::store::{Batch, MemoryStore, Readable};
 use crate::page::{Bucket, Outcome, Task, TaskKind};
 use web::{Web, scope};
 
@@ -119,48 +119,6 @@ proptest! {
         prop_assert_eq!(one, many);
         // Some webs end behind their seeds; they are compared too, but do not count as cases.
         prop_assume!(size > 20);
-    }
-
-    /// One cell writes what a frontier writes, batch by batch and byte by byte.
-    #[test]
-    fn one_cell_is_a_frontier(seed: u64) {
-        let web = Web::new(seed);
-        let folder = tempfile::tempdir().unwrap();
-        let alone = MemoryStore::new(&folder.path().join("alone"));
-        let one = MemoryStore::new(&folder.path().join("one"));
-        for store in [&alone, &one] {
-            std::fs::create_dir_all(store.path()).unwrap();
-        }
-        let mut frontier =
-            Frontier::open(Box::new(alone.reopened()), policy(), scope(), 1_000).unwrap();
-        let mut cells = opened(Box::new(one.reopened()), 1, 1_000);
-        frontier.add_seeds(&web.seeds(), 1_000).unwrap();
-        cells.add_seeds(&web.seeds(), 1_000).unwrap();
-        let mut now = 1_000;
-        loop {
-            prop_assert_eq!(alone.pairs(), one.pairs());
-            let then = now;
-            if let Some(task) = frontier.lease(now).unwrap() {
-                web.finish(&mut frontier, &task, now).unwrap();
-            } else if let Some(at) = frontier.next_event() {
-                now = at.max(now);
-            } else {
-                // The last lease may have dropped what was left.
-                prop_assert!(!step(&mut cells, &web, &mut now));
-                break;
-            }
-            let mut same = then;
-            prop_assert!(step(&mut cells, &web, &mut same));
-            prop_assert_eq!(same, now);
-        }
-        prop_assert!(cells.is_exhausted());
-        frontier.close().unwrap();
-        cells.close().unwrap();
-        prop_assert_eq!(alone.pairs(), one.pairs());
-        for name in ["clock", "flushed"] {
-            let [a, b] = [&alone, &one].map(|s| std::fs::read(s.path().join(name)).unwrap());
-            prop_assert_eq!(a, b);
-        }
     }
 }
 
@@ -329,7 +287,7 @@ fn keys_lie_in_their_spaces() {
             .unwrap();
         assert_eq!(found, Vec::from_iter(0x20..=90));
     }
-    // No key of a cell begins as one of an undivided store does.
+    // No key of a cell begins as a class of keys does.
     assert!(below.pairs().keys().all(|key| key[0] >= 0x80));
 }
 

@@ -5,6 +5,27 @@ use crate::frontier::cell::SHARED;
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// The pairs of a cell, as of the last commit.
+pub(crate) fn pairs_of(cells: &Cells, cell: CellId) -> Pairs {
+    let mut pairs = Pairs::new();
+    let mut visit = |key: &[u8], value: &[u8]| {
+        pairs.insert(key.to_vec(), value.to_vec());
+        std::ops::ControlFlow::Continue(())
+    };
+    let snapshot = cells.snapshot();
+    snapshot.scan(&cell.space(), &[], &mut visit).unwrap();
+    pairs
+}
+
+/// Loads a cell into its place.
+pub(crate) fn put_in(cells: &mut Cells, cell: CellId, pairs: &Pairs) -> Result<(), CellsError> {
+    let mut load = cells.begin_load(&[cell].into())?;
+    for (key, value) in pairs {
+        load.write(key, Some(value))?;
+    }
+    cells.end_load(load)
+}
+
 /// What lies in no other space than that of a cell, and what lies in all others.
 fn divided(store: &MemoryStore, cell: CellId) -> (Pairs, Pairs) {
     let pairs = (*store.pairs()).clone();
@@ -34,18 +55,18 @@ proptest! {
         let (own, after) = divided(&store, cell);
         prop_assert_eq!(&after, &others);
 
-        let file = folder.path().join("cell");
-        all.export_cell(cell, &file).unwrap();
-        prop_assert_eq!(divided(&store, cell), (own.clone(), others.clone()));
-        prop_assert!(matches!(all.import_cell(&file), Err(CellsError::Present(c)) if c == cell));
+        let pairs = pairs_of(&all, cell);
+        prop_assert_eq!(&pairs, &own);
+        let present = put_in(&mut all, cell, &pairs);
+        prop_assert!(matches!(present, Err(CellsError::Present(c)) if c == cell));
 
         all.drop_cell(cell).unwrap();
         prop_assert!(matches!(all.open_cell(cell, now), Err(CellsError::Leaving(_))));
-        prop_assert!(matches!(all.export_cell(cell, &file), Err(CellsError::Leaving(_))));
+        prop_assert!(matches!(put_in(&mut all, cell, &pairs), Err(CellsError::Leaving(_))));
         while all.sweep().unwrap() {}
         prop_assert_eq!(divided(&store, cell), (Pairs::new(), others.clone()));
 
-        prop_assert_eq!(all.import_cell(&file).unwrap(), cell);
+        put_in(&mut all, cell, &pairs).unwrap();
         prop_assert_eq!(divided(&store, cell), (own, others.clone()));
         all.open_cell(cell, now).unwrap();
         prop_assert_eq!(divided(&store, cell).1, others);
@@ -79,9 +100,7 @@ fn a_cell_moves_to_another_store() {
     for cell in count(4).all() {
         waiting += all.open[&cell].frontier.ledger.meta().counts.documents;
         all.close_cell(cell).unwrap();
-        let file = folders[0].path().join(format!("cell-{}", cell.number()));
-        all.export_cell(cell, &file).unwrap();
-        assert_eq!(heir.import_cell(&file).unwrap(), cell);
+        put_in(&mut heir, cell, &pairs_of(&all, cell)).unwrap();
     }
     heir.open_all(now).unwrap();
     assert_eq!(heir.counts().documents, waiting);

@@ -152,24 +152,12 @@ fn what_comes_from_elsewhere_is_added_once() {
     let known = frontier.look_up(&url(TO), TaskKind::Page).unwrap().unwrap();
     assert_eq!((known.hops, known.via), (3, None));
     // It moves with the cell.
-    let file = folder.path().join("cell");
     cells.close_cell(own).unwrap();
-    cells.export_cell(own, &file).unwrap();
+    let pairs = moving::pairs_of(&cells, own);
     let elsewhere = tempfile::tempdir().unwrap();
     let heir = MemoryStore::new(elsewhere.path());
     let mut heir = some(&heir, &[], 2_000);
-    heir.import_cell(&file).unwrap();
+    moving::put_in(&mut heir, own, &pairs).unwrap();
     heir.open_cell(own, 2_000).unwrap();
     assert_eq!(heir.log_place(own).unwrap(), place(4));
-}
-
-/// A store with one cell has nobody to send anything to.
-#[test]
-fn one_cell_has_no_outbox() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut one = opened(Box::new(MemoryStore::new(folder.path())), 1, 0);
-    assert!(all(&one).is_empty());
-    one.change_outbox(&[]).unwrap();
-    assert!(matches!(one.outbox_notes(), Err(CellsError::Undivided)));
-    assert!(matches!(one.flush_outbox(), Err(CellsError::Undivided)));
 }

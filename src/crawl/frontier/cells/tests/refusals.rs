@@ -1,4 +1,4 @@
-//! What cells cannot do is refused by name, and a damaged file is never taken for a cell.
+//! What cells cannot do is refused by name.
 
 use super::*;
 
@@ -45,63 +45,27 @@ fn the_number_of_cells_never_changes() {
     }
     drop(eight);
     // Nobody takes it for an empty frontier.
-    let error = Frontier::open(Box::new(divided.reopened()), policy(), scope(), 0).err();
+    let error = only(Box::new(divided.reopened())).err();
     assert!(
-        matches!(error, Some(StoreError::Divided { .. })),
+        matches!(error, Some(StoreError::SeveralCells { .. })),
         "{error:?}"
     );
     let mut one = open(&whole, 1).unwrap();
     let first = CellCount::ONE.all().next().unwrap();
-    assert!(matches!(one.drop_cell(first), Err(CellsError::Undivided)));
-    assert!(!one.sweep().unwrap());
     assert!(matches!(one.close_cell(first), Err(CellsError::Closed(_))));
 }
 
+/// A store of a version that knew no cells is not taken for an empty one.
 #[test]
-fn a_file_that_is_no_whole_cell_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let web = Web::new(3);
-    let mut now = 1_000;
-    let store = MemoryStore::new(folder.path());
-    let mut cells = opened(Box::new(store.reopened()), 2, now);
-    cells.add_seeds(&web.seeds(), now).unwrap();
-    for _ in 0..40 {
-        step(&mut cells, &web, &mut now);
+fn an_older_store_is_refused() {
+    let pairs = [(keys::META.to_vec(), vec![1])].into();
+    let old = MemoryStore::holding(Path::new("memory"), pairs);
+    for error in [
+        only(Box::new(old.reopened())).err(),
+        crate::frontier::check_format(&old).err(),
+        crate::frontier::Mark::of(&old).err(),
+    ] {
+        assert!(matches!(error, Some(StoreError::Old { .. })), "{error:?}");
     }
-    let cell = cells.opened().next().unwrap();
-    let file = folder.path().join("cell");
-    cells.close_cell(cell).unwrap();
-    cells.export_cell(cell, &file).unwrap();
-    let whole = std::fs::read(&file).unwrap();
-    let missing = folder.path().join("missing/cell");
-    assert!(matches!(
-        cells.export_cell(cell, &missing),
-        Err(CellsError::Io { .. })
-    ));
-    cells.drop_cell(cell).unwrap();
-    while cells.sweep().unwrap() {}
-    let before = store.pairs().len();
-    let mut refuse = |bytes: &[u8], named: &str| {
-        let broken = folder.path().join("broken");
-        std::fs::write(&broken, bytes).unwrap();
-        let error = cells.import_cell(&broken).unwrap_err().to_string();
-        assert!(
-            error.contains("/broken: ") && error.contains(named),
-            "{error}"
-        );
-        while cells.sweep().unwrap() {}
-        assert_eq!(store.pairs().len(), before);
-    };
-    for length in (0..whole.len()).step_by(13) {
-        refuse(&whole[..length], "");
-    }
-    for at in (40..whole.len()).step_by(11) {
-        let mut turned = whole.clone();
-        turned[at] ^= 0x20;
-        refuse(&turned, "");
-    }
-    refuse(b"another file\n", "not a cell");
-    let other = String::from_utf8_lossy(&whole[..19]).replace("0 of 2", "0 of 3");
-    refuse(&[other.as_bytes(), &whole[19..]].concat(), "a cell of 3");
-    assert_eq!(cells.import_cell(&file).unwrap(), cell);
+    assert_eq!(old.pairs().len(), 1);
 }

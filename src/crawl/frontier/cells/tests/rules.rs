@@ -119,7 +119,9 @@ fn the_host_waits_for_rules_from_another_cell() {
     let answer = RobotsAnswer::Redirect(url("http://b.org/1"));
     let write = |_: &_| Ok::<_, StoreError>(Vec::new());
     cells
-        .finish_robots(&task, answer, SECOND, now, write)
+        .of_task(&task, |cell| {
+            cell.finish_robots(&task, answer, SECOND, now, write)
+        })
         .unwrap();
     cells.deliver_but_edits(now).unwrap();
     now += 1_000_000;

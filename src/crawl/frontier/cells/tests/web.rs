@@ -113,7 +113,7 @@ impl Web {
                     0 => RobotsAnswer::Rules(Bytes::from(rules)),
                     _ => RobotsAnswer::Missing,
                 };
-                let stamp = frontier.stamp().to_vec();
+                let stamp = frontier.stamp();
                 let write = |_: &_| Ok::<_, StoreError>(stamp);
                 frontier.finish_robots(task, answer, ELAPSED, now, write)?;
                 Ok(())
