@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use spoor::config::Config;
 use spoor::crawl::frontier::Cells;
-use spoor::crawl::pipeline::{Control, Standing};
+use spoor::crawl::pipeline::{Control, RunStatus};
 use spoor::daemon::{self, DaemonError, Observer, allocator};
 use spoor::outputs::Row;
 use spoor::settings::{StoreKind, StrategyKind};
@@ -212,7 +212,7 @@ impl Observer for Opening {
 
     fn say(&mut self, _: &str) {}
 
-    fn crawl(&mut self, _: &Cells, _: Option<&Row<'_>>, _: &Standing) {}
+    fn crawl(&mut self, _: &Cells, _: Option<&Row<'_>>, _: &RunStatus) {}
 }
 
 /// All threads together, also those that have ended.

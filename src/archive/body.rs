@@ -14,7 +14,7 @@ const BEGIN: usize = 32;
 
 /// How a body ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct BodyEnd {
     /// There were more bytes than asked for.
     pub(super) truncated: bool,
     /// The stored form ends before its coding does.
@@ -44,7 +44,7 @@ pub(super) fn copy(
     codings: &[Coding],
     cap: u64,
     out: &mut dyn Write,
-) -> Result<End, BodyError> {
+) -> Result<BodyEnd, BodyError> {
     let wrong = |error: io::Error| {
         let inner = error.get_ref();
         let is_damage = inner.is_some_and(|inner| inner.is::<Damaged>());
@@ -60,7 +60,7 @@ pub(super) fn copy(
         }
     };
     let mut stream = decoded(block, chunked, codings).map_err(wrong)?;
-    let mut end = End::default();
+    let mut end = BodyEnd::default();
     let mut left = cap;
     let mut piece = vec![0; PIECE];
     loop {
@@ -226,7 +226,7 @@ mod tests {
         let codings = Coding::list(codings);
         let mut bytes = Vec::new();
         let end = copy(&mut &*stored, chunked, &codings, cap, &mut bytes);
-        let End { truncated, cut } = end.map_err(|error| format!("{error:?}"))?;
+        let BodyEnd { truncated, cut } = end.map_err(|error| format!("{error:?}"))?;
         Ok(Body {
             bytes,
             truncated,

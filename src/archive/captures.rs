@@ -14,7 +14,7 @@ use super::chosen::Chosen;
 use super::files::ArchiveFile;
 use super::http::{Cap, Response, ResponseError};
 use super::pieces::Pieces;
-use super::reader::{Entry, Item, ReadError, Reader};
+use super::reader::{Item, ReadError, Reader, RecordEntry};
 use super::record::{Kind, Record, Spot, Spots};
 use super::revisit::{Seen, is_unmodified};
 use crate::address::PageUrl;
@@ -64,7 +64,7 @@ pub struct Captures {
 
 /// What one file has.
 #[derive(Default)]
-struct Found {
+struct FileCaptures {
     places: Pieces<(u64, u64)>,
     spots: Spots,
     seen: Seen,
@@ -242,7 +242,7 @@ impl Captures {
     /// [`CapturesError`] names the file.
     pub fn capture<R: Read>(
         &self,
-        entry: &mut Entry<'_, R>,
+        entry: &mut RecordEntry<'_, R>,
         cap: impl Into<Cap>,
     ) -> Result<Option<Capture>, CapturesError> {
         let cap = cap.into();
@@ -330,7 +330,7 @@ impl Captures {
     fn with<T>(
         &self,
         spot: Spot,
-        each: impl Fn(&mut Entry<'_, Take<File>>) -> Result<T, CapturesError>,
+        each: impl Fn(&mut RecordEntry<'_, Take<File>>) -> Result<T, CapturesError>,
     ) -> Result<Option<T>, CapturesError> {
         let at = usize::try_from(spot.file).unwrap_or(usize::MAX);
         let Some(file) = self.files.get(at) else {
@@ -402,8 +402,8 @@ fn scan(
     file: &ArchiveFile,
     number: u32,
     mut told: impl FnMut(u64),
-) -> Result<Found, CapturesError> {
-    let mut found = Found::default();
+) -> Result<FileCaptures, CapturesError> {
+    let mut found = FileCaptures::default();
     let mut reader = Reader::new(file.open(0)?, file.name());
     let mut before = 0;
     loop {

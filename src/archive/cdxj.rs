@@ -11,7 +11,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::gap::Place;
+use super::gap::RecordSpan;
 use super::surt;
 
 /// The media type of revisits, whose contents other records have.
@@ -21,7 +21,7 @@ const SHOWN: usize = 60;
 
 /// One capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct CdxjLine {
     /// The key of the address; see [`surt::key`].
     pub key: String,
     /// When it was captured: fourteen digits.
@@ -37,7 +37,7 @@ pub struct Line {
     /// The name of the file.
     pub filename: Option<String>,
     /// Where the record lies in it.
-    pub place: Option<Place>,
+    pub place: Option<RecordSpan>,
 }
 
 /// Why a text is no line of an index.
@@ -61,9 +61,9 @@ pub enum LineError {
 
 /// The fields that are read. Some programs write numbers as text.
 #[derive(Deserialize)]
-struct Fields(Map<String, Value>);
+struct CdxjFields(Map<String, Value>);
 
-impl Fields {
+impl CdxjFields {
     fn text(&self, name: &str) -> Option<String> {
         match self.0.get(name)? {
             Value::String(text) if text == "-" || text.is_empty() => None,
@@ -78,7 +78,7 @@ impl Fields {
     }
 }
 
-impl Line {
+impl CdxjLine {
     /// Reads a line.
     ///
     /// # Errors
@@ -93,11 +93,11 @@ impl Line {
         if !json.starts_with('{') {
             return Err(LineError::Form(short()));
         }
-        let fields: Fields = serde_json::from_str(json).map_err(|error| LineError::Json {
+        let fields: CdxjFields = serde_json::from_str(json).map_err(|error| LineError::Json {
             line: short(),
             why: error.to_string(),
         })?;
-        let place = fields.number("offset").map(|offset| Place {
+        let place = fields.number("offset").map(|offset| RecordSpan {
             offset,
             length: fields.number("length").unwrap_or(0),
             inside: fields.number("inside"),
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn lines_are_read_and_written_as_other_programs_do() {
         let text = r#"test,a)/x 20260102030405 {"url": "http://a.test/X\u00e9\"", "mime": "text/html", "status": "200", "digest": "sha1:ABC", "length": "345", "offset": "12", "filename": "a.warc.gz"}"#;
-        let line = Line::parse(text).unwrap();
+        let line = CdxjLine::parse(text).unwrap();
         assert_eq!(line.url, "http://a.test/X\u{e9}\"");
         assert_eq!(line.bare_digest(), Some("ABC"));
-        let place = Place {
+        let place = RecordSpan {
             offset: 12,
             length: 345,
             inside: None,
@@ -213,18 +213,18 @@ mod tests {
         assert_eq!(line.to_text(), text);
         // pywb, with numbers and unknown fields.
         let other = r#"test,a)/ 20260102030405 {"url":"http://a.test/","mime":"warc/revisit","status":304,"digest":"ABC","offset":12,"x":[1],"filename":"-"}"#;
-        let line = Line::parse(other).unwrap();
+        let line = CdxjLine::parse(other).unwrap();
         assert!(line.is_revisit());
         assert_eq!(line.status.as_deref(), Some("304"));
         assert_eq!(line.filename, None);
-        let inside = Line {
-            place: Some(Place {
+        let inside = CdxjLine {
+            place: Some(RecordSpan {
                 inside: Some(7),
                 ..place
             }),
             ..line
         };
-        assert_eq!(Line::parse(&inside.to_text()).unwrap(), inside);
+        assert_eq!(CdxjLine::parse(&inside.to_text()).unwrap(), inside);
     }
 
     #[test]
@@ -236,13 +236,13 @@ mod tests {
             "test,a)/ 20260102030405",
         ] {
             assert!(
-                matches!(Line::parse(text), Err(LineError::Form(_))),
+                matches!(CdxjLine::parse(text), Err(LineError::Form(_))),
                 "{text}"
             );
         }
         for text in ["k 2026 {", "k 2026 {\"a\"}", "k 2026 {} x"] {
             assert!(
-                matches!(Line::parse(text), Err(LineError::Json { .. })),
+                matches!(CdxjLine::parse(text), Err(LineError::Json { .. })),
                 "{text}"
             );
         }

@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use super::digest::{Compared, Digests, Verdict};
+use super::digest::{Compared, DigestMatch, Digests};
 use super::gap::Gap;
-use super::reader::{Entry, Item, ReadError, Reader};
+use super::reader::{Item, ReadError, Reader, RecordEntry};
 use crate::progress::Step;
 
 /// Gaps and wrong digests that are kept of a file; all are counted.
@@ -83,7 +83,7 @@ impl Checked {
         self.gap_count == 0 && self.digests.wrong == 0 && self.failed.is_none()
     }
 
-    fn count<R: Read>(&mut self, mut entry: Entry<'_, R>) -> Result<(), ReadError> {
+    fn count<R: Read>(&mut self, mut entry: RecordEntry<'_, R>) -> Result<(), ReadError> {
         let mut digests = Digests::of(&entry.record);
         if !digests.is_empty() {
             // Damage is told by the reader, as a gap.
@@ -106,9 +106,9 @@ impl Checked {
         add(&mut self.kinds, record.kind.name());
         for compared in digests.finish() {
             match compared.verdict {
-                Verdict::Right => self.digests.right += 1,
-                Verdict::Unknown => self.digests.unknown += 1,
-                Verdict::Wrong => {
+                DigestMatch::Right => self.digests.right += 1,
+                DigestMatch::Unknown => self.digests.unknown += 1,
+                DigestMatch::Wrong => {
                     self.digests.wrong += 1;
                     if self.wrong.len() < MOST {
                         self.wrong.push(Wrong {

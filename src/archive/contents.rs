@@ -184,7 +184,7 @@ pub struct Saved {
 
 /// A line of the list.
 #[derive(Serialize)]
-struct Listed<'l> {
+struct ContentsLine<'l> {
     name: &'l str,
     url: &'l str,
     time: &'l str,
@@ -236,7 +236,7 @@ pub fn save_all(
             Ok(length)
         });
         let bytes = written.map_err(IoError::at(&path, "writing"))?;
-        let listed = Listed {
+        let listed = ContentsLine {
             name: &name,
             url: &capture.line.url,
             time: &capture.line.time,

@@ -33,7 +33,7 @@ pub enum Part {
 /// What came of comparing a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum DigestMatch {
     /// It is that of the bytes.
     Right,
     /// It is that of other bytes.
@@ -50,19 +50,19 @@ pub struct Compared {
     /// The digest as declared.
     pub declared: String,
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: DigestMatch,
 }
 
 /// An algorithm, and what was digested with it so far.
 #[derive(Debug, Clone)]
-enum Running {
+enum DigestHasher {
     Sha1(Sha1),
     Sha256(Sha256),
     Sha512(Box<Sha512>),
     Md5(Md5),
 }
 
-impl Running {
+impl DigestHasher {
     /// By the name before the colon, as `sha1` or `SHA-256`.
     fn of(name: &str) -> Option<Self> {
         let plain: String = name.chars().filter(|c| *c != '-').collect();
@@ -106,17 +106,17 @@ impl Running {
 
 /// A digest that is being computed, with the one that it is compared to.
 #[derive(Debug, Clone)]
-struct Open {
+struct PendingDigest {
     part: Part,
     declared: String,
     /// `None` if nothing can be compared.
-    running: Option<(Running, Vec<u8>)>,
+    running: Option<(DigestHasher, Vec<u8>)>,
 }
 
-impl Open {
+impl PendingDigest {
     fn of(part: Part, declared: &str) -> Self {
         let running = declared.split_once(':').and_then(|(name, value)| {
-            let running = Running::of(name.trim())?;
+            let running = DigestHasher::of(name.trim())?;
             let value = decode(value.trim(), running.length())?;
             Some((running, value))
         });
@@ -138,9 +138,9 @@ impl Open {
             .running
             .map(|(running, value)| running.finish() == value);
         let verdict = match is_right {
-            None => Verdict::Unknown,
-            Some(true) => Verdict::Right,
-            Some(false) => Verdict::Wrong,
+            None => DigestMatch::Unknown,
+            Some(true) => DigestMatch::Right,
+            Some(false) => DigestMatch::Wrong,
         };
         Compared {
             part: self.part,
@@ -153,8 +153,8 @@ impl Open {
 /// Compares the digests of a record with its block, which is given piece by piece.
 #[derive(Debug, Clone)]
 pub struct Digests {
-    block: Option<Open>,
-    payload: Option<Open>,
+    block: Option<PendingDigest>,
+    payload: Option<PendingDigest>,
     /// The head of an HTTP message, until its end was found.
     head: Option<Vec<u8>>,
 }
@@ -163,7 +163,7 @@ impl Digests {
     /// For what a record declares. The payload of a revisit is in another record, and that
     /// of a segment in several: those are not compared.
     pub fn of(record: &Record) -> Self {
-        let declared = |part, name| Some(Open::of(part, record.header(name)?));
+        let declared = |part, name| Some(PendingDigest::of(part, record.header(name)?));
         let is_here =
             record.kind != Kind::Revisit && record.header("warc-segment-number").is_none();
         let payload = declared(Part::Payload, "warc-payload-digest").filter(|_| is_here);
@@ -215,7 +215,7 @@ impl Digests {
     /// The results, after the last byte of the block.
     pub fn finish(self) -> Vec<Compared> {
         let all = [self.block, self.payload].into_iter().flatten();
-        all.map(Open::finish).collect()
+        all.map(PendingDigest::finish).collect()
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    fn verdicts(record: &Record, block: &[u8]) -> Vec<(Part, Verdict)> {
+    fn verdicts(record: &Record, block: &[u8]) -> Vec<(Part, DigestMatch)> {
         let mut found = Vec::new();
         for size in [1, 2, 7, 1 << 20] {
             let mut digests = Digests::of(record);
@@ -352,12 +352,12 @@ mod tests {
             let record = record("resource", &[("WARC-Block-Digest", right)]);
             assert_eq!(
                 verdicts(&record, b"word1"),
-                [(Part::Block, Verdict::Right)],
+                [(Part::Block, DigestMatch::Right)],
                 "{right}"
             );
             assert_eq!(
                 verdicts(&record, b"test"),
-                [(Part::Block, Verdict::Wrong)],
+                [(Part::Block, DigestMatch::Wrong)],
                 "{right}"
             );
         }
@@ -372,7 +372,7 @@ mod tests {
             let record = record("resource", &[("WARC-Block-Digest", unknown)]);
             assert_eq!(
                 verdicts(&record, b"word1"),
-                [(Part::Block, Verdict::Unknown)]
+                [(Part::Block, DigestMatch::Unknown)]
             );
         }
     }
@@ -386,26 +386,26 @@ mod tests {
             ),
             ("warc-block-digest", "sha1:VJWPRMZA5SPHZAJ74NIHVJZTI376IJH6"),
         ];
-        let payload = |verdict| [(Part::Block, Verdict::Wrong), (Part::Payload, verdict)];
+        let payload = |verdict| [(Part::Block, DigestMatch::Wrong), (Part::Payload, verdict)];
         let response = record("response", &declared);
         for head in ["HTTP/1.1 200 OK\r\nA: b\r\n\r\n", "HTTP/1.0 200\nA: b\n\n"] {
             let block = [head, "word1"].concat();
             assert_eq!(
                 verdicts(&response, block.as_bytes()),
-                payload(Verdict::Right)
+                payload(DigestMatch::Right)
             );
         }
-        assert_eq!(verdicts(&response, b"no head"), payload(Verdict::Wrong));
+        assert_eq!(verdicts(&response, b"no head"), payload(DigestMatch::Wrong));
         let resource = record("resource", &declared);
         let both = [
-            (Part::Block, Verdict::Right),
-            (Part::Payload, Verdict::Right),
+            (Part::Block, DigestMatch::Right),
+            (Part::Payload, DigestMatch::Right),
         ];
         assert_eq!(verdicts(&resource, b"word1"), both);
         let revisit = record("revisit", &declared);
         assert_eq!(
             verdicts(&revisit, b"word1"),
-            [(Part::Block, Verdict::Right)]
+            [(Part::Block, DigestMatch::Right)]
         );
         assert!(Digests::of(&record("response", &[])).is_empty());
     }

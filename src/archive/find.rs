@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::cdxj::Line;
+use super::cdxj::CdxjLine;
 use super::gap;
 use super::index::{each_line, name_beside};
 use super::lookup::shelf::{AnyShelf, Folder, Shelf, ShelfError};
 use super::lookup::stored::{self, Source as Stored, StoredError};
 use super::lookup::wacz::{self, WaczError};
 use super::lookup::{LookupError, each_capture};
-use super::reader::{Entry, ReadError};
+use super::reader::{ReadError, RecordEntry};
 use super::revisit::{Original, is_of_nothing, original};
 use super::select::Selection;
 use crate::fs::IoError;
@@ -82,7 +82,7 @@ pub enum Source {
 #[derive(Clone)]
 pub struct Capture {
     /// The line of the index.
-    pub line: Line,
+    pub line: CdxjLine,
     /// Where its file is.
     pub archives: AnyShelf,
 }
@@ -148,7 +148,7 @@ impl Capture {
     /// [`FindError`] if no record can be read there, or the error of `each`.
     pub fn read<T, E: From<FindError> + From<StoredError>>(
         &self,
-        each: impl FnOnce(&mut Entry<'_, Stored<'_>>) -> Result<T, E>,
+        each: impl FnOnce(&mut RecordEntry<'_, Stored<'_>>) -> Result<T, E>,
     ) -> Result<T, E> {
         let (file, place) = self.place()?;
         let parts = self.archives.open(file);
@@ -167,8 +167,8 @@ impl Capture {
     /// # Errors
     ///
     /// [`FindError::NoPlace`].
-    pub fn place(&self) -> Result<(&str, gap::Place), FindError> {
-        let Line {
+    pub fn place(&self) -> Result<(&str, gap::RecordSpan), FindError> {
+        let CdxjLine {
             filename, place, ..
         } = &self.line;
         match (filename, place) {
@@ -266,7 +266,7 @@ fn through<E: From<FindError>>(
     shelf: &dyn Shelf,
     name: &str,
     wanted: &Selection,
-    each: &mut dyn FnMut(Line) -> Result<bool, E>,
+    each: &mut dyn FnMut(CdxjLine) -> Result<bool, E>,
 ) -> Result<bool, E> {
     let mut ended = Ok(true);
     let searched = each_capture(shelf, name, wanted, &mut |line| {
@@ -278,10 +278,10 @@ fn through<E: From<FindError>>(
 }
 
 /// Gets a line, and where its file is.
-type Handed<'h, E> = dyn FnMut(Line, &AnyShelf) -> Result<bool, E> + 'h;
+type Handed<'h, E> = dyn FnMut(CdxjLine, &AnyShelf) -> Result<bool, E> + 'h;
 
 /// What a thread tells of its file.
-type Told = Result<Line, FindError>;
+type FileMessage = Result<CdxjLine, FindError>;
 
 fn in_files<E: From<FindError>>(
     files: &[&Path],
@@ -296,7 +296,7 @@ fn in_files<E: From<FindError>>(
     let step = Mutex::new(Step::begin("bytes searched", Some(bytes)));
     let (senders, receivers): (Vec<_>, Vec<_>) = files
         .iter()
-        .map(|_| sync_channel::<Told>(WAITING))
+        .map(|_| sync_channel::<FileMessage>(WAITING))
         .map(|(sender, receiver)| (Mutex::new(Some(sender)), receiver))
         .unzip();
     let next = AtomicUsize::new(0);
@@ -332,7 +332,7 @@ fn in_files<E: From<FindError>>(
 
 fn hand_out<E: From<FindError>>(
     files: &[&Path],
-    receivers: Vec<Receiver<Told>>,
+    receivers: Vec<Receiver<FileMessage>>,
     each: &mut Handed<'_, E>,
 ) -> Result<bool, E> {
     for (file, receiver) in files.iter().zip(receivers) {
@@ -362,7 +362,7 @@ impl From<ReadError> for Ended {
 fn search(
     file: &Path,
     wanted: &Selection,
-    to: &SyncSender<Told>,
+    to: &SyncSender<FileMessage>,
     is_enough: &AtomicBool,
     told: impl FnMut(u64),
 ) -> Result<(), FindError> {

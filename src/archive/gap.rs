@@ -11,7 +11,7 @@ use serde::Serialize;
 /// member, `inside` is set; then `offset` is where that member begins, and `inside` and
 /// `length` count the bytes that come out of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Place {
+pub struct RecordSpan {
     /// The first byte, counted from the beginning of the file.
     pub offset: u64,
     /// The number of bytes.
@@ -26,7 +26,7 @@ pub struct Place {
 pub struct Gap {
     /// Where: from the first byte that is lost to the next good record, or to the end.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: RecordSpan,
     /// Why.
     pub why: Why,
 }
@@ -105,14 +105,14 @@ pub struct Damaged(pub Why);
 
 /// Why a step of reading failed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum ReadFault {
     /// The operating system reported an error; nothing can be read any more.
     Io(io::Error),
     /// The file is damaged here.
     Damage(Why),
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }

@@ -101,7 +101,7 @@ pub(super) fn stated_length(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// How far a step of decompressing came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct InflateStep {
     /// Bytes taken from the input.
     pub(super) read: usize,
     /// Bytes written to the output.
@@ -134,7 +134,7 @@ impl Inflater {
     }
 
     /// Decompresses what fits into `output`.
-    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, Why> {
+    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<InflateStep, Why> {
         let before = (self.inflate.total_in(), self.inflate.total_out());
         let status = self
             .inflate
@@ -143,7 +143,7 @@ impl Inflater {
         let count = |now: u64, before: u64| usize::try_from(now - before).unwrap_or_default();
         let written = count(self.inflate.total_out(), before.1);
         self.crc.update(output.get(..written).unwrap_or_default());
-        Ok(Step {
+        Ok(InflateStep {
             read: count(self.inflate.total_in(), before.0),
             written,
             ended: status == Status::StreamEnd,

@@ -21,7 +21,7 @@ const AFTER_DATE: [usize; 2] = [2, 7];
 
 /// The head of a record without its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct RecordHead {
     pub(super) version: Version,
     pub(super) kind: Kind,
     pub(super) uri: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Head {
     pub(super) length: u64,
 }
 
-impl Head {
+impl RecordHead {
     /// The record, with its place; see [`Record`].
     pub(super) fn at(self, file: Arc<Path>, offset: u64, inside: Option<u64>) -> Record {
         Record {
@@ -49,9 +49,9 @@ impl Head {
 
 /// What the bytes at the beginning of a record are.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub(super) enum ParsedHead {
     /// A head, and its length in bytes.
-    Head(Box<Head>, usize),
+    Head(Box<RecordHead>, usize),
     /// The beginning of a head; more bytes are needed.
     Part,
     /// No head.
@@ -68,28 +68,28 @@ pub(super) struct Formats {
 }
 
 /// Reads the head that `bytes` begin with.
-pub(super) fn parse(bytes: &[u8], formats: Formats) -> Parsed {
+pub(super) fn parse(bytes: &[u8], formats: Formats) -> ParsedHead {
     const MAGIC: &[u8] = b"WARC/";
     if bytes.starts_with(MAGIC) {
         return warc(bytes);
     }
     if MAGIC.starts_with(bytes) {
-        return Parsed::Part;
+        return ParsedHead::Part;
     }
     if bytes.starts_with(&[0]) {
-        return Parsed::Not(Why::Zeros);
+        return ParsedHead::Not(Why::Zeros);
     }
     if formats.only_warc || !bytes.first().is_some_and(u8::is_ascii_alphabetic) {
-        return Parsed::Not(Why::NoRecord);
+        return ParsedHead::Not(Why::NoRecord);
     }
     let line = bytes.get(..MAX_LINE).unwrap_or(bytes);
     match memchr(b'\n', line) {
         Some(end) => match arc(line.get(..end).unwrap_or_default(), formats.arc) {
-            Some(head) => Parsed::Head(Box::new(head), end + 1),
-            None => Parsed::Not(Why::NoRecord),
+            Some(head) => ParsedHead::Head(Box::new(head), end + 1),
+            None => ParsedHead::Not(Why::NoRecord),
         },
-        None if bytes.len() < MAX_LINE && could_be_url(line) => Parsed::Part,
-        None => Parsed::Not(Why::NoRecord),
+        None if bytes.len() < MAX_LINE && could_be_url(line) => ParsedHead::Part,
+        None => ParsedHead::Not(Why::NoRecord),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn parse(bytes: &[u8], formats: Formats) -> Parsed {
 /// whole head.
 pub(super) fn is_plausible(bytes: &[u8], formats: Formats) -> bool {
     // An empty member says nothing.
-    !bytes.is_empty() && !matches!(parse(bytes, formats), Parsed::Not(_))
+    !bytes.is_empty() && !matches!(parse(bytes, formats), ParsedHead::Not(_))
 }
 
 /// Whether a line begins with the scheme of an address.
@@ -154,17 +154,17 @@ fn head_end(bytes: &[u8]) -> Result<Option<usize>, Why> {
     Ok(None)
 }
 
-fn warc(bytes: &[u8]) -> Parsed {
+fn warc(bytes: &[u8]) -> ParsedHead {
     let within = bytes.get(..MAX_HEAD).unwrap_or(bytes);
     let end = match head_end(within) {
         Ok(Some(end)) => end,
-        Ok(None) if bytes.len() < MAX_HEAD => return Parsed::Part,
-        Ok(None) => return Parsed::Not(Why::HeadTooLong),
-        Err(why) => return Parsed::Not(why),
+        Ok(None) if bytes.len() < MAX_HEAD => return ParsedHead::Part,
+        Ok(None) => return ParsedHead::Not(Why::HeadTooLong),
+        Err(why) => return ParsedHead::Not(why),
     };
     match warc_lines(within.get(..end).unwrap_or_default()) {
-        Ok(head) => Parsed::Head(Box::new(head), end),
-        Err(why) => Parsed::Not(why),
+        Ok(head) => ParsedHead::Head(Box::new(head), end),
+        Err(why) => ParsedHead::Not(why),
     }
 }
 
@@ -192,7 +192,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-fn warc_lines(bytes: &[u8]) -> Result<Head, Why> {
+fn warc_lines(bytes: &[u8]) -> Result<RecordHead, Why> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let version = version(lines.next().unwrap_or_default()).ok_or(Why::Head)?;
     let mut headers: Vec<(String, String)> = Vec::with_capacity(16);
@@ -236,7 +236,7 @@ fn warc_lines(bytes: &[u8]) -> Result<Head, Why> {
         let inner = uri.strip_prefix('<').and_then(|uri| uri.strip_suffix('>'));
         inner.unwrap_or(uri).to_owned()
     };
-    Ok(Head {
+    Ok(RecordHead {
         version,
         kind,
         uri: first("warc-target-uri").map(bare),
@@ -255,7 +255,7 @@ fn length_of(text: &str) -> Option<u64> {
 /// Reads a line of an ARC: `URL IP-address Archive-date Content-type Archive-length`, in
 /// version 2 with five more fields before the length. Addresses and media types may contain
 /// spaces, so the date is looked for.
-fn arc(line: &[u8], known: Option<Version>) -> Option<Head> {
+fn arc(line: &[u8], known: Option<Version>) -> Option<RecordHead> {
     const NAMES: [&str; 10] = [
         "URL",
         "IP-address",
@@ -322,7 +322,7 @@ fn arc(line: &[u8], known: Option<Version>) -> Option<Head> {
     };
     let date = values.get(2).cloned();
     let names = names.into_iter().map(str::to_owned);
-    Some(Head {
+    Some(RecordHead {
         version,
         kind,
         uri,
@@ -341,9 +341,9 @@ mod tests {
         arc: None,
     };
 
-    fn head(text: &[u8]) -> (Head, usize) {
+    fn head(text: &[u8]) -> (RecordHead, usize) {
         match parse(text, BOTH) {
-            Parsed::Head(head, length) => (*head, length),
+            ParsedHead::Head(head, length) => (*head, length),
             other => panic!("{other:?}"),
         }
     }
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(found.headers[2], ("X-Long".to_owned(), "a b".to_owned()));
         // Every beginning of it asks for more.
         for n in 0..length {
-            assert_eq!(parse(&text[..n], BOTH), Parsed::Part, "{n}");
+            assert_eq!(parse(&text[..n], BOTH), ParsedHead::Part, "{n}");
         }
         let bare = b"WARC/0.18\nWARC-Type: x-own\nContent-Length: 0\n\n";
         let (found, length) = head(bare);
@@ -396,7 +396,11 @@ mod tests {
             ("a line of text\n", Why::NoRecord),
         ] {
             let begin = &text[..text.len().min(60)];
-            assert_eq!(parse(text.as_bytes(), BOTH), Parsed::Not(why), "{begin}");
+            assert_eq!(
+                parse(text.as_bytes(), BOTH),
+                ParsedHead::Not(why),
+                "{begin}"
+            );
         }
     }
 
@@ -440,7 +444,7 @@ mod tests {
         ] {
             assert_eq!(
                 parse(bad.as_bytes(), BOTH),
-                Parsed::Not(Why::NoRecord),
+                ParsedHead::Not(Why::NoRecord),
                 "{bad}"
             );
         }

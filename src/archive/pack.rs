@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use super::cdxj::Line;
+use super::cdxj::CdxjLine;
 use super::find::{self, Capture, FindError, Source};
 use super::http::Response;
 use super::index::{self, IndexError, Runs, hex, merge};
@@ -118,7 +118,7 @@ pub struct Packed {
 
 /// A line of the list of pages.
 #[derive(Serialize)]
-struct Listed<'l> {
+struct PageListLine<'l> {
     id: String,
     url: &'l str,
     ts: String,
@@ -157,7 +157,7 @@ pub fn pack(
     let index = folder.join("index.cdxj");
     let indexed = index::index(files, &index)?;
     let list = folder.join("pages.jsonl");
-    let pages = Pages {
+    let pages = PageList {
         files,
         folder: &folder,
         about,
@@ -206,14 +206,14 @@ fn names_of(files: &[PathBuf]) -> Result<Vec<String>, PackError> {
 type Main = Option<(String, String)>;
 
 /// Makes the list of pages.
-struct Pages<'p> {
+struct PageList<'p> {
     files: &'p [PathBuf],
     folder: &'p Path,
     about: &'p About,
     page: &'p (dyn Fn(&str, Response) -> Page + Sync),
 }
 
-impl Pages<'_> {
+impl PageList<'_> {
     /// Writes the list in the order of time; returns how many there are, and the main one.
     fn write(&self, index: &Path, list: &Path) -> Result<(u64, Main), PackError> {
         let mut wanted = Selection::default();
@@ -283,7 +283,7 @@ impl Pages<'_> {
     fn look(&self, index: &Path, wanted: &Selection) -> Result<(u64, Main), PackError> {
         let (mut number, mut main) = (0, None);
         find::each(&[self.source(index)], wanted, &mut |capture: Capture| {
-            let Line { url, time, .. } = capture.line;
+            let CdxjLine { url, time, .. } = capture.line;
             number += 1;
             if self.about.main.as_ref() == Some(&url) {
                 main = Some((url, time));
@@ -319,7 +319,7 @@ impl Pages<'_> {
     /// The line of a page, without its end. A page that is damaged is in the list without a
     /// title.
     fn line(&self, capture: &Capture) -> Result<Option<String>, PackError> {
-        let Line { url, time, .. } = &capture.line;
+        let CdxjLine { url, time, .. } = &capture.line;
         let response =
             capture.read(|entry| Ok::<_, PackError>(Response::read(&mut *entry, CAP).ok()));
         let response = match response {
@@ -329,7 +329,7 @@ impl Pages<'_> {
         };
         let Page { title, text } = response.map_or_else(Page::default, |r| (self.page)(url, r));
         let id = Sha256::digest(format!("{time} {url}").as_bytes());
-        let listed = Listed {
+        let listed = PageListLine {
             id: hex(id.get(..12).unwrap_or_default()),
             url,
             ts: with_dashes(time),
@@ -453,7 +453,7 @@ impl Package {
     /// Adds the index as blocks, and the small index of these.
     fn index(&mut self, mut lines: File) -> Result<(), PackError> {
         self.begin("indexes/index.cdx.gz")?;
-        let counted = Counted {
+        let counted = CountedWriter {
             to: &mut self.zip,
             digest: Sha256::new(),
             bytes: 0,
@@ -509,13 +509,13 @@ impl Package {
 }
 
 /// Digests and counts what is written.
-struct Counted<'c> {
+struct CountedWriter<'c> {
     to: &'c mut ZipWriter<File>,
     digest: Sha256,
     bytes: u64,
 }
 
-impl Write for Counted<'_> {
+impl Write for CountedWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.to.write(bytes)?;
         self.digest.update(bytes.get(..n).unwrap_or_default());

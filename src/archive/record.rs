@@ -122,7 +122,7 @@ pub struct Record {
     pub length: u64,
     /// The file, as it was named to the reader.
     pub file: Arc<Path>,
-    /// Where the record begins in the file; see [`Place`](super::gap::Place).
+    /// Where the record begins in the file; see [`RecordSpan`](super::gap::RecordSpan).
     pub offset: u64,
     /// Where it begins in what comes out of the compressed member at `offset`, if it is not
     /// the first record there.

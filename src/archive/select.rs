@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::cdxj::Line;
+use super::cdxj::CdxjLine;
 use super::surt;
 
 /// A part of a sorted index: all lines from `begin` on and before `end`.
@@ -26,7 +26,7 @@ impl Range {
         }
     }
 
-    fn holds(&self, line: &Line) -> bool {
+    fn holds(&self, line: &CdxjLine) -> bool {
         // A key ends where the line has a space.
         let text = format!("{} ", line.key);
         text.as_str() >= self.begin.as_str() && text.as_str() < self.end.as_str()
@@ -188,7 +188,7 @@ impl Selection {
     }
 
     /// Whether a capture is wanted.
-    pub fn takes(&self, line: &Line) -> bool {
+    pub fn takes(&self, line: &CdxjLine) -> bool {
         let is_addressed = self.ranges.is_empty() || self.ranges.iter().any(|r| r.holds(line));
         let from = self
             .from
@@ -198,7 +198,7 @@ impl Selection {
         is_addressed && from && to && self.is_typed(line) && self.has_status(line)
     }
 
-    fn is_typed(&self, line: &Line) -> bool {
+    fn is_typed(&self, line: &CdxjLine) -> bool {
         let mime = line.mime.as_deref().unwrap_or_default();
         let mime = mime.to_ascii_lowercase();
         let fits = |wanted: &String| match wanted.strip_suffix('*') {
@@ -208,7 +208,7 @@ impl Selection {
         self.mimes.is_empty() || self.mimes.iter().any(fits)
     }
 
-    fn has_status(&self, line: &Line) -> bool {
+    fn has_status(&self, line: &CdxjLine) -> bool {
         // A resource has no status, since no server was asked; it is there nevertheless.
         let is_there = line.mime.is_some() && !line.is_revisit();
         let of_none = if is_there { "200" } else { "" };
@@ -257,11 +257,11 @@ fn digits(date: &str) -> Result<String, SelectError> {
 mod tests {
     use super::*;
 
-    fn line(url: &str, time: &str, mime: &str, status: &str) -> Line {
-        Line {
+    fn line(url: &str, time: &str, mime: &str, status: &str) -> CdxjLine {
+        CdxjLine {
             mime: Some(mime.to_owned()),
             status: Some(status.to_owned()),
-            ..Line::of(url, time.to_owned())
+            ..CdxjLine::of(url, time.to_owned())
         }
     }
 

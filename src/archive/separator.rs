@@ -3,7 +3,7 @@
 
 use memchr::memmem;
 
-use super::head::{self, Formats, Parsed};
+use super::head::{self, Formats, ParsedHead};
 use super::record::Version;
 
 /// The bytes that are looked at behind a record if no other follows.
@@ -61,7 +61,7 @@ pub(super) fn is_foreign(bytes: &[u8], version: Version) -> bool {
             break bytes.len();
         };
         let rest = bytes.get(at..).unwrap_or_default();
-        if matches!(head::parse(rest, formats), Parsed::Head(..)) {
+        if matches!(head::parse(rest, formats), ParsedHead::Head(..)) {
             break at;
         }
         from = at + 1;

@@ -6,7 +6,7 @@ use std::io::Read;
 use super::captures::{Capture, Captures, CapturesError, fields, has_answer};
 use super::gap::Gap;
 use super::http::Cap;
-use super::reader::{Entry, Item, Reader};
+use super::reader::{Item, Reader, RecordEntry};
 use super::record::{Kind, Spot};
 
 /// What comes next.
@@ -118,7 +118,7 @@ impl Walk<'_> {
 
     fn begin<R: Read>(
         &mut self,
-        entry: &mut Entry<'_, R>,
+        entry: &mut RecordEntry<'_, R>,
         spot: Spot,
         read: u64,
     ) -> Result<(), CapturesError> {
@@ -146,7 +146,7 @@ impl Walk<'_> {
     }
 
     /// Takes the fields of a metadata record that belongs to the open exchange.
-    fn note<R: Read>(&mut self, entry: &mut Entry<'_, R>) {
+    fn note<R: Read>(&mut self, entry: &mut RecordEntry<'_, R>) {
         let Some((id, exchange)) = &mut self.open else {
             return;
         };

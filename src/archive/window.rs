@@ -8,7 +8,7 @@ const SMALL: usize = 128 << 10;
 
 /// A window onto a stream. Positions count from the beginning of the stream.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct StreamWindow {
     /// Allocated; filled up to `end`.
     bytes: Vec<u8>,
     /// The first unread byte.
@@ -20,7 +20,7 @@ pub(super) struct Window {
     mark: u64,
 }
 
-impl Window {
+impl StreamWindow {
     /// The bytes that were filled in and not yet consumed.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.at..self.end).unwrap_or_default()
@@ -87,7 +87,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn fill(window: &mut Window, from: u64, length: usize) {
+    fn fill(window: &mut StreamWindow, from: u64, length: usize) {
         let room = window.room(length);
         for (byte, n) in room.iter_mut().zip(from..) {
             *byte = (n % 251) as u8;
@@ -95,13 +95,13 @@ mod tests {
         window.filled(length);
     }
 
-    fn first(window: &Window) -> u64 {
+    fn first(window: &StreamWindow) -> u64 {
         u64::from(window.unread()[0])
     }
 
     #[test]
     fn it_returns_to_the_mark_and_stays_small() {
-        let mut window = Window::default();
+        let mut window = StreamWindow::default();
         let mut filled = 0;
         for _ in 0..1_000 {
             fill(&mut window, filled, 64 << 10);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn it_never_keeps_more_than_it_looks_back() {
-        let mut window = Window::default();
+        let mut window = StreamWindow::default();
         for n in 0..400 {
             fill(&mut window, n * 100_000, 100_000);
             window.consume(100_000);

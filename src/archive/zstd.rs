@@ -4,7 +4,7 @@
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 use super::gap::Why;
-use super::gzip::Step;
+use super::gzip::InflateStep;
 
 /// What a frame of data begins with.
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -59,18 +59,18 @@ pub(super) fn frame(bytes: &[u8]) -> Frame {
 
 /// Decompresses one frame after another.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(super) struct ZstdFrames {
     decoder: Option<Decoder<'static>>,
     dictionary: Vec<u8>,
 }
 
-impl std::fmt::Debug for Frames {
+impl std::fmt::Debug for ZstdFrames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Frames").finish_non_exhaustive()
+        f.debug_struct("ZstdFrames").finish_non_exhaustive()
     }
 }
 
-impl Frames {
+impl ZstdFrames {
     /// Takes the contents of the dictionary's frame, which may be compressed.
     pub(super) fn use_dictionary(&mut self, stored: &[u8]) -> Result<(), Why> {
         self.dictionary = if stored.starts_with(&MAGIC) {
@@ -120,11 +120,11 @@ impl Frames {
     }
 
     /// Decompresses what fits into `output`. A checksum at the end of the frame is verified.
-    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, Why> {
+    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<InflateStep, Why> {
         let decoder = self.decoder.as_mut().ok_or(Why::Compression)?;
         let done = decoder.run_on_buffers(input, output);
         let done = done.map_err(|_| Why::Compression)?;
-        Ok(Step {
+        Ok(InflateStep {
             read: done.bytes_read,
             written: done.bytes_written,
             ended: done.remaining == 0,

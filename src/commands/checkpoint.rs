@@ -8,7 +8,7 @@ use serde_json::json;
 use spoor::clock::now;
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenJob};
-use spoor::crawl::saved::{self, Found, SaveError, TakeOver};
+use spoor::crawl::saved::{self, CheckpointContent, SaveError, TakeOver};
 use spoor::daemon::maintenance::MaintenanceError;
 
 use super::print_json;
@@ -17,7 +17,7 @@ use super::print_json;
 #[derive(Debug, Args)]
 pub struct Checkpoint {
     #[command(subcommand)]
-    what: Work,
+    what: CheckpointCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -25,7 +25,7 @@ pub struct Checkpoint {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum CheckpointCommand {
     /// Show what is in the checkpoint, and whose it is.
     List {
         /// The job's TOML file.
@@ -62,8 +62,10 @@ impl Checkpoint {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::List { job } => show(&saved::look(&Config::load(&job)?.settings)?, json),
-            Work::Check { job } => {
+            CheckpointCommand::List { job } => {
+                show(&saved::look(&Config::load(&job)?.settings)?, json)
+            }
+            CheckpointCommand::Check { job } => {
                 let (found, verified) = saved::check(&Config::load(&job)?.settings)?;
                 show(&found, json)?;
                 if verified.flaws.is_empty() {
@@ -75,12 +77,12 @@ impl Checkpoint {
                 let flaws = verified.flaws.iter().map(ToString::to_string);
                 bail!("{}", Vec::from_iter(flaws).join("\n"))
             }
-            Work::Save { job, whole } => {
+            CheckpointCommand::Save { job, whole } => {
                 let config = Config::load(&job)?;
                 save(&config, whole)?;
                 show(&saved::look(&config)?, json)
             }
-            Work::Restore {
+            CheckpointCommand::Restore {
                 job,
                 replace,
                 take_over,
@@ -156,7 +158,7 @@ fn restore(config: &Config, replace: bool, take_over: bool, json: bool) -> Resul
     Ok(())
 }
 
-fn show(found: &Found, json: bool) -> Result<()> {
+fn show(found: &CheckpointContent, json: bool) -> Result<()> {
     if json {
         return print_json(found);
     }

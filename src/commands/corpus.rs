@@ -21,7 +21,7 @@ use super::screen::counted;
 #[derive(Debug, Args)]
 pub struct Corpus {
     #[command(subcommand)]
-    what: Work,
+    what: CorpusCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -29,7 +29,7 @@ pub struct Corpus {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum CorpusCommand {
     /// Build the corpus of a plan. A build that was killed goes on where it was.
     #[command(after_help = "\
 Examples:
@@ -87,7 +87,7 @@ Examples:
 impl Corpus {
     pub fn run(self) -> Result<()> {
         match self.what {
-            Work::Build {
+            CorpusCommand::Build {
                 plan,
                 fresh,
                 dry_run,
@@ -110,7 +110,7 @@ impl Corpus {
                 let built = pipeline::build(&Plan::load(&plan)?, &how)?;
                 print_built(&built, self.json)
             }
-            Work::Stats { corpus } => {
+            CorpusCommand::Stats { corpus } => {
                 let stats = pipeline::stats(&pipeline::find(&corpus)?)?;
                 if self.json {
                     return print_json(&stats);
@@ -118,11 +118,11 @@ impl Corpus {
                 print!("{}", sanitize::shown(&stats.text()));
                 Ok(())
             }
-            Work::Copies { corpus, url, most } => {
+            CorpusCommand::Copies { corpus, url, most } => {
                 let folder = pipeline::find(&corpus)?;
                 print_copies(&folder, url.as_deref(), most, self.json)
             }
-            Work::Remove {
+            CorpusCommand::Remove {
                 corpus,
                 url,
                 host,

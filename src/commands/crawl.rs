@@ -11,7 +11,7 @@ use spoor::daemon;
 use super::init::NewJob;
 use super::log::LogFormat;
 use super::progress::Progress;
-use super::summary::Told;
+use super::summary::RunSummary;
 use super::{exit, print_json};
 
 /// Crawl: train if necessary, start or resume, stop at the job's limits.
@@ -90,7 +90,7 @@ fn crawl(
     progress.finish();
     let summary = crawled?;
     let code = exit::of_crawl(&summary);
-    let told = Told {
+    let told = RunSummary {
         job,
         topic: config.job.name.as_str(),
         summary: &summary,

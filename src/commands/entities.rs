@@ -18,7 +18,7 @@ use super::screen::counted;
 #[derive(Debug, Args)]
 pub struct Entities {
     #[command(subcommand)]
-    what: Work,
+    what: EntitiesCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct Entities {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum EntitiesCommand {
     /// Compile lists of entities to an index.
     #[command(after_help = "\
 A line of a list has, between tabs: name, classes between `;`, popularity, aliases between `;`,
@@ -102,7 +102,7 @@ struct Made<'a> {
 
 /// What was found, as JSON.
 #[derive(Serialize)]
-struct Found<'a> {
+struct FoundEntities<'a> {
     documents: u64,
     with_entities: u64,
     mentions: u64,
@@ -121,7 +121,7 @@ impl Entities {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::Build {
+            EntitiesCommand::Build {
                 lists,
                 output,
                 language,
@@ -145,7 +145,7 @@ impl Entities {
                 print_counts(&counts, &output);
                 Ok(())
             }
-            Work::Find {
+            EntitiesCommand::Find {
                 index,
                 documents,
                 output,
@@ -162,7 +162,7 @@ impl Entities {
                 let found = annotate(&finder, &documents?, output.as_deref())?;
                 print_found(&found, output.as_deref(), json)
             }
-            Work::Show { index, alias } => show(&load(&index)?, &alias, json),
+            EntitiesCommand::Show { index, alias } => show(&load(&index)?, &alias, json),
         }
     }
 }
@@ -250,7 +250,7 @@ fn print_found(found: &Annotated, output: Option<&Path>, json: bool) -> Result<(
         return Ok(());
     }
     if json {
-        return print_json(&Found {
+        return print_json(&FoundEntities {
             documents: *documents,
             with_entities: found.with,
             mentions: found.mentions,

@@ -18,7 +18,7 @@ use super::print_json;
 #[derive(Debug, Args)]
 pub struct Upkeep {
     #[command(subcommand)]
-    what: Work,
+    what: FrontierCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct Upkeep {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum FrontierCommand {
     /// Rewrite the frontier with another store.
     Convert {
         /// The job's TOML file.
@@ -80,7 +80,7 @@ impl Upkeep {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Work::Convert {
+            FrontierCommand::Convert {
                 job,
                 to,
                 keep_job_file,
@@ -106,9 +106,11 @@ impl Upkeep {
                 }
                 Ok(())
             }
-            Work::Compact { job } => print_sizes(maintenance::compact(&Config::load(&job)?)?, json),
-            Work::Check { job, repair } => check(&Config::load(&job)?, repair, json),
-            Work::Export { job, file } => {
+            FrontierCommand::Compact { job } => {
+                print_sizes(maintenance::compact(&Config::load(&job)?)?, json)
+            }
+            FrontierCommand::Check { job, repair } => check(&Config::load(&job)?, repair, json),
+            FrontierCommand::Export { job, file } => {
                 let found = maintenance::export(&Config::load(&job)?, &file)?;
                 if json {
                     print_json(&found_json(&found))?
@@ -125,7 +127,7 @@ impl Upkeep {
                 }
                 Ok(())
             }
-            Work::Import { job, file } => {
+            FrontierCommand::Import { job, file } => {
                 let found = maintenance::import(&Config::load(&job)?, &file)?;
                 if json {
                     return print_json(&found_json(&found));

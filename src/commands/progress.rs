@@ -11,7 +11,7 @@ use spoor::clock;
 use spoor::config::Config;
 use spoor::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
 use spoor::crawl::frontier::Cells;
-use spoor::crawl::pipeline::{Limits, Standing, Stop};
+use spoor::crawl::pipeline::{Limits, RunStatus, Stop};
 use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
 use spoor::settings::Logs;
@@ -97,7 +97,7 @@ impl Progress {
     }
 
     /// Reports pausing, resuming and stopping in words.
-    fn say_changes(&mut self, standing: &Standing, open: usize) {
+    fn say_changes(&mut self, standing: &RunStatus, open: usize) {
         if self.paused != standing.paused.is_some() {
             self.paused = standing.paused.is_some();
             screen::say(if self.paused {
@@ -162,7 +162,7 @@ impl Observer for Progress {
         screen::say(text);
     }
 
-    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing) {
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &RunStatus) {
         if let Some(row) = row {
             let (status, outcome, reason) = (row.status, row.outcome, row.reason);
             tracing::debug!(status, outcome, reason, "finished");
@@ -228,7 +228,7 @@ impl View {
     fn of(
         label: Option<&'static str>,
         frontier: &Cells,
-        standing: &Standing,
+        standing: &RunStatus,
         rates: &Rates,
     ) -> Self {
         let counts = frontier.counts();
@@ -248,13 +248,13 @@ impl View {
         };
         let images_left = frontier.images_alone();
         let state = match standing {
-            Standing {
+            RunStatus {
                 stopping: Some(_), ..
             } => Some("stopping"),
-            Standing {
+            RunStatus {
                 paused: Some(_), ..
             } => Some("paused"),
-            Standing {
+            RunStatus {
                 outage: Some(_), ..
             } => Some("waiting for the network"),
             _ => None,
@@ -402,7 +402,7 @@ impl View {
 }
 
 /// The time until what failed is tried again, where there is nothing to do before.
-fn idle(frontier: &Cells, standing: &Standing) -> Option<Duration> {
+fn idle(frontier: &Cells, standing: &RunStatus) -> Option<Duration> {
     let is_working =
         standing.stopping.is_none() && standing.paused.is_none() && standing.outage.is_none();
     let until = frontier.idle_until().filter(|_| is_working)?;

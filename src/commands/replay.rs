@@ -92,7 +92,7 @@ impl Replay {
             None => None,
         };
         if self.json {
-            let told = Told::of(&replayed, &progress.figures.totals, compared.as_ref());
+            let told = ReplayResult::of(&replayed, &progress.figures.totals, compared.as_ref());
             return print_json(&told);
         }
         print!("{}", summary(&replayed, files, began.elapsed()));
@@ -209,7 +209,7 @@ impl Progress {
 
 /// The result, for JSON.
 #[derive(Serialize)]
-struct Told<'r> {
+struct ReplayResult<'r> {
     folder: Option<&'r Path>,
     complete: bool,
     limit: Option<&'static str>,
@@ -227,7 +227,7 @@ struct Told<'r> {
     compared: Option<&'r Compared>,
 }
 
-impl<'r> Told<'r> {
+impl<'r> ReplayResult<'r> {
     fn of(replayed: &'r Replayed, seen: &'r CrawlTotals, compared: Option<&'r Compared>) -> Self {
         let tally = replayed.tally.as_ref();
         Self {

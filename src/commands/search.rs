@@ -11,8 +11,8 @@ use spoor::daemon;
 use spoor::local::access::Access;
 use spoor::sanitize;
 use spoor::search::{
-    self, Filters, Found, Home, Indexer, Occurring, Request, Search as Index, SearchError, Style,
-    Within,
+    self, Filters, Home, Indexer, Occurring, Request, Search as Index, SearchError, SearchResult,
+    Style, Within,
 };
 use tokio::net::TcpListener;
 
@@ -111,7 +111,7 @@ impl From<Near> for Within {
 struct Answer<'a> {
     query: &'a str,
     #[serde(flatten)]
-    found: &'a Found,
+    found: &'a SearchResult,
 }
 
 impl Search {

@@ -21,7 +21,7 @@ use super::screen::counted;
 const NAMED: usize = 10;
 
 /// A run, with what its summary needs.
-pub struct Told<'a> {
+pub struct RunSummary<'a> {
     /// The job file, as the user gave it.
     pub job: &'a Path,
     /// The topic of the crawl, for the text.
@@ -40,7 +40,7 @@ struct Run {
     time: Duration,
 }
 
-impl Told<'_> {
+impl RunSummary<'_> {
     fn run(&self) -> Run {
         let (before, after) = (&self.summary.before, &self.summary.status);
         let own = |status: &Status| match &status.machine {

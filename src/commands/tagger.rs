@@ -19,7 +19,7 @@ use super::screen::counted;
 #[derive(Debug, Args)]
 pub struct TaggerWork {
     #[command(subcommand)]
-    what: Work,
+    what: TaggerCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -27,7 +27,7 @@ pub struct TaggerWork {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum TaggerCommand {
     /// Train a tagger on files in CoNLL-U, as Universal Dependencies has them.
     #[command(after_help = "\
 Example:
@@ -94,7 +94,7 @@ struct Right {
 impl TaggerWork {
     pub fn run(self) -> Result<()> {
         match self.what {
-            Work::Train {
+            TaggerCommand::Train {
                 files,
                 output,
                 test,
@@ -120,7 +120,7 @@ impl TaggerWork {
                 accuracy.iter().for_each(print_accuracy);
                 Ok(())
             }
-            Work::Test {
+            TaggerCommand::Test {
                 tagger,
                 files,
                 column,
@@ -132,7 +132,7 @@ impl TaggerWork {
                 print_accuracy(&accuracy);
                 Ok(())
             }
-            Work::Tag { tagger, text } => tag(&*load(&tagger)?, &text, self.json),
+            TaggerCommand::Tag { tagger, text } => tag(&*load(&tagger)?, &text, self.json),
         }
     }
 }

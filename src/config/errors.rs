@@ -14,7 +14,7 @@ pub(super) const MOST_LINES: usize = 100;
 /// each given key's value.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     places: BTreeMap<String, Range<usize>>,
     broken: BTreeSet<String>,
     /// Number of problems that were found but not kept.
@@ -22,7 +22,7 @@ pub(super) struct Findings {
 }
 
 #[derive(Debug)]
-struct Problem {
+struct ConfigProblem {
     span: Range<usize>,
     key: String,
     message: String,
@@ -51,7 +51,7 @@ impl Findings {
         }
         let key = key.into();
         self.broken.insert(key.clone());
-        self.problems.push(Problem { span, key, message });
+        self.problems.push(ConfigProblem { span, key, message });
     }
 
     /// Whether further problems are only counted.
@@ -67,7 +67,7 @@ impl Findings {
     /// Records a syntax error, which is shown before all others because they may follow
     /// from it.
     pub fn unreadable(&mut self, span: Range<usize>, key: String, message: String) {
-        self.problems.push(Problem { span, key, message });
+        self.problems.push(ConfigProblem { span, key, message });
     }
 
     /// Removes the problems of `line` and of values that contain byte `at`.
@@ -101,7 +101,7 @@ impl Findings {
         self.problems.sort_by_key(|problem| problem.span.start);
         let mut cursor = Cursor::new(text);
         let mut errors = Vec::with_capacity(self.problems.len());
-        for Problem { span, key, message } in self.problems {
+        for ConfigProblem { span, key, message } in self.problems {
             errors.push(FileError {
                 file: name.to_owned(),
                 place: Some(cursor.place(span.start)),

@@ -79,10 +79,10 @@ pub enum StartError {
 }
 
 /// A section of the file: its name and its keys.
-type Sections = Vec<(String, Vec<Line>)>;
+type Sections = Vec<(String, Vec<KeyLine>)>;
 
 /// A key with its value in TOML and the comment above it.
-struct Line {
+struct KeyLine {
     key: String,
     value: String,
     comment: String,
@@ -233,7 +233,7 @@ impl Start {
         } else {
             format!("mailto:{contact}")
         };
-        let line = |key: &str, value: String, comment: &str| Line {
+        let line = |key: &str, value: String, comment: &str| KeyLine {
             key: key.to_owned(),
             value,
             comment: comment.to_owned(),
@@ -315,7 +315,7 @@ fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
         key,
         value,
     } = Given::parse(set)?;
-    let line = Line {
+    let line = KeyLine {
         key,
         value,
         comment: "Given on the command line.".to_owned(),
@@ -351,7 +351,7 @@ fn rendered(sections: &Sections) -> String {
     let mut text = HEAD.to_owned();
     for (name, lines) in sections {
         text.push_str(&format!("\n[{name}]\n"));
-        for Line {
+        for KeyLine {
             key,
             value,
             comment,

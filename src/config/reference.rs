@@ -19,7 +19,7 @@ pub fn reference() -> String {
 
 /// The full names of all keys, such as `limits.documents`, in alphabetical order.
 pub fn keys() -> Vec<String> {
-    let mut walker = Shown::default();
+    let mut walker = ShownKeys::default();
     Config::default().walk(&mut walker);
     walker.values.into_keys().collect()
 }
@@ -40,7 +40,7 @@ pub fn nearest_key(key: &str) -> Option<String> {
 /// The keys in which two configurations differ, with both values.
 pub(super) fn changes(a: &Config, b: &Config) -> Vec<Changed> {
     let [a, mut b] = [a, b].map(|config| {
-        let mut walker = Shown::default();
+        let mut walker = ShownKeys::default();
         config.walk(&mut walker);
         walker.values
     });
@@ -110,12 +110,12 @@ fn kind_of<T: Value>(key: &Key<T>) -> String {
 
 /// Every key with its value as text.
 #[derive(Default)]
-struct Shown {
+struct ShownKeys {
     section: &'static str,
     values: BTreeMap<String, Option<String>>,
 }
 
-impl Walker for Shown {
+impl Walker for ShownKeys {
     fn section<S: Section>(&mut self, section: &S) -> S {
         self.section = S::NAME;
         section.walk(self)

@@ -160,7 +160,7 @@ pub fn watched(paths: &[PathBuf], rules: &RuleSet) -> Result<(Watch, Vec<Event>)
 }
 
 /// What a server answered.
-struct Answer {
+struct RuledAnswer {
     url: PageUrl,
     time: Option<Timestamp>,
     status: u16,
@@ -171,7 +171,7 @@ struct Answer {
 fn each_answer(
     paths: &[PathBuf],
     wanted: impl Fn(&PageUrl) -> bool,
-    mut each: impl FnMut(Answer) -> bool,
+    mut each: impl FnMut(RuledAnswer) -> bool,
 ) -> Result<(), RuledError> {
     for path in files::listed(paths)? {
         let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
@@ -194,7 +194,7 @@ fn each_answer(
             let page = (200..=299)
                 .contains(&status)
                 .then(|| StoredPage::of(&url, &response.into_fetched(), &Options::default(), day));
-            let answer = Answer {
+            let answer = RuledAnswer {
                 url,
                 time,
                 status,

@@ -11,7 +11,7 @@ use crate::address::PageUrl;
 use crate::archive::check;
 use crate::archive::http::Response;
 use crate::archive::pack::Page;
-use crate::archive::reader::{Entry, Item, Reader};
+use crate::archive::reader::{Item, Reader, RecordEntry};
 use crate::archive::record::{Kind, Record};
 use crate::crawl::figures::{Counted, NameTally};
 use crate::page::Extractor;
@@ -68,7 +68,7 @@ pub struct Stored {
 
 /// The same while it is being counted.
 #[derive(Debug, Default)]
-struct Counting {
+struct AmountCounter {
     stored: Stored,
     unreadable: NameTally,
     statuses: NameTally,
@@ -103,18 +103,18 @@ pub fn page_of(url: &str, response: Response) -> Page {
 /// [`Stored::failed`].
 pub fn stored(files: &[PathBuf]) -> std::io::Result<Stored> {
     let all = check::on_all_cores(files, "reading archives", |path, read| {
-        let mut counting = Counting::default();
+        let mut counting = AmountCounter::default();
         if let Err(error) = counting.read(path, read) {
             counting.stored.failed.push(error);
         }
         counting
     })?;
-    let mut sum = Counting::default();
+    let mut sum = AmountCounter::default();
     all.into_iter().for_each(|counting| sum.merge(counting));
     Ok(sum.finish())
 }
 
-impl Counting {
+impl AmountCounter {
     fn read(&mut self, path: &Path, read: &dyn Fn(u64)) -> Result<(), String> {
         let file = crate::fs::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         self.stored.files += 1;
@@ -135,7 +135,7 @@ impl Counting {
         Ok(())
     }
 
-    fn record(&mut self, mut entry: Entry<'_, File>) -> Result<(), String> {
+    fn record(&mut self, mut entry: RecordEntry<'_, File>) -> Result<(), String> {
         let is_response = entry.record.kind == Kind::Response && entry.record.is_http();
         let response = is_response.then(|| Response::read(&mut entry, MAX_BODY));
         let finished = entry.finish().map_err(|error| error.to_string())?;

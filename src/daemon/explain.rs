@@ -59,10 +59,10 @@ pub struct Explanation {
     /// What is known about it as a page and as an image; empty if nothing is.
     pub known: Vec<Known>,
     /// The present verdict of the scope.
-    pub scope: Verdict,
+    pub scope: RuleVerdict,
     /// The verdict of the host's robots.txt; `allowed` is `None` if the rules are not
     /// known yet.
-    pub robots: Verdict,
+    pub robots: RuleVerdict,
     /// The results of its prefixes, and their remaining budget.
     pub budget: Budget,
     /// Its host.
@@ -133,7 +133,7 @@ pub struct LearnedPart {
 
 /// The verdict of a set of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RuleVerdict {
     /// Whether the address may be fetched.
     pub allowed: Option<bool>,
     /// The deciding rule, in words; empty if there is none to name.
@@ -231,7 +231,7 @@ impl Role<'_> {
     fn known(
         &self,
         record: UrlRecord,
-        robots: &Verdict,
+        robots: &RuleVerdict,
         host: Option<&HostRecord>,
     ) -> Result<Known, StoreError> {
         let leased = self.view.is_leased(self.url, self.kind);
@@ -321,7 +321,7 @@ impl Role<'_> {
     fn decided_by(
         &self,
         record: &UrlRecord,
-        robots: &Verdict,
+        robots: &RuleVerdict,
         host: Option<&HostRecord>,
     ) -> Result<Option<String>, StoreError> {
         let State::Dropped { reason } = record.state else {
@@ -395,18 +395,18 @@ impl Role<'_> {
     }
 }
 
-fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
+fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> RuleVerdict {
     let verdict = match kind {
         TaskKind::Image => scope.judge_image(url).map(|()| None),
         TaskKind::Sitemap => scope.judge_sitemap(url),
         TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.judge_page(url, hops),
     };
     match verdict {
-        Ok(rule) => Verdict {
+        Ok(rule) => RuleVerdict {
             allowed: Some(true),
             by: rule.map_or(String::new(), |rule| format!("`{rule}` of scope.accept")),
         },
-        Err(objection) => Verdict {
+        Err(objection) => RuleVerdict {
             allowed: Some(false),
             by: objection.to_string(),
         },
@@ -418,9 +418,9 @@ fn robots(
     terms: &ExplainContext,
     url: &PageUrl,
     host: Option<&HostRecord>,
-) -> Result<Verdict, StoreError> {
+) -> Result<RuleVerdict, StoreError> {
     let state = host.map(|host| host.robots(url.scheme()));
-    let verdict = |allowed, by: String| Ok(Verdict { allowed, by });
+    let verdict = |allowed, by: String| Ok(RuleVerdict { allowed, by });
     match state {
         None | Some(RobotsState::Unknown) => verdict(None, "not fetched yet".to_owned()),
         Some(RobotsState::Awaiting) => verdict(None, "redirected, under way".to_owned()),

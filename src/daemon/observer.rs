@@ -7,7 +7,7 @@ use super::error::DaemonError;
 use crate::config::Config;
 use crate::control::{ControlHandle, Entrance};
 use crate::crawl::frontier::Cells;
-use crate::crawl::pipeline::Standing;
+use crate::crawl::pipeline::RunStatus;
 use crate::outputs::Row;
 
 /// Receives the progress of a run.
@@ -23,7 +23,7 @@ pub trait Observer {
     /// A step, in words.
     fn say(&mut self, text: &str);
     /// A finished task, or just the passing of time.
-    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing);
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &RunStatus);
 }
 
 /// Binds the address of the page, and reports it.
@@ -43,18 +43,18 @@ pub(super) fn open(
 }
 
 /// Reports to an observer, and to the viewers of the page.
-pub(super) struct Told<'a> {
+pub(super) struct RunReporter<'a> {
     observer: &'a mut dyn Observer,
     handle: &'a ControlHandle,
 }
 
-impl<'a> Told<'a> {
+impl<'a> RunReporter<'a> {
     pub fn of(observer: &'a mut dyn Observer, handle: &'a ControlHandle) -> Self {
         Self { observer, handle }
     }
 }
 
-impl Observer for Told<'_> {
+impl Observer for RunReporter<'_> {
     fn opened(&mut self, folder: &Path) -> Result<(), DaemonError> {
         self.observer.opened(folder)
     }
@@ -64,7 +64,7 @@ impl Observer for Told<'_> {
         self.observer.say(text);
     }
 
-    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &Standing) {
+    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &RunStatus) {
         self.observer.crawl(frontier, row, standing);
     }
 }

@@ -20,7 +20,7 @@ use crate::control;
 use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
 use crate::crawl::frontier::{Cells, Counts};
 use crate::crawl::metrics::Metrics;
-use crate::crawl::pipeline::{self, Caps, Crawl, Reading, Shelf, Tally};
+use crate::crawl::pipeline::{self, Caps, Crawl, Reading, ReplayTally, Shelf};
 use crate::crawl::train::TrainError;
 use crate::fetch::Options;
 use crate::fs::{IoError, atomic, beneath};
@@ -122,7 +122,7 @@ pub struct Replayed {
     /// The counters, over all runs.
     pub counts: Counts,
     /// What was done with the exchanges of the archive; `None` where links were followed.
-    pub tally: Option<Tally>,
+    pub tally: Option<ReplayTally>,
     /// The limit of the job that ended it.
     pub limit: Option<&'static str>,
     /// How many responses the archive has.
@@ -178,7 +178,7 @@ pub fn replay(
     let shelf = Shelf::new(captures, caps(config));
     let model =
         Model::load(&model_folder).map_err(|error| DaemonError::from(TrainError::from(error)))?;
-    let mut run = Run {
+    let mut run = ReplayRun {
         config: &own,
         shelf: &shelf,
         model: &model,
@@ -198,7 +198,7 @@ pub fn replay(
 }
 
 /// One run of a replay.
-struct Run<'r> {
+struct ReplayRun<'r> {
     config: &'r Config,
     shelf: &'r Shelf,
     model: &'r Model,
@@ -216,11 +216,11 @@ fn alone(config: &Config) -> Config {
     config
 }
 
-impl Run<'_> {
+impl ReplayRun<'_> {
     fn go(
         &mut self,
         observer: &mut dyn ReplayObserver,
-    ) -> Result<(Counts, Option<Tally>, Option<&'static str>), DaemonError> {
+    ) -> Result<(Counts, Option<ReplayTally>, Option<&'static str>), DaemonError> {
         let config = self.config;
         let captures = self.shelf.captures();
         // The clock of the replay is that of the archive.
@@ -271,7 +271,7 @@ impl Run<'_> {
             None
         } else {
             let bytes = captures.bytes();
-            let mut tell = |told: pipeline::Told<'_>| {
+            let mut tell = |told: pipeline::ReplayStatus<'_>| {
                 observer.borrow_mut().going(Going {
                     counts: told.counts,
                     bytes: Some((told.tally.read_bytes(), bytes)),

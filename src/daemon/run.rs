@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::error::DaemonError;
 use super::machine::{self, Machine};
 use super::nothing::{Fruitless, Troubles};
-use super::observer::{self, Observer, Told};
+use super::observer::{self, Observer, RunReporter};
 use super::service::Service;
 use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
@@ -93,7 +93,12 @@ pub fn crawl(
     let entrance = observer::open(config, observer)?;
     let mut served = control::serve(runtime, desk.clone(), entrance);
     let metrics = Metrics::new()?;
-    let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
+    let (reading, ratings) = read_with(
+        config,
+        runtime,
+        &metrics,
+        &mut RunReporter::of(observer, &desk),
+    )?;
     // As late as may be, since it takes hosts.
     let (machine, lock) = machine::join(config, runtime, observer)?.unzip();
     let telling = machine
@@ -111,7 +116,7 @@ pub fn crawl(
     if config.cluster.is_there() {
         outputs.shares_files();
     }
-    let keeping = Keeping {
+    let keeping = CheckpointUpdater {
         config,
         control: &control,
         runtime,
@@ -257,14 +262,14 @@ fn open(config: &Config, lock: Option<File>) -> Result<OpenJob, OpenError> {
 }
 
 /// What keeps the checkpoint of a crawl up to date.
-struct Keeping<'k> {
+struct CheckpointUpdater<'k> {
     config: &'k Config,
     control: &'k Control,
     runtime: &'k Handle,
     desk: &'k ControlHandle,
 }
 
-impl Keeping<'_> {
+impl CheckpointUpdater<'_> {
     /// Begins, if the crawl has a checkpoint elsewhere.
     fn keeper(
         &self,

@@ -10,10 +10,10 @@ use reqwest::Response;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::{Failure, FetchError, Phase, Received, classify};
-use super::rate::Rates;
-use super::room::{NoRoom, Part, Room, SMALL, Source};
-use super::underway::Exchange;
+use super::error::{ClientFailure, FetchError, Phase, Received, classify};
+use super::rate::RateLimits;
+use super::room::{BodyRoom, BodySource, NoRoom, Room, SMALL};
+use super::underway::RunningExchange;
 use crate::coding::{CodingError, Decoder};
 
 /// Bytes that are decoded at a time.
@@ -54,12 +54,12 @@ pub struct HeldBytes {
     gauge: Arc<Gauge>,
     bytes: u64,
     /// Its share of the memory for large bodies.
-    part: Box<Part>,
+    part: Box<BodyRoom>,
 }
 
 impl HeldBytes {
     /// No bytes yet, for a body from these sources.
-    pub(super) fn none(gauge: &Arc<Gauge>, sources: Vec<Source>) -> Self {
+    pub(super) fn none(gauge: &Arc<Gauge>, sources: Vec<BodySource>) -> Self {
         Self {
             gauge: gauge.clone(),
             bytes: 0,
@@ -88,7 +88,7 @@ impl Drop for HeldBytes {
 /// Measures an exchange and ends it in time. Waiting for our own byte rate does not count
 /// as slowness of the server.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ExchangeWatch {
     start: Instant,
     throttled: Duration,
     limit: Duration,
@@ -97,14 +97,14 @@ pub(super) struct Watch {
     pub(super) status: Option<u16>,
     pub(super) bytes: u64,
     /// Its entry among all open exchanges.
-    open: Arc<Exchange>,
+    open: Arc<RunningExchange>,
 }
 
-impl Watch {
+impl ExchangeWatch {
     /// For an exchange with the time limit `limit`, and `idle` for each step: the head,
     /// and the next decoded bytes of the body. The client's own read timeout is
     /// unsuitable, because it continues while a body waits for memory and is not read.
-    pub(super) fn start(limit: Duration, idle: Duration, open: Arc<Exchange>) -> Self {
+    pub(super) fn start(limit: Duration, idle: Duration, open: Arc<RunningExchange>) -> Self {
         Self {
             open,
             start: Instant::now(),
@@ -143,7 +143,7 @@ impl Watch {
         &mut self,
         host: &str,
         waited: impl Fn() -> Duration,
-        head: impl Future<Output = Result<T, impl Failure>>,
+        head: impl Future<Output = Result<T, impl ClientFailure>>,
     ) -> Result<T, FetchError> {
         let begun = Instant::now();
         tokio::pin!(head);
@@ -229,8 +229,8 @@ pub(super) async fn read(
     host: &str,
     mut response: Response,
     how: How,
-    watch: &mut Watch,
-    rates: &Rates,
+    watch: &mut ExchangeWatch,
+    rates: &RateLimits,
     mut held: HeldBytes,
 ) -> Result<Body, FetchError> {
     let How {
@@ -374,7 +374,7 @@ mod tests {
         let waits = Duration::from_secs(60);
         let waited = || begun.elapsed().min(waits);
         let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
-        let mut watch = Watch::start(whole, idle, open);
+        let mut watch = ExchangeWatch::start(whole, idle, open);
         let answer = async {
             tokio::time::sleep(waits + Duration::from_secs(4)).await;
             Ok::<_, reqwest::Error>(7)
@@ -385,7 +385,7 @@ mod tests {
         let begun = Instant::now();
         let waited = || begun.elapsed().min(waits);
         let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
-        let mut watch = Watch::start(whole, idle, open);
+        let mut watch = ExchangeWatch::start(whole, idle, open);
         let never = std::future::pending::<Result<(), reqwest::Error>>();
         let error = watch.head("a.org", waited, never).await.unwrap_err();
         let phase = Phase::Head;
@@ -396,7 +396,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn throttling_is_not_held_against_the_server() {
         let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
-        let mut watch = Watch::start(Duration::from_secs(10), Duration::from_secs(5), open);
+        let mut watch = ExchangeWatch::start(Duration::from_secs(10), Duration::from_secs(5), open);
         tokio::time::advance(Duration::from_secs(3)).await;
         let pause = tokio::time::sleep(Duration::from_secs(27));
         watch.pause(pause).await;

@@ -32,7 +32,7 @@ pub(super) const MAX_HEAD: u32 = 384 << 10;
 pub(super) enum Client {
     Open(reqwest::Client),
     /// Only during [`Options::term`].
-    Gated(Box<gated::Client>),
+    Gated(Box<gated::GatedClient>),
 }
 
 impl Client {
@@ -67,7 +67,7 @@ pub(super) fn build(
                 why: "a machine of a cluster must reach the web without one".to_owned(),
             });
         }
-        let client = gated::Client::new(options, term, tls, resolver, kept())?;
+        let client = gated::GatedClient::new(options, term, tls, resolver, kept())?;
         return Ok(Client::Gated(Box::new(client)));
     }
     let builder = reqwest::Client::builder()

@@ -318,7 +318,7 @@ pub(super) enum SendError {
 }
 
 /// What the error of a client says of itself, besides the chain of its sources.
-pub(super) trait Failure: Error + 'static {
+pub(super) trait ClientFailure: Error + 'static {
     /// The request could not be built.
     fn is_builder(&self) -> bool;
     /// No connection was established.
@@ -331,7 +331,7 @@ pub(super) trait Failure: Error + 'static {
     fn url(&self) -> Option<&Url>;
 }
 
-impl Failure for reqwest::Error {
+impl ClientFailure for reqwest::Error {
     fn is_builder(&self) -> bool {
         self.is_builder()
     }
@@ -353,7 +353,7 @@ impl Failure for reqwest::Error {
     }
 }
 
-impl Failure for SendError {
+impl ClientFailure for SendError {
     fn is_builder(&self) -> bool {
         matches!(self, Self::Whole(error) if error.is_builder())
     }
@@ -386,7 +386,7 @@ impl Failure for SendError {
 
 /// Classifies an error of a client, which occurred while waiting for the head
 /// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
-pub(super) fn classify(host: &str, error: &impl Failure, phase: Phase) -> FetchError {
+pub(super) fn classify(host: &str, error: &impl ClientFailure, phase: Phase) -> FetchError {
     let seen = Received::default();
     let host = host.to_owned();
     let why = innermost(error);

@@ -27,7 +27,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::term::Tenure;
-use super::underway::Exchange;
+use super::underway::RunningExchange;
 use crate::page::Booking;
 
 /// Added to every pause here, because the time between this gate and the wire varies.
@@ -56,17 +56,17 @@ pub(super) fn tenure() -> Option<Tenure> {
 
 /// The clocks by name, each with the time at which it expires.
 #[derive(Debug, Default)]
-pub(super) struct Gates(Mutex<Clocks>);
+pub(super) struct Gates(Mutex<HostClocks>);
 
 #[derive(Debug, Default)]
-struct Clocks {
+struct HostClocks {
     free: HashMap<String, Instant>,
     /// How many there may be before expired ones are removed.
     most: usize,
 }
 
 /// What one request has taken: for each clock its previous and its new time of expiry.
-type Taken = Vec<(String, Option<Instant>, Instant)>;
+type TakenTurns = Vec<(String, Option<Instant>, Instant)>;
 
 impl Gates {
     /// The exit for one request.
@@ -83,9 +83,9 @@ impl Gates {
     /// # Errors
     ///
     /// The time at which the last of them expires.
-    fn take(&self, wanted: &[(String, Duration)]) -> Result<Taken, Instant> {
+    fn take(&self, wanted: &[(String, Duration)]) -> Result<TakenTurns, Instant> {
         if wanted.is_empty() {
-            return Ok(Taken::new());
+            return Ok(TakenTurns::new());
         }
         let mut clocks = lock(&self.0);
         let now = Instant::now();
@@ -109,7 +109,7 @@ impl Gates {
 
     /// Releases what was taken for a request that was not sent, unless another request has
     /// taken it since.
-    fn give_back(&self, taken: Taken) {
+    fn give_back(&self, taken: TakenTurns) {
         let mut clocks = lock(&self.0);
         for (name, before, until) in taken {
             if clocks.free.get(&name) == Some(&until) {
@@ -130,24 +130,24 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 pub(super) struct Exit {
     gates: Arc<Gates>,
     booking: Booking,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    taken: Taken,
+struct GateState {
+    taken: TakenTurns,
     /// How long it has waited, excluding the current wait, which started at `since`.
     waited: Duration,
     since: Option<Instant>,
     /// The exchange that is suspended while it waits here.
-    exchange: Option<Arc<Exchange>>,
+    exchange: Option<Arc<RunningExchange>>,
     /// What it may be sent in, where that is limited.
     tenure: Option<Tenure>,
 }
 
 impl Exit {
     /// Excludes the waits of the request from the time of this exchange.
-    pub(super) fn rests(&self, exchange: &Arc<Exchange>) {
+    pub(super) fn rests(&self, exchange: &Arc<RunningExchange>) {
         lock(&self.state).exchange = Some(Arc::clone(exchange));
     }
 
@@ -187,7 +187,7 @@ impl Exit {
                         state.since = Some(Instant::now());
                         state.exchange.clone()
                     };
-                    let _resting = exchange.as_ref().map(Exchange::pause);
+                    let _resting = exchange.as_ref().map(RunningExchange::pause);
                     tokio::time::sleep_until(until).await;
                     let mut state = lock(&self.state);
                     let since = state.since.take();

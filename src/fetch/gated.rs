@@ -50,24 +50,24 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-type Tcp = HttpConnector<Names>;
-type Connector = Connecting<HttpsConnector<Gatekeeper<Tcp>>>;
-type Http = legacy::Client<Connector, Body>;
+type Tcp = HttpConnector<NameResolver>;
+type GatedConnector = Connecting<HttpsConnector<Gatekeeper<Tcp>>>;
+type Http = legacy::Client<GatedConnector, Body>;
 
 /// The client.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct GatedClient {
     http: Http,
     user_agent: HeaderValue,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for GatedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
+        f.debug_struct("GatedClient").finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl GatedClient {
     /// Builds a client with settings that correspond to those of [`super::client::build`].
     /// `tls` has the protocols to offer, `idle` says how many connections are kept for a
     /// host.
@@ -80,7 +80,7 @@ impl Client {
     ) -> Result<Self, SetupError> {
         let user_agent = HeaderValue::from_str(&options.user_agent());
         let user_agent = user_agent.map_err(|e| SetupError::Client(e.to_string()))?;
-        let mut tcp = HttpConnector::new_with_resolver(Names(resolver));
+        let mut tcp = HttpConnector::new_with_resolver(NameResolver(resolver));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEPALIVE));
@@ -125,9 +125,9 @@ impl Client {
 
 /// The resolver in the form that the connector wants.
 #[derive(Debug, Clone)]
-struct Names(GuardedResolver);
+struct NameResolver(GuardedResolver);
 
-impl Service<Name> for Names {
+impl Service<Name> for NameResolver {
     type Response = Addrs;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Addrs, BoxError>> + Send>>;

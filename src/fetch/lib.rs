@@ -78,32 +78,32 @@ pub use options::{Options, SetupError};
 pub use outcome::outcome;
 pub use term::Term;
 
-use body::{Gauge, How, Watch};
+use body::{ExchangeWatch, Gauge, How};
 use gate::{Exit, Gates};
-use rate::Rates;
+use rate::RateLimits;
 use resolve::NameService;
-use room::Source;
+use room::BodySource;
 use route::Router;
 use term::Tenure;
 use underway::Underway;
-use visit::{Cookies, Visits};
+use visit::{Cookies, VisitCookies};
 
 /// Sends requests. Clones share connections, rates and the byte count.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
-    inner: Arc<Inner>,
+    inner: Arc<FetcherInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct FetcherInner {
     options: Options,
     router: Router,
     names: NameService,
-    rates: RwLock<Arc<Rates>>,
+    rates: RwLock<Arc<RateLimits>>,
     gauge: Arc<Gauge>,
     gates: Arc<Gates>,
     underway: Arc<Underway>,
-    visits: Visits,
+    visits: VisitCookies,
     /// Whether the proxy has let any request through.
     let_through: AtomicBool,
 }
@@ -196,14 +196,14 @@ impl Fetcher {
     fn asking(options: Options, names: &NameService) -> Result<Self, SetupError> {
         options.check()?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(FetcherInner {
                 router: Router::new(&options, names)?,
                 names: names.clone(),
-                rates: RwLock::new(Arc::new(Rates::new(&options)?)),
+                rates: RwLock::new(Arc::new(RateLimits::new(&options)?)),
                 gauge: Arc::default(),
                 gates: Arc::default(),
                 underway: Arc::default(),
-                visits: Visits::default(),
+                visits: VisitCookies::default(),
                 let_through: AtomicBool::new(false),
                 options,
             }),
@@ -226,7 +226,7 @@ impl Fetcher {
         requests_per_second: Option<f64>,
         bytes_per_second: Option<u64>,
     ) -> Result<(), SetupError> {
-        let rates = Rates::new(&Options {
+        let rates = RateLimits::new(&Options {
             requests_per_second,
             bytes_per_second,
             ..Options::default()
@@ -243,7 +243,7 @@ impl Fetcher {
         self.rates().interval(bytes)
     }
 
-    fn rates(&self) -> Arc<Rates> {
+    fn rates(&self) -> Arc<RateLimits> {
         let held = self.inner.rates.read();
         Arc::clone(&held.unwrap_or_else(PoisonError::into_inner))
     }
@@ -354,7 +354,7 @@ impl Fetcher {
         let (open, _underway) = self.inner.underway.enter(exit.patience());
         exit.rests(&open);
         let own = Arc::clone(&open);
-        let mut watch = Watch::start(limits.total_timeout, limits.read_timeout, own);
+        let mut watch = ExchangeWatch::start(limits.total_timeout, limits.read_timeout, own);
         let condition = headers::condition(known);
         let sent = (route, exit);
         let answer = tokio::select! {
@@ -395,7 +395,7 @@ impl Fetcher {
         url: &PageUrl,
         response: &reqwest::Response,
         (kind, conditional, cookies): (TaskKind, bool, &Cookies),
-        watch: &Watch,
+        watch: &ExchangeWatch,
     ) -> Result<Option<Answer>, FetchError> {
         let inner = &*self.inner;
         let (status, head) = (response.status().as_u16(), response.headers());
@@ -477,7 +477,7 @@ impl Fetcher {
         mut own: Box<Wire>,
         host: &str,
         response: reqwest::Response,
-        watch: &mut Watch,
+        watch: &mut ExchangeWatch,
     ) -> Option<Box<Wire>> {
         if own.status != 304 {
             let held = HeldBytes::none(&self.inner.gauge, Vec::new());
@@ -502,7 +502,7 @@ impl Fetcher {
         kind: TaskKind,
         condition: HeaderMap,
         (route, exit): (route::Route<'_>, &Arc<Exit>),
-        watch: &mut Watch,
+        watch: &mut ExchangeWatch,
         wire: &mut Option<Box<Wire>>,
     ) -> Result<Answer, FetchError> {
         let inner = &*self.inner;
@@ -549,8 +549,8 @@ impl Fetcher {
         let types: Vec<String> = types.collect();
         let terms = headers::terms(head);
         let validators = headers::validators(head);
-        let mut sources = vec![Source::Host(host.into())];
-        sources.extend(ip.map(Source::Address));
+        let mut sources = vec![BodySource::Host(host.into())];
+        sources.extend(ip.map(BodySource::Address));
         let held = HeldBytes::none(&inner.gauge, sources);
         let undecodable = |error| FetchError::undecodable(host, &error);
         let how = How {

@@ -6,7 +6,7 @@
 use crate::page::{Outcome, Reason, TaskKind};
 
 use super::error::FetchError;
-use Class::*;
+use FailureClass::*;
 use Kinds::*;
 use Then::*;
 
@@ -38,7 +38,7 @@ pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
 }
 
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
+const TABLE: &[OutcomeRow] = &[
     // No response. The next address of the host would fare no better.
     row(All,    Dns,                        BackOff(Reason::Dns)),
     row(All,    Connection,                 BackOff(Reason::Connection)),
@@ -83,14 +83,14 @@ const TABLE: &[Row] = &[
 ];
 
 /// One row of the table.
-struct Row {
+struct OutcomeRow {
     kinds: Kinds,
-    class: Class,
+    class: FailureClass,
     then: Then,
 }
 
-const fn row(kinds: Kinds, class: Class, then: Then) -> Row {
-    Row { kinds, class, then }
+const fn row(kinds: Kinds, class: FailureClass, then: Then) -> OutcomeRow {
+    OutcomeRow { kinds, class, then }
 }
 
 /// The tasks a row is for.
@@ -111,7 +111,7 @@ impl Kinds {
 }
 
 /// The failures a row is for: the variants of [`FetchError`], statuses by range.
-enum Class {
+enum FailureClass {
     Dns,
     PrivateAddress,
     Connection,
@@ -129,7 +129,7 @@ enum Class {
     Status(u16, u16),
 }
 
-impl Class {
+impl FailureClass {
     fn covers(&self, error: &FetchError) -> bool {
         match (self, error) {
             (Status(from, to), FetchError::Status { status, .. }) => (from..=to).contains(&status),
@@ -294,7 +294,7 @@ mod tests {
 
     /// The guide's table, made from the one above.
     fn readable() -> String {
-        let line = |row: &Row| {
+        let line = |row: &OutcomeRow| {
             let what = match row.class {
                 Dns => "the name does not resolve".to_owned(),
                 PrivateAddress => "its address is not a public internet address".to_owned(),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Method, Request, Response, StatusCode};
 
-use super::body::Watch;
+use super::body::ExchangeWatch;
 use super::error::{FetchError, Phase, Received};
 use super::{Fetcher, headers};
 use crate::address::PageUrl;
@@ -61,7 +61,7 @@ impl Fetcher {
         let times = u32::try_from(length.div_ceil(TIMED)).unwrap_or(u32::MAX);
         let whole = inner.options.total_timeout.saturating_mul(times.max(1));
         let (open, _underway) = inner.underway.enter(whole);
-        let mut watch = Watch::start(whole, inner.options.read_timeout, open);
+        let mut watch = ExchangeWatch::start(whole, inner.options.read_timeout, open);
         let sending = route.client.execute(request);
         let mut response = watch.head(host, || Duration::ZERO, sending).await?;
         let total = total(response.headers());

@@ -114,13 +114,13 @@ pub enum PartError {
 }
 
 /// What a robots.txt says, or why that is not known.
-struct Rules {
+struct RobotsResult {
     robots: Result<Robots, String>,
     read: Instant,
 }
 
 /// When a server may be asked again.
-struct Clock {
+struct ServerClock {
     next: Instant,
     /// Why not before.
     why: &'static str,
@@ -136,8 +136,8 @@ pub struct PartFetcher {
     /// For those that they name.
     guarded: Fetcher,
     /// By the address of the robots.txt.
-    rules: FxHashMap<PageUrl, Rules>,
-    clocks: FxHashMap<HostKey, Clock>,
+    rules: FxHashMap<PageUrl, RobotsResult>,
+    clocks: FxHashMap<HostKey, ServerClock>,
 }
 
 impl PartFetcher {
@@ -220,7 +220,8 @@ impl PartFetcher {
             let delay = robots.as_ref().ok().and_then(Robots::crawl_delay);
             self.put_off(url, delay.unwrap_or_default(), ASKED);
             let read = Instant::now();
-            self.rules.insert(file.clone(), Rules { robots, read });
+            self.rules
+                .insert(file.clone(), RobotsResult { robots, read });
         }
         let unknown = |why: &str| PartError::NoRobots {
             url: named(),
@@ -308,7 +309,7 @@ impl PartFetcher {
         // Beyond the range of clocks, and of any command.
         let next = Instant::now() + pause.min(VALID);
         let told = Duration::ZERO;
-        let new = Clock { next, why, told };
+        let new = ServerClock { next, why, told };
         let clock = self.clocks.entry(url.host_key()).or_insert(new);
         if next > clock.next {
             (clock.next, clock.why) = (next, why);

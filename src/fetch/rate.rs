@@ -25,12 +25,12 @@ const BURST: f64 = 0.1;
 
 /// The two limits of a fetcher.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub(super) struct RateLimits {
     requests: Option<Limit>,
     bytes: Option<Limit>,
 }
 
-impl Rates {
+impl RateLimits {
     /// # Errors
     ///
     /// [`SetupError::Rate`] if a rate is not positive or not a number.
@@ -153,8 +153,8 @@ impl Clock for TokioClock {
 mod tests {
     use super::*;
 
-    fn rates(requests: Option<f64>, bytes: Option<u64>) -> Result<Rates, SetupError> {
-        Rates::new(&Options {
+    fn rates(requests: Option<f64>, bytes: Option<u64>) -> Result<RateLimits, SetupError> {
+        RateLimits::new(&Options {
             requests_per_second: requests,
             bytes_per_second: bytes,
             ..Options::default()

@@ -32,7 +32,7 @@ const LOOKUPS_AT_ONCE: usize = 128;
 /// Where the connections of one client go: the host, and the port for URLs without one,
 /// with 0 for the scheme's default.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Target {
+pub(super) enum ConnectTarget {
     /// To the host of the URL.
     Asked(u16),
     /// To this name, for every URL.
@@ -41,7 +41,7 @@ pub(super) enum Target {
     Address(IpAddr, u16),
 }
 
-impl Target {
+impl ConnectTarget {
     /// The target of a rule.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Target {
 /// The resolver of one client.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolver {
-    pub(super) target: Target,
+    pub(super) target: ConnectTarget,
     pub(super) allow_private: bool,
     /// Hosts of the operator's own proxies, lower-case, which may be anywhere. Only set
     /// for the client that uses them.
@@ -207,14 +207,14 @@ impl Resolve for GuardedResolver {
             }
             let (addresses, port) = match &own.target {
                 // A request that was booked for an address goes there.
-                Target::Asked(port) => match booked {
+                ConnectTarget::Asked(port) => match booked {
                     Some(address) => (vec![address], *port),
                     None => (own.look_up(name.as_str()).await?, *port),
                 },
-                Target::Name(to, port) => (own.look_up(to).await?, *port),
+                ConnectTarget::Name(to, port) => (own.look_up(to).await?, *port),
                 // The operator configured this very address; no page or name server
                 // influenced it.
-                Target::Address(to, port) => {
+                ConnectTarget::Address(to, port) => {
                     let addresses: Addrs = Box::new(std::iter::once(SocketAddr::new(*to, *port)));
                     return Ok(addresses);
                 }
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    fn resolver(target: Target, allow_private: bool) -> GuardedResolver {
+    fn resolver(target: ConnectTarget, allow_private: bool) -> GuardedResolver {
         GuardedResolver {
             target,
             allow_private,
@@ -278,18 +278,18 @@ mod tests {
     fn targets_of_rules() {
         let v4 = IpAddr::from([127, 0, 0, 1]);
         let v6 = IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
-        let name = |text: &str, port| Target::Name(text.into(), port);
+        let name = |text: &str, port| ConnectTarget::Name(text.into(), port);
         for (to_host, to_port, expected) in [
-            ("", None, Target::Asked(0)),
-            ("", Some(8080), Target::Asked(8080)),
-            ("127.0.0.1", None, Target::Address(v4, 0)),
-            ("127.0.0.1", Some(8080), Target::Address(v4, 8080)),
-            ("::1", Some(8080), Target::Address(v6, 8080)),
-            ("[::1]", None, Target::Address(v6, 0)),
+            ("", None, ConnectTarget::Asked(0)),
+            ("", Some(8080), ConnectTarget::Asked(8080)),
+            ("127.0.0.1", None, ConnectTarget::Address(v4, 0)),
+            ("127.0.0.1", Some(8080), ConnectTarget::Address(v4, 8080)),
+            ("::1", Some(8080), ConnectTarget::Address(v6, 8080)),
+            ("[::1]", None, ConnectTarget::Address(v6, 0)),
             ("example.org", None, name("example.org", 0)),
             ("Bücher.example", Some(1), name("xn--bcher-kva.example", 1)),
         ] {
-            let target = Target::of(&rule(to_host, to_port)).unwrap();
+            let target = ConnectTarget::of(&rule(to_host, to_port)).unwrap();
             assert_eq!(target, expected, "{to_host}");
         }
         for (to_host, to_port, shown) in [
@@ -301,7 +301,7 @@ mod tests {
             ("not a host", None, "`::not a host:`"),
             (" ", None, "`:: :`"),
         ] {
-            let error = Target::of(&rule(to_host, to_port)).unwrap_err();
+            let error = ConnectTarget::of(&rule(to_host, to_port)).unwrap_err();
             assert!(matches!(error, SetupError::ConnectTo { .. }), "{error:?}");
             assert!(error.to_string().contains(shown), "{error}");
         }
@@ -311,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn the_name_that_was_asked_is_looked_up_for_another_port() {
         for port in [0, 8080] {
-            let resolver = resolver(Target::Asked(port), true);
+            let resolver = resolver(ConnectTarget::Asked(port), true);
             let found = resolver.resolve("127.0.0.1".parse().unwrap()).await;
             let found: Vec<_> = found.unwrap().collect();
             assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], port))]);
@@ -320,7 +320,7 @@ mod tests {
 
     #[tokio::test]
     async fn reserved_names_fail_without_a_lookup() {
-        let resolver = resolver(Target::Asked(8080), true);
+        let resolver = resolver(ConnectTarget::Asked(8080), true);
         // Without permits a lookup would wait for ever.
         resolver.names.allowance.close();
         for name in ["a.test", "b.invalid", "localhost", "c.onion", "d.alt"] {
@@ -340,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_the_operator_wrote_replaces_the_name() {
-        let target = Target::Address([127, 0, 0, 1].into(), 8080);
+        let target = ConnectTarget::Address([127, 0, 0, 1].into(), 8080);
         for allow_private in [true, false] {
             let resolver = resolver(target.clone(), allow_private);
             let found = resolver.resolve("example.org".parse().unwrap()).await;
@@ -363,7 +363,7 @@ mod tests {
                 let nth = count.fetch_add(1, Ordering::SeqCst);
                 Ok(vec![if nth == 0 { public } else { private }])
             }),
-            ..resolver(Target::Asked(0), false)
+            ..resolver(ConnectTarget::Asked(0), false)
         };
         let name = || "rebound.example".parse().unwrap();
         let first = resolver.resolve(name()).await.unwrap();
@@ -379,7 +379,7 @@ mod tests {
         let resolver = GuardedResolver {
             exempt: vec!["proxy.example".to_owned()],
             names: NameService::answered_by(move |_| Ok(vec![private])),
-            ..resolver(Target::Asked(0), false)
+            ..resolver(ConnectTarget::Asked(0), false)
         };
         let found = resolver.resolve("Proxy.example".parse().unwrap()).await;
         let found: Vec<_> = found.unwrap().collect();

@@ -51,7 +51,7 @@ const REMEMBERED: f64 = 64.0;
 
 /// The source of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Source {
+pub(super) enum BodySource {
     /// The host of its URL.
     Host(Arc<str>),
     /// The address that sends it, if it is the host's own.
@@ -61,19 +61,19 @@ pub(super) enum Source {
 /// The memory that large bodies share.
 #[derive(Debug)]
 pub(super) struct Room {
-    state: Mutex<State>,
+    state: Mutex<RoomState>,
     /// Notified when room is released, or a body starts waiting for it.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct RoomState {
     left: usize,
     /// Whether a body is being read without needing room.
     beyond: bool,
-    taken: HashMap<Source, usize>,
+    taken: HashMap<BodySource, usize>,
     /// The sources of waiting bodies, in order of arrival.
-    waiting: BTreeMap<u64, Vec<Source>>,
+    waiting: BTreeMap<u64, Vec<BodySource>>,
     next: u64,
     /// When room was last released.
     last: Instant,
@@ -86,7 +86,7 @@ struct State {
 impl Default for Room {
     fn default() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(RoomState {
                 left: ROOM,
                 beyond: false,
                 taken: HashMap::new(),
@@ -107,9 +107,9 @@ pub(super) struct NoRoom;
 
 /// The room of one body, released when dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct BodyRoom {
     room: Arc<Room>,
-    sources: Vec<Source>,
+    sources: Vec<BodySource>,
     bytes: usize,
     /// Its number in the queue, which it keeps.
     number: Option<u64>,
@@ -141,8 +141,8 @@ impl Drop for QueuePlace<'_> {
 
 impl Room {
     /// No room yet, for a body from these sources.
-    pub(super) fn part(self: &Arc<Self>, sources: Vec<Source>) -> Part {
-        Part {
+    pub(super) fn part(self: &Arc<Self>, sources: Vec<BodySource>) -> BodyRoom {
+        BodyRoom {
             room: Arc::clone(self),
             sources,
             bytes: 0,
@@ -163,12 +163,12 @@ impl Room {
         *mean += (rate - *mean) / *count;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RoomState> {
         // No code that could panic runs while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, part: &mut Part) -> QueuePlace<'_> {
+    fn wait(&self, part: &mut BodyRoom) -> QueuePlace<'_> {
         let mut state = self.state();
         let number = part.number.unwrap_or(state.next);
         state.next = state.next.max(number + 1);
@@ -181,11 +181,11 @@ impl Room {
     }
 }
 
-impl State {
+impl RoomState {
     /// Whether one more step fits, assuming that `back` is released first.
-    fn fits(&self, sources: &[Source], back: Option<&Part>) -> bool {
+    fn fits(&self, sources: &[BodySource], back: Option<&BodyRoom>) -> bool {
         let bytes = back.map_or(0, |part| part.bytes);
-        let of_source = |source: &Source| {
+        let of_source = |source: &BodySource| {
             let taken = self.taken.get(source).copied().unwrap_or_default();
             let same = back.is_some_and(|part| part.sources.contains(source));
             taken.saturating_sub(if same { bytes } else { 0 }) + STEP <= SHARE
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// Whether releasing a part would let another body continue that cannot now.
-    fn wants(&self, part: &Part, own: Option<u64>) -> bool {
+    fn wants(&self, part: &BodyRoom, own: Option<u64>) -> bool {
         let mut others = self.waiting.iter().filter(|(n, _)| Some(**n) != own);
         others.any(|(_, sources)| {
             !self.fits(sources, None) && (part.beyond || self.fits(sources, Some(part)))
@@ -220,7 +220,7 @@ impl State {
     }
 }
 
-impl Part {
+impl BodyRoom {
     /// Waits until a body may have `length` bytes.
     ///
     /// # Errors
@@ -300,7 +300,7 @@ impl Part {
         true
     }
 
-    fn give_back(&mut self, state: &mut State) {
+    fn give_back(&mut self, state: &mut RoomState) {
         state.last = Instant::now();
         state.left += self.bytes;
         for source in &self.sources {
@@ -375,7 +375,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for BodyRoom {
     fn drop(&mut self) {
         if self.is_empty() {
             return;
@@ -398,8 +398,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(300);
 
-    fn host(name: &str) -> Vec<Source> {
-        vec![Source::Host(name.into())]
+    fn host(name: &str) -> Vec<BodySource> {
+        vec![BodySource::Host(name.into())]
     }
 
     fn all_is_back(room: &Room) {
@@ -413,7 +413,7 @@ mod tests {
         room: &Arc<Room>,
         name: &str,
         length: usize,
-    ) -> tokio::task::JoinHandle<Result<Part, NoRoom>> {
+    ) -> tokio::task::JoinHandle<Result<BodyRoom, NoRoom>> {
         let mut part = room.part(host(name));
         tokio::spawn(async move { part.grow(length, LONG).await.map(|()| part) })
     }
@@ -430,7 +430,7 @@ mod tests {
         let mut second = room.part(host("b"));
         second.grow(SMALL + SHARE, LONG).await.unwrap();
         let of_address = |name: &str| {
-            let address = Source::Address([10, 0, 0, 1].into());
+            let address = BodySource::Address([10, 0, 0, 1].into());
             room.part([host(name), vec![address]].concat())
         };
         let (mut third, mut fourth) = (of_address("c"), of_address("d"));
@@ -448,7 +448,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_came_first_has_room_first() {
         let room = Arc::new(Room::default());
-        let mut holders: Vec<Part> = Vec::new();
+        let mut holders: Vec<BodyRoom> = Vec::new();
         for name in ["a", "b"] {
             let mut part = room.part(host(name));
             part.grow(SMALL + SHARE, LONG).await.unwrap();
@@ -547,7 +547,7 @@ mod tests {
     }
 
     /// Reads a body that comes at a rate, in bytes a second, until it is too slow.
-    async fn drip(mut part: Part, rate: usize) -> Duration {
+    async fn drip(mut part: BodyRoom, rate: usize) -> Duration {
         let begun = Instant::now();
         let elapsed = move || begun.elapsed() + Duration::from_millis(1);
         loop {
@@ -569,7 +569,7 @@ mod tests {
             parts.push(part);
         }
         assert!(parts[2].beyond);
-        let [slow, fast, beyond]: [Part; 3] = parts.try_into().unwrap();
+        let [slow, fast, beyond]: [BodyRoom; 3] = parts.try_into().unwrap();
         let slow = tokio::spawn(drip(slow, 100));
         let fast = tokio::spawn(drip(fast, 300 << 10));
         let beyond = tokio::spawn(drip(beyond, 300 << 10));

@@ -26,7 +26,7 @@ use super::client::{self, Client};
 use super::error::{FetchError, Received};
 use super::options::{Options, SetupError};
 use super::proxy::Proxies;
-use super::resolve::{GuardedResolver, NameService, Target};
+use super::resolve::{ConnectTarget, GuardedResolver, NameService};
 
 /// Replaces an IP address in the URL of a redirected request, because the connector never
 /// calls the resolver for addresses. The rule's resolver answers it; no name server could
@@ -41,12 +41,12 @@ pub(super) struct Router {
     proxied: bool,
     /// The resolver of `direct`.
     resolver: GuardedResolver,
-    rules: Vec<Rule>,
+    rules: Vec<RouteRule>,
     allow_private: bool,
 }
 
 #[derive(Debug)]
-struct Rule {
+struct RouteRule {
     rule: ConnectTo,
     client: Client,
     /// For requests whose `Host` header differs from their URL, which HTTP/2 does not
@@ -68,7 +68,7 @@ impl Router {
     pub(super) fn new(options: &Options, names: &NameService) -> Result<Self, SetupError> {
         let tls = client::tls(options.extra_ca.as_deref())?;
         let proxies = Proxies::of(options.proxy.as_ref())?;
-        let resolver = |target: Target| GuardedResolver {
+        let resolver = |target: ConnectTarget| GuardedResolver {
             target,
             allow_private: options.allow_private,
             exempt: Vec::new(),
@@ -77,8 +77,8 @@ impl Router {
         let build =
             |target, http2: bool| client::build(options, &tls, resolver(target), &[], http2);
         let rules = options.connect_to.iter().map(|rule| {
-            let target = Target::of(rule)?;
-            Ok(Rule {
+            let target = ConnectTarget::of(rule)?;
+            Ok(RouteRule {
                 rule: rule.clone(),
                 client: build(target.clone(), options.http2)?,
                 http1: build(target, false)?,
@@ -86,13 +86,13 @@ impl Router {
         });
         let to_proxy = GuardedResolver {
             exempt: proxies.hosts,
-            ..resolver(Target::Asked(0))
+            ..resolver(ConnectTarget::Asked(0))
         };
         Ok(Self {
             rules: rules.collect::<Result<_, SetupError>>()?,
             direct: client::build(options, &tls, to_proxy, &proxies.all, options.http2)?,
             proxied: !proxies.all.is_empty(),
-            resolver: resolver(Target::Asked(0)),
+            resolver: resolver(ConnectTarget::Asked(0)),
             allow_private: options.allow_private,
         })
     }
@@ -110,7 +110,7 @@ impl Router {
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
         // If a rule replaces the host, its resolver checks the target.
         if let Some(address) = literal
-            && rule.is_none_or(Rule::keeps_the_host)
+            && rule.is_none_or(RouteRule::keeps_the_host)
         {
             permitted(vec![address], self.allow_private).map_err(|address| {
                 FetchError::PrivateAddress {
@@ -203,14 +203,14 @@ fn choose(mut found: Vec<IpAddr>, known: &Booking) -> Option<IpAddr> {
     }
 }
 
-impl Rule {
+impl RouteRule {
     fn keeps_the_host(&self) -> bool {
         self.rule.to_host.is_empty()
     }
 }
 
 fn redirected<'a>(
-    rule: &'a Rule,
+    rule: &'a RouteRule,
     url: &PageUrl,
     port: u16,
     literal: bool,

@@ -20,17 +20,17 @@ use crate::clock::now;
 /// Until when this process may write to the web. Clones share one term; a new one is over
 /// already.
 #[derive(Debug, Clone, Default)]
-pub struct Term(Arc<Shared>);
+pub struct Term(Arc<TermShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct TermShared {
+    state: Mutex<TermState>,
     /// Told when the end comes earlier than it was to come.
     sooner: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TermState {
     /// Counts how often it has begun again.
     number: u64,
     until: u64,
@@ -70,7 +70,7 @@ impl Term {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TermState> {
         // Both numbers are written under one lock, and no code that can panic runs in it.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

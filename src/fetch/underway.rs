@@ -22,20 +22,20 @@ const REMEMBERED: f64 = 64.0;
 
 /// All exchanges of a fetcher.
 #[derive(Debug, Default)]
-pub(super) struct Underway(Mutex<State>);
+pub(super) struct Underway(Mutex<UnderwayState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct UnderwayState {
     next: u64,
     /// In order of their start.
-    open: BTreeMap<u64, Arc<Exchange>>,
+    open: BTreeMap<u64, Arc<RunningExchange>>,
     /// Mean time of a response, in seconds, and the number of responses.
     usual: (f64, f64),
 }
 
 /// One exchange.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct RunningExchange {
     clock: Mutex<Clock>,
     told: Notify,
 }
@@ -55,7 +55,7 @@ struct Clock {
 
 /// Ends a pause when dropped.
 #[derive(Debug)]
-pub(super) struct Paused(Arc<Exchange>);
+pub(super) struct Paused(Arc<RunningExchange>);
 
 /// Removes an exchange when dropped.
 #[derive(Debug)]
@@ -66,8 +66,8 @@ pub(super) struct Leave {
 
 impl Underway {
     /// Registers an exchange that has at least the time `least`.
-    pub(super) fn enter(self: &Arc<Self>, least: Duration) -> (Arc<Exchange>, Leave) {
-        let exchange = Arc::new(Exchange {
+    pub(super) fn enter(self: &Arc<Self>, least: Duration) -> (Arc<RunningExchange>, Leave) {
+        let exchange = Arc::new(RunningExchange {
             clock: Mutex::new(Clock {
                 begun: Instant::now(),
                 least,
@@ -105,7 +105,7 @@ impl Underway {
         many
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, UnderwayState> {
         // Numbers that a panic left half changed only make the estimate worse.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +117,7 @@ impl Drop for Leave {
     }
 }
 
-impl Exchange {
+impl RunningExchange {
     /// Returns when it is told to give way.
     pub(super) async fn is_told(&self) {
         self.told.notified().await;

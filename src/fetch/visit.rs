@@ -23,9 +23,9 @@ pub(super) type Cookies = Vec<(String, String)>;
 
 /// The cookies of the visits that are under way, by the address that is asked next.
 #[derive(Debug, Default)]
-pub(super) struct Visits(Mutex<HashMap<PageUrl, Cookies>>);
+pub(super) struct VisitCookies(Mutex<HashMap<PageUrl, Cookies>>);
 
-impl Visits {
+impl VisitCookies {
     /// The cookies for a request to an address, which are forgotten here.
     pub fn take(&self, url: &PageUrl) -> Cookies {
         self.lock().remove(url).unwrap_or_default()
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_visit_has_its_cookies_once() {
-        let visits = Visits::default();
+        let visits = VisitCookies::default();
         let url = PageUrl::parse("http://a.test/").unwrap();
         let cookies = vec![("a".to_owned(), "1".to_owned())];
         visits.put(url.clone(), cookies.clone());

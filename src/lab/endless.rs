@@ -94,12 +94,12 @@ enum Draw {
 
 /// A page: its position in its chain, and the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Spot {
+struct ChainSpot {
     place: u64,
     chain: u64,
 }
 
-impl Spot {
+impl ChainSpot {
     fn parse(name: &str) -> Option<Self> {
         let (place, chain) = name.split_once('-')?;
         let (place, chain) = (place.parse().ok()?, chain.parse().ok()?);
@@ -185,7 +185,7 @@ impl Web {
             .strip_prefix('/')?
             .split_once('/')
             .unwrap_or_default();
-        let here = |name| Spot::parse(name).filter(|spot| spot.host() == host);
+        let here = |name| ChainSpot::parse(name).filter(|spot| spot.host() == host);
         match folder {
             "" if target == "/" => self.front(host),
             "" if target == "/robots.txt" => match host % 4 {
@@ -214,7 +214,7 @@ impl Web {
 
     /// A host's front page, with links to the beginnings of its chains.
     fn front(&self, host: u64) -> Option<LabResponse> {
-        let first = |chain| Spot { place: 0, chain };
+        let first = |chain| ChainSpot { place: 0, chain };
         let mut page = Page::new("A house of lights", &self.sentence(first(host), 0));
         for chain in (host..CHAINS).step_by(HOSTS as usize) {
             self.link(&mut page, first(chain));
@@ -222,7 +222,7 @@ impl Web {
         page.answer()
     }
 
-    fn page(&self, spot: Spot) -> Option<LabResponse> {
+    fn page(&self, spot: ChainSpot) -> Option<LabResponse> {
         let mut page = Page::new(&self.title(spot), &self.text(spot, 0));
         page.text(&self.text(spot, 1));
         let dice = spot.draw(Draw::Links);
@@ -230,10 +230,10 @@ impl Web {
         let next = spot.place.checked_add(1)?;
         // An odd factor, so that exactly one other chain links to each.
         let chain = (spot.chain * 5 + next % CHAINS * 7_919 + 1) % CHAINS;
-        let aside = Spot { place: next, chain };
+        let aside = ChainSpot { place: next, chain };
         self.link(
             &mut page,
-            Spot {
+            ChainSpot {
                 place: next,
                 ..spot
             },
@@ -245,7 +245,7 @@ impl Web {
             self.link(&mut page, spot.sibling(next));
         }
         if let Some(place) = spot.place.checked_sub(1) {
-            self.link(&mut page, Spot { place, ..spot });
+            self.link(&mut page, ChainSpot { place, ..spot });
             self.link(&mut page, spot.sibling(place));
         }
         page.link("/", "The front page of this house of lights");
@@ -261,7 +261,7 @@ impl Web {
             }
         }
         if spot.draw(Draw::Picture).is_multiple_of(24) {
-            let Spot { place, chain } = spot;
+            let ChainSpot { place, chain } = spot;
             page.text(&format!(
                 "<img src=\"/pictures/{place}-{chain}.png\" alt=\"{}\">",
                 self.title(spot)
@@ -270,18 +270,18 @@ impl Web {
         page.answer()
     }
 
-    fn link(&self, page: &mut Page, to: Spot) {
+    fn link(&self, page: &mut Page, to: ChainSpot) {
         page.link(&to.url(), &self.title(to));
     }
 
-    fn title(&self, spot: Spot) -> String {
+    fn title(&self, spot: ChainSpot) -> String {
         let sentence = self.sentence(spot, 0);
         let words: Vec<&str> = sentence.split(' ').take(7).collect();
         words.join(" ")
     }
 
     /// A paragraph of a page.
-    fn text(&self, spot: Spot, paragraph: u64) -> String {
+    fn text(&self, spot: ChainSpot, paragraph: u64) -> String {
         let sentences: Vec<String> = (0..3)
             .map(|i| self.sentence(spot, paragraph * 3 + i))
             .collect();
@@ -290,12 +290,12 @@ impl Web {
 
     /// A sentence of a page: the first half of one written sentence and the second half of
     /// another.
-    fn sentence(&self, spot: Spot, number: u64) -> String {
+    fn sentence(&self, spot: ChainSpot, number: u64) -> String {
         let mut of = spot;
         while of.is_copy() {
             of.place -= 1;
         }
-        let stretch = Spot {
+        let stretch = ChainSpot {
             place: of.place / 4,
             ..of
         };
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn the_same_address_has_the_same_page_whoever_serves_it() {
         let (one, other) = (web(), web());
-        for spot in (0..200).map(|n| Spot {
+        for spot in (0..200).map(|n| ChainSpot {
             place: n * n,
             chain: n * 71,
         }) {
@@ -371,7 +371,7 @@ mod tests {
     fn pages_are_small_and_differ_but_for_the_copies() {
         let web = Web::new();
         let spots = (0..40).flat_map(|place| {
-            (0..100).map(move |n| Spot {
+            (0..100).map(move |n| ChainSpot {
                 place,
                 chain: n * 163,
             })
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn every_kind_of_answer_is_there() {
         let lab = web();
-        let spot = Spot {
+        let spot = ChainSpot {
             place: 5,
             chain: 4_097,
         };

@@ -28,7 +28,7 @@ pub struct Labels {
 
 /// The result of a crawl for one topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Verdict {
+pub struct TopicVerdict {
     /// Judged fetches, at most the requested number.
     pub fetches: usize,
     /// Pages on topic among them, each counted once.
@@ -163,10 +163,10 @@ impl Labels {
         topic: &str,
         fetched: impl IntoIterator<Item = S>,
         n: usize,
-    ) -> Verdict {
+    ) -> TopicVerdict {
         let curve = self.curve(topic, fetched.into_iter().take(n));
         let (fetches, on_topic) = (curve.len(), curve.last().copied().unwrap_or(0));
-        Verdict {
+        TopicVerdict {
             fetches,
             on_topic,
             share: if fetches == 0 {

@@ -60,7 +60,7 @@ pub mod zoo;
 #[cfg(test)]
 mod tests;
 
-pub use judge::{Labels, Verdict};
+pub use judge::{Labels, TopicVerdict};
 pub use serve::{Behaviour, Fault, Request, Running, serve, spawn};
 pub use tree::{Lab, LabError, LabResponse, MemoryTree};
 

@@ -174,9 +174,9 @@ struct Web {
 }
 
 /// Counts a request among those that are held, until it is dropped.
-struct Held<'a>(&'a watch::Sender<u64>);
+struct HeldRequest<'a>(&'a watch::Sender<u64>);
 
-impl Drop for Held<'_> {
+impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|held| *held = held.saturating_sub(1));
     }
@@ -251,7 +251,7 @@ impl Web {
                         continue;
                     }
                     self.held.send_modify(|held| *held += 1);
-                    let _held = Held(&self.held);
+                    let _held = HeldRequest(&self.held);
                     return self.hold(tcp).await;
                 }
                 _ if host == "texts.test" => match path.as_str() {

@@ -133,7 +133,7 @@ impl MemoryTree {
 /// A web that can be served: a tree with its tables, and the behaviours that a test
 /// requests.
 pub struct Lab {
-    source: Source,
+    source: TreeSource,
     redirects: HashMap<String, String>,
     images: HashMap<String, PictureSize>,
     pub(super) behaviours: Vec<Behaviour>,
@@ -142,7 +142,7 @@ pub struct Lab {
     pub(super) compresses: bool,
 }
 
-enum Source {
+enum TreeSource {
     Folder(PathBuf),
     Memory(MemoryTree),
     Made(Box<Maker>),
@@ -196,7 +196,7 @@ impl Lab {
             Ok(())
         })?;
         Ok(Self {
-            source: Source::Folder(root),
+            source: TreeSource::Folder(root),
             redirects,
             images,
             behaviours: Vec::new(),
@@ -210,7 +210,7 @@ impl Lab {
         Self {
             redirects: std::mem::take(&mut tree.redirects),
             images: std::mem::take(&mut tree.images),
-            source: Source::Memory(tree),
+            source: TreeSource::Memory(tree),
             behaviours: Vec::new(),
             observer: None,
             compresses: false,
@@ -221,7 +221,7 @@ impl Lab {
     /// case, without port) and target (path and query): a web without end.
     pub fn made(maker: impl Fn(&str, &str) -> LabResponse + Send + Sync + 'static) -> Self {
         Self {
-            source: Source::Made(Box::new(maker)),
+            source: TreeSource::Made(Box::new(maker)),
             redirects: HashMap::new(),
             images: HashMap::new(),
             behaviours: Vec::new(),
@@ -266,7 +266,7 @@ impl Lab {
 
     /// True where answering reads the disk.
     pub(super) fn reads_disk(&self) -> bool {
-        matches!(self.source, Source::Folder(_))
+        matches!(self.source, TreeSource::Folder(_))
     }
 
     /// Redirects and pictures: answered without touching the disk.
@@ -292,7 +292,7 @@ impl Lab {
 
     /// The file at `target`, the query ignored; or what is made for it.
     pub(super) fn file(&self, host: &str, target: &str) -> io::Result<LabResponse> {
-        if let Source::Made(maker) = &self.source {
+        if let TreeSource::Made(maker) = &self.source {
             return Ok(maker(host, target));
         }
         let raw = target.split_once('?').map_or(target, |(path, _)| path);
@@ -300,8 +300,8 @@ impl Lab {
             return Ok(LabResponse::Missing);
         };
         match &self.source {
-            Source::Made(_) => Ok(LabResponse::Missing),
-            Source::Memory(tree) => {
+            TreeSource::Made(_) => Ok(LabResponse::Missing),
+            TreeSource::Memory(tree) => {
                 let found = tree.files.get(&(host.to_owned(), path));
                 Ok(found.map_or(LabResponse::Missing, |(content_type, bytes)| {
                     LabResponse::File {
@@ -310,7 +310,7 @@ impl Lab {
                     }
                 }))
             }
-            Source::Folder(root) => Ok(match read_inside(root, host, &path)? {
+            TreeSource::Folder(root) => Ok(match read_inside(root, host, &path)? {
                 Some(bytes) => LabResponse::File {
                     content_type: content_type(&path, &bytes),
                     bytes: bytes.into(),

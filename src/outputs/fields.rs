@@ -15,7 +15,7 @@ pub(super) struct Fields;
 /// The line of a page. Its row of the log has the same time and address, and the position of
 /// its sentences.
 #[derive(Serialize)]
-struct Line<'a> {
+struct FieldsLine<'a> {
     time: &'a str,
     kind: TaskKind,
     url: &'a str,
@@ -42,7 +42,7 @@ impl Output for Fields {
         if task.changed == Some(false) || found.fields.is_empty() {
             return None;
         }
-        let line = Line {
+        let line = FieldsLine {
             time: task.time,
             kind: task.kind,
             url: task.url,

@@ -22,18 +22,18 @@ pub(super) struct Known {
     /// Bytes of the sidecar and of the pending changes to it.
     pub sidecar: u64,
     pub journal: u64,
-    contexts: HashMap<u64, Entry>,
+    contexts: HashMap<u64, KnownContext>,
     bytes: usize,
 }
 
 /// A context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct KnownContext {
     digest: u64,
     bytes: usize,
 }
 
-impl Entry {
+impl KnownContext {
     pub fn of(context: &ImageContext) -> Self {
         let json = sidecar::json_of(context);
         Self {
@@ -57,25 +57,25 @@ impl Known {
             bytes: 0,
         };
         for context in sidecar.contexts() {
-            known.note(&context.page, Entry::of(context));
+            known.note(&context.page, KnownContext::of(context));
         }
         Ok(known)
     }
 
     /// Whether the sidecar already has this context of the page.
-    pub fn has(&self, page: &PageUrl, entry: Entry) -> bool {
+    pub fn has(&self, page: &PageUrl, entry: KnownContext) -> bool {
         self.contexts.get(&key(page)) == Some(&entry)
     }
 
     /// Whether a context of this page may be added or replaced.
-    pub fn has_room(&self, page: &PageUrl, entry: Entry) -> bool {
+    pub fn has_room(&self, page: &PageUrl, entry: KnownContext) -> bool {
         let before = self.contexts.get(&key(page));
         let others = self.bytes - before.map_or(0, |before| before.bytes);
         let fits = others.saturating_add(entry.bytes) <= MAX_CONTEXT_BYTES;
         fits && (before.is_some() || self.contexts.len() < MAX_CONTEXTS)
     }
 
-    pub fn note(&mut self, page: &PageUrl, entry: Entry) {
+    pub fn note(&mut self, page: &PageUrl, entry: KnownContext) {
         let before = self.contexts.insert(key(page), entry);
         self.bytes += entry.bytes;
         self.bytes -= before.map_or(0, |before| before.bytes);

@@ -71,7 +71,7 @@ pub use self::remove::{
     remove_contexts, remove_image,
 };
 pub use self::rotate::append_line;
-pub use self::rows::{Line, MAX_ROW, Part, Table, each_line, fetched_pages, lines, parts};
+pub use self::rows::{MAX_ROW, Part, Table, TableLine, each_line, fetched_pages, lines, parts};
 pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, fields_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
@@ -83,7 +83,7 @@ use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 use chores::{Chore, Chores};
-use known::{Entry, Known, KnownImages};
+use known::{Known, KnownContext, KnownImages};
 use list::OUTPUTS;
 use output::{Open, Output, Stamp};
 use sightings::{Change, Sightings};
@@ -561,7 +561,7 @@ impl Outputs {
         let Some(known) = self.known(file, &context.page)? else {
             return Ok(Effect::Missing);
         };
-        let entry = Entry::of(&context);
+        let entry = KnownContext::of(&context);
         let has_row = match visit {
             VisitKind::First => false,
             // A page at a revisit often has the same context.
@@ -599,7 +599,7 @@ impl Outputs {
             return Ok(Effect::Missing);
         };
         context.mark_boilerplate(unknown);
-        let entry = Entry::of(&context);
+        let entry = KnownContext::of(&context);
         // A crash may have left the mark without the row.
         self.put(file, known, context, entry)
     }
@@ -671,7 +671,7 @@ impl Outputs {
         file: &str,
         mut known: Known,
         context: ImageContext,
-        entry: Entry,
+        entry: KnownContext,
     ) -> Result<Effect, OutputError> {
         let row = log::image_row(&known.head, &context);
         self.append(&log::Images, row.as_bytes())?;

@@ -281,7 +281,7 @@ fn rewrite_all(
                 staying: claim.map_or(0, |claim| claim.staying),
                 page: &|url| leaving.page(url),
             };
-            let mut out = Beside::new(folder, &name, write)?;
+            let mut out = FileRewrite::new(folder, &name, write)?;
             let done = output.rewrite(&folder.join(&name), &taken, &mut out)?;
             if done.removed > 0 {
                 shares.pages.insert(name.clone(), done.removed);
@@ -306,7 +306,7 @@ fn rewrite_all(
         let is_log = output.name() == log::Log.name();
         let mut all = 0;
         for file in output::files(output, folder)? {
-            let mut out = Beside::new(folder, &file, write)?;
+            let mut out = FileRewrite::new(folder, &file, write)?;
             let (mut removed, mut changed) = (0, false);
             let path = folder.join(&file);
             each_line(folder, &file, &mut |line| {
@@ -341,7 +341,7 @@ fn rewrite_all(
 
 /// What the log says about one file of pieces.
 #[derive(Debug, Default)]
-struct Claim {
+struct LoggedPieces {
     /// First byte and length of the pieces to remove.
     going: BTreeMap<u64, u64>,
     /// Bytes of the other pieces.
@@ -353,8 +353,8 @@ fn claims(
     folder: &Path,
     leaving: &dyn Leaving,
     shares: &mut Shares,
-) -> Result<BTreeMap<String, Claim>, OutputError> {
-    let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
+) -> Result<BTreeMap<String, LoggedPieces>, OutputError> {
+    let mut claims: BTreeMap<String, LoggedPieces> = BTreeMap::new();
     for file in output::files(&log::Log, folder)? {
         each_line(folder, &file, &mut |line| {
             let Ok(row) = serde_json::from_str::<Value>(line) else {
@@ -465,7 +465,7 @@ pub(super) fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>)
 }
 
 /// A file that is to replace another, or a dry run.
-enum Beside {
+enum FileRewrite {
     Counting,
     File {
         folder: PathBuf,
@@ -475,7 +475,7 @@ enum Beside {
     },
 }
 
-impl Beside {
+impl FileRewrite {
     fn new(folder: &Path, name: &str, write: bool) -> Result<Self, OutputError> {
         if !write {
             return Ok(Self::Counting);
@@ -524,7 +524,7 @@ impl Beside {
     }
 }
 
-impl Write for Beside {
+impl Write for FileRewrite {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Self::Counting => Ok(bytes.len()),

@@ -62,7 +62,7 @@ impl Table {
 
 /// A line of a table.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct TableLine<'a> {
     /// The file that contains it.
     pub path: &'a Path,
     /// Its number there, from 1.
@@ -217,14 +217,14 @@ pub fn each_line(
     folder: &Path,
     table: Table,
     max: usize,
-    mut visit: impl FnMut(Line<'_>),
+    mut visit: impl FnMut(TableLine<'_>),
 ) -> Result<(), OutputError> {
     let mut first = Ok(());
     for part in parts(folder, table)? {
         let read = part.text_from(0).and_then(|(path, text)| {
             let (_, end) = lines(text, max, |bytes, number| {
                 let path = &path;
-                visit(Line {
+                visit(TableLine {
                     path,
                     number,
                     bytes,

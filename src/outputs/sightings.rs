@@ -58,7 +58,7 @@ pub(super) enum Change {
 
 /// A line of a journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Line {
+struct JournalLine {
     /// The image.
     file: String,
     #[serde(flatten)]
@@ -116,7 +116,7 @@ fn changes(folder: &Path, name: &str, file: &str) -> Result<Vec<Change>, OutputE
     Ok(lines.map(|line| line.change).collect())
 }
 
-fn lines(folder: &Path, name: &str) -> Result<Vec<Line>, OutputError> {
+fn lines(folder: &Path, name: &str) -> Result<Vec<JournalLine>, OutputError> {
     let path = folder.join(name);
     let bytes = match beneath::read(folder, name) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -181,19 +181,19 @@ pub(super) struct Sightings {
 /// The images whose journals are being folded.
 #[derive(Default)]
 struct UnderWay {
-    state: Mutex<State>,
+    state: Mutex<SightingsState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SightingsState {
     files: HashSet<String>,
     /// Why a fold failed, until it is reported.
     failed: Option<OutputError>,
 }
 
 impl UnderWay {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SightingsState> {
         // A set of names stays consistent if a thread panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,7 +220,7 @@ impl Sightings {
     /// Records a change for the image at `file`; returns the number of bytes written.
     pub fn add(&self, file: &str, change: Change) -> Result<u64, OutputError> {
         let name = journal(file, NEW);
-        let line = Line {
+        let line = JournalLine {
             file: file.to_owned(),
             change,
         };

@@ -110,7 +110,7 @@ pub struct PageTexts {
 
 /// The part of a row that is read; older rows lack some of it.
 #[derive(Deserialize)]
-struct Line {
+struct TextsLine {
     kind: TaskKind,
     url: String,
     outcome: String,
@@ -142,10 +142,12 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
 impl PageTexts {
     /// Adds a row of the log; `places` maps addresses to indices of `pages`.
     fn take(&mut self, row: &[u8], places: &mut HashMap<PageUrl, usize>) {
-        let parsed = serde_json::from_slice::<Line>(row).ok().and_then(|line| {
-            let url = PageUrl::parse(&line.url).ok()?;
-            Some((line, url))
-        });
+        let parsed = serde_json::from_slice::<TextsLine>(row)
+            .ok()
+            .and_then(|line| {
+                let url = PageUrl::parse(&line.url).ok()?;
+                Some((line, url))
+            });
         let Some((line, url)) = parsed else {
             self.broken += 1;
             return;

@@ -19,7 +19,7 @@ const MAX_REPLACEMENT: usize = 4;
 
 /// The direction in which text runs on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Turn {
+pub(super) enum TextDirection {
     /// To the right.
     Upright,
     /// Downwards, as vertical script does too.
@@ -44,7 +44,7 @@ pub(super) struct Glyph {
     pub(super) y: f32,
     /// The size of the font.
     pub(super) size: f32,
-    pub(super) turn: Turn,
+    pub(super) turn: TextDirection,
     /// Where it is on the page itself.
     pub(super) place: (f32, f32),
     /// Whether its characters are guessed, as the font does not tell them.
@@ -146,20 +146,20 @@ impl Notes {
                 let along = at * Point::new(1000.0, 0.0) - origin;
                 let turn = if along.x.abs() >= along.y.abs() {
                     if along.x >= 0.0 {
-                        Turn::Upright
+                        TextDirection::Upright
                     } else {
-                        Turn::Over
+                        TextDirection::Over
                     }
                 } else if along.y > 0.0 {
-                    Turn::Down
+                    TextDirection::Down
                 } else {
-                    Turn::Up
+                    TextDirection::Up
                 };
                 (turn, at * Point::new(advance, 0.0))
             }
             WritingMode::Vertical => {
                 let end = Point::new(origin.x, origin.y + f64::from(size));
-                (Turn::Down, end)
+                (TextDirection::Down, end)
             }
         };
         let place = (origin.x as f32, origin.y as f32);
@@ -171,10 +171,10 @@ impl Notes {
             return;
         }
         let (from, to, y) = match turn {
-            Turn::Upright => (origin.x, end.x, origin.y),
-            Turn::Down => (origin.y, end.y, -origin.x),
-            Turn::Up => (-origin.y, -end.y, origin.x),
-            Turn::Over => (-origin.x, -end.x, -origin.y),
+            TextDirection::Upright => (origin.x, end.x, origin.y),
+            TextDirection::Down => (origin.y, end.y, -origin.x),
+            TextDirection::Up => (-origin.y, -end.y, origin.x),
+            TextDirection::Over => (-origin.x, -end.x, -origin.y),
         };
         let (x0, x1) = (from.min(to) as f32, from.max(to) as f32);
         if !(x0.is_finite() && x1.is_finite()) {

@@ -54,7 +54,7 @@ use spoor_values::{language, limit};
 pub use child::{Failure, Limits, Reader, WORKER, work};
 pub use clean::{Cleaned, Counts, Joint, Piece, WordList};
 pub use offsets::Offsets;
-pub use original::{About, Line, Link, Original, Start};
+pub use original::{About, Link, Original, PdfLine, Start};
 pub use printed::{Printed, schema};
 
 /// The media type of PDF files.

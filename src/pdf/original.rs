@@ -9,7 +9,7 @@ pub struct Original {
     /// The lines of all pages in reading order, each with a line end.
     pub text: String,
     /// These lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PdfLine>,
     /// Where each page begins, in characters of the text.
     pub pages: Vec<u32>,
     /// What the file says of itself.
@@ -24,7 +24,7 @@ pub struct Original {
 
 /// A line of the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct PdfLine {
     /// Where it begins, in characters of the text.
     pub at: u32,
     /// How it follows the line before.

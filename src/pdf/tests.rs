@@ -284,7 +284,7 @@ fn texts() -> impl Strategy<Value = Original> {
         for page in pages {
             original.pages.push(at);
             for (text, start) in page {
-                original.lines.push(Line { at, start });
+                original.lines.push(PdfLine { at, start });
                 at += text.chars().count() as u32 + 1;
                 original.text.push_str(&text);
                 original.text.push('\n');
@@ -308,11 +308,11 @@ fn offsets_have_the_form_of_the_study() {
     let original = Original {
         text: "text text\nmore text\n".to_owned(),
         lines: vec![
-            Line {
+            PdfLine {
                 at: 0,
                 start: Start::Paragraph,
             },
-            Line {
+            PdfLine {
                 at: 10,
                 start: Start::Within,
             },

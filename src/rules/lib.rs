@@ -41,7 +41,7 @@ pub use rule::{Applied, Css, Example, Field, FieldResult, Origin, Page, Rule, So
 pub use transform::{FieldValue, Transform};
 pub use tree::Tree;
 pub use watch::{
-    Against, Change, Event, HostWeek, LoggedPage, RuleWeek, Seen, Standing, Totals, Watch,
+    Against, Change, Event, HostStatus, HostWeek, LoggedPage, RuleWeek, Seen, Totals, Watch,
 };
 pub use write::{NewExample, NewField, NewRule, WriteError, append, remove, replace_selector};
 pub use xpath::{XPath, XPathError};

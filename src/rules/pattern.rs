@@ -19,11 +19,11 @@ const MAX_BYTES: usize = 2_000;
 #[derive(Debug, Clone)]
 pub struct UrlPattern {
     text: String,
-    kind: Kind,
+    kind: PatternKind,
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum PatternKind {
     Glob {
         scheme: Option<String>,
         rest: String,
@@ -48,7 +48,7 @@ impl UrlPattern {
             return Err(format!("a pattern has 1 to {MAX_BYTES} bytes"));
         }
         let kind = if text.starts_with('^') {
-            Kind::Regex(regex(text)?)
+            PatternKind::Regex(regex(text)?)
         } else {
             let (scheme, rest) = match text.split_once("://") {
                 Some((scheme, rest)) => (Some(scheme.to_lowercase()), rest),
@@ -69,7 +69,7 @@ impl UrlPattern {
             } else {
                 path
             };
-            Kind::Glob {
+            PatternKind::Glob {
                 scheme: scheme.filter(|scheme| scheme != "*"),
                 rest: format!("{}{path}", host.to_lowercase()),
             }
@@ -88,8 +88,8 @@ impl UrlPattern {
     /// Whether the pattern covers an address.
     pub fn covers(&self, url: &PageUrl) -> bool {
         match &self.kind {
-            Kind::Regex(regex) => regex.is_match(url.as_str()),
-            Kind::Glob { scheme, rest } => {
+            PatternKind::Regex(regex) => regex.is_match(url.as_str()),
+            PatternKind::Glob { scheme, rest } => {
                 let address = url.as_str();
                 let Some((its, address)) = address.split_once("://") else {
                     return false;

@@ -101,7 +101,7 @@ enum Fit {
 }
 
 fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeError> {
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<SelectorCandidate> = Vec::new();
     for (nth, page) in pages.iter().enumerate() {
         let found = elements(page, fit);
         if found.is_empty() {
@@ -114,7 +114,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         if nth == 0 {
             for (at, (element, how)) in found.iter().enumerate() {
                 for (css, cost) in selectors(*element) {
-                    let candidate = Candidate {
+                    let candidate = SelectorCandidate {
                         css,
                         how: how.clone(),
                         cost,
@@ -129,11 +129,11 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
     }
     candidates.sort_by(|a, b| {
         // Of elements with the same text the innermost one, which comes last.
-        let inner = |c: &Candidate| match fit {
+        let inner = |c: &SelectorCandidate| match fit {
             Fit::Near => (c.how.size, usize::MAX - c.at),
             _ => (0, 0),
         };
-        let key = |c: &Candidate| (c.cost + c.how.cost(), inner(c), c.css.len());
+        let key = |c: &SelectorCandidate| (c.cost + c.how.cost(), inner(c), c.css.len());
         key(a).cmp(&key(b)).then_with(|| a.css.cmp(&b.css))
     });
     let mut proposals: Vec<(usize, Proposal)> = Vec::new();
@@ -165,9 +165,9 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
     Ok(proposals.take(MOST).collect())
 }
 
-struct Candidate {
+struct SelectorCandidate {
     css: String,
-    how: How,
+    how: ElementMatch,
     /// How special it is.
     cost: usize,
     /// The number of its element on the first page.
@@ -176,7 +176,7 @@ struct Candidate {
 
 /// How an element has the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct How {
+struct ElementMatch {
     attribute: Option<String>,
     is_date: bool,
     /// How much other text stands around a date, in hundreds of bytes.
@@ -185,7 +185,7 @@ struct How {
     size: usize,
 }
 
-impl How {
+impl ElementMatch {
     fn cost(&self) -> usize {
         usize::from(self.attribute.is_some()) + self.around
     }
@@ -197,7 +197,7 @@ const ATTRIBUTES: &[&str] = &[
 ];
 
 /// The elements that have the value, the innermost ones and their attributes.
-fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
+fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, ElementMatch)> {
     let mut found = Vec::new();
     let wanted = folded(page.value);
     for node in page.html.tree.root().descendants() {
@@ -215,7 +215,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
             if let Some(text) = element.attr(attribute)
                 && let Some(is_date) = is_value(&folded(text), &wanted, fit)
             {
-                let how = How {
+                let how = ElementMatch {
                     attribute: Some((*attribute).to_owned()),
                     is_date,
                     around: 0,
@@ -226,7 +226,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, How)> {
         }
         let text = text_of(element, &wanted);
         if let Some(is_date) = is_value(&text, &wanted, fit) {
-            let how = How {
+            let how = ElementMatch {
                 attribute: None,
                 is_date,
                 around: if is_date { text.len() / 100 } else { 0 },
@@ -332,7 +332,11 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
 
 /// How many elements a candidate meets at most on a page, if the first is right on each, and
 /// how a part of it is found.
-fn meets(candidate: &Candidate, pages: &[Wanted<'_>], fit: Fit) -> Option<(usize, Option<String>)> {
+fn meets(
+    candidate: &SelectorCandidate,
+    pages: &[Wanted<'_>],
+    fit: Fit,
+) -> Option<(usize, Option<String>)> {
     let css = css_of(&candidate.css).ok()?;
     let mut most = 0;
     let mut texts = Vec::new();

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::UrlPattern;
 use super::transform::{self, FieldValue, Transform};
-use super::tree::{Place, Tree};
-use super::xpath::{Found, XPath};
+use super::tree::{Tree, TreeNode};
+use super::xpath::{XPath, XPathResult};
 use crate::address::PageUrl;
 
 /// The most values of a field.
@@ -327,7 +327,7 @@ impl Field {
     fn texts(&self, page: &Page<'_>, tree: &Tree<'_>) -> Result<Vec<String>, String> {
         match &self.source {
             Source::Css(css) => {
-                let mut texts = Texts::default();
+                let mut texts = LimitedTexts::default();
                 for element in tree.html().select(&css.selector) {
                     let text = match &self.attribute {
                         Some(name) => element.attr(name).map(str::to_owned),
@@ -340,9 +340,9 @@ impl Field {
                 Ok(texts.all)
             }
             Source::XPath(xpath) => match xpath.find(tree).map_err(|e| e.to_string())? {
-                Found::Text(text) => Ok(vec![text]),
-                Found::Nodes(nodes) => {
-                    let mut texts = Texts::default();
+                XPathResult::Text(text) => Ok(vec![text]),
+                XPathResult::Nodes(nodes) => {
+                    let mut texts = LimitedTexts::default();
                     for node in nodes {
                         let text = self.text_of(tree, node, texts.room());
                         if !texts.push(text) {
@@ -353,7 +353,7 @@ impl Field {
                 }
             },
             Source::Regex(regex) => {
-                let mut texts = Texts::default();
+                let mut texts = LimitedTexts::default();
                 for found in regex.captures_iter(page.markup) {
                     let text = found.get(1).or_else(|| found.get(0));
                     if !texts.push(text.map(|text| text.as_str().to_owned())) {
@@ -365,7 +365,7 @@ impl Field {
         }
     }
 
-    fn text_of(&self, tree: &Tree<'_>, node: Place, room: usize) -> Option<String> {
+    fn text_of(&self, tree: &Tree<'_>, node: TreeNode, room: usize) -> Option<String> {
         match (&self.attribute, tree.element(node)) {
             (Some(name), Some(element)) => element.attr(name).map(str::to_owned),
             (Some(_), None) => None,
@@ -381,12 +381,12 @@ impl Field {
 
 /// Texts within the limits.
 #[derive(Default)]
-struct Texts {
+struct LimitedTexts {
     all: Vec<String>,
     bytes: usize,
 }
 
-impl Texts {
+impl LimitedTexts {
     fn room(&self) -> usize {
         MAX_VALUE_BYTES.min(MAX_FIELD_BYTES.saturating_sub(self.bytes))
     }

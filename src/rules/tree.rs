@@ -8,14 +8,14 @@ use scraper::{ElementRef, Html, Node};
 ///
 /// Nodes are ordered as in the document; the attributes of an element come right after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct TreeNode {
     /// The number of the node in document order; 0 is the document.
     pub at: u32,
     /// 0 for the node itself, or the number of one of its attributes, from 1.
     pub attribute: u32,
 }
 
-impl Place {
+impl TreeNode {
     /// The node number `at`.
     pub fn node(at: usize) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Place {
 
 /// A node with its neighbours.
 #[derive(Debug)]
-struct Entry<'a> {
+struct NodeLinks<'a> {
     id: NodeId,
     value: &'a Node,
     parent: usize,
@@ -46,19 +46,19 @@ struct Entry<'a> {
 #[derive(Debug)]
 pub struct Tree<'a> {
     html: &'a Html,
-    nodes: Vec<Entry<'a>>,
+    nodes: Vec<NodeLinks<'a>>,
 }
 
 impl<'a> Tree<'a> {
     /// Numbers the nodes of a page.
     pub fn new(html: &'a Html) -> Self {
-        let mut nodes: Vec<Entry<'a>> = Vec::with_capacity(html.tree.nodes().len());
+        let mut nodes: Vec<NodeLinks<'a>> = Vec::with_capacity(html.tree.nodes().len());
         let mut open: Vec<usize> = Vec::new();
         for edge in html.tree.root().traverse() {
             match edge {
                 Edge::Open(node) => {
                     let at = nodes.len();
-                    nodes.push(Entry {
+                    nodes.push(NodeLinks {
                         id: node.id(),
                         value: node.value(),
                         parent: open.last().copied().unwrap_or(0),
@@ -114,14 +114,14 @@ impl<'a> Tree<'a> {
     }
 
     /// The name and value of an attribute.
-    pub(super) fn attribute(&self, place: Place) -> Option<(&'a str, &'a str)> {
+    pub(super) fn attribute(&self, place: TreeNode) -> Option<(&'a str, &'a str)> {
         let element = self.value(place.index())?.as_element()?;
         let nth = (place.attribute as usize).checked_sub(1)?;
         element.attrs().nth(nth)
     }
 
     /// The element at a place.
-    pub(super) fn element(&self, place: Place) -> Option<ElementRef<'a>> {
+    pub(super) fn element(&self, place: TreeNode) -> Option<ElementRef<'a>> {
         if place.attribute > 0 {
             return None;
         }
@@ -131,14 +131,14 @@ impl<'a> Tree<'a> {
 
     /// The place of an element of this page.
     #[cfg(test)]
-    pub(super) fn find(&self, id: NodeId) -> Option<Place> {
+    pub(super) fn find(&self, id: NodeId) -> Option<TreeNode> {
         let at = self.nodes.iter().position(|entry| entry.id == id)?;
-        Some(Place::node(at))
+        Some(TreeNode::node(at))
     }
 
     /// The whole text of a node, for tests.
     #[cfg(test)]
-    pub(super) fn whole(&self, place: Place) -> String {
+    pub(super) fn whole(&self, place: TreeNode) -> String {
         let mut text = String::new();
         self.text(place, &mut text, usize::MAX);
         text
@@ -146,7 +146,7 @@ impl<'a> Tree<'a> {
 
     /// Appends the text of a node and its descendants, as the DOM's `textContent`, at most
     /// `room` bytes. Returns how many nodes were visited.
-    pub(super) fn text(&self, place: Place, out: &mut String, room: usize) -> usize {
+    pub(super) fn text(&self, place: TreeNode, out: &mut String, room: usize) -> usize {
         if place.attribute > 0 {
             push(
                 out,

@@ -9,7 +9,7 @@ pub(super) const HITS: usize = 20;
 
 /// What was asked of the page: a request and the number of the page of hits, from 0.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct AskedPage {
     pub query: String,
     pub filters: Filters,
     pub page: usize,
@@ -19,7 +19,7 @@ pub(super) struct Asked {
     pub is_paragraph: bool,
 }
 
-impl Asked {
+impl AskedPage {
     /// Reads the query of an address. What makes no sense there becomes an error when it is
     /// searched for.
     pub(super) fn of(query: &str) -> Self {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_address_keeps_what_was_asked() {
-        let asked = Asked::of(
+        let asked = AskedPage::of(
             "q=a+%22b+c%22&host=a.test&host=b.test&from=2024&perplexity=1,200.5&page=2&x=y&to=",
         );
         assert_eq!(asked.query, "a \"b c\"");
@@ -135,15 +135,16 @@ mod tests {
         assert_eq!(asked.filters.max_perplexity, Some(1_200.5));
         assert_eq!((asked.filters.to.as_deref(), asked.page), (None, 2));
         let address = asked.address();
-        assert_eq!(Asked::of(address.trim_start_matches("/?")), asked);
-        let near = Asked::of("q=tax&with=USA&within=paragraph&entity=A+%26+B&class=city&class=x");
+        assert_eq!(AskedPage::of(address.trim_start_matches("/?")), asked);
+        let near =
+            AskedPage::of("q=tax&with=USA&within=paragraph&entity=A+%26+B&class=city&class=x");
         assert_eq!(near.request().with, ["USA"]);
         assert_eq!(near.request().within, Within::Paragraph);
         assert_eq!(near.filters.entities, ["A & B"]);
         assert_eq!(near.filters.classes, ["city", "x"]);
-        assert_eq!(Asked::of(near.address().trim_start_matches("/?")), near);
+        assert_eq!(AskedPage::of(near.address().trim_start_matches("/?")), near);
         // What makes no sense is told by the search.
-        let odd = Asked::of("perplexity=low").filters.max_perplexity;
+        let odd = AskedPage::of("perplexity=low").filters.max_perplexity;
         assert!(odd.is_some_and(f64::is_nan));
     }
 }

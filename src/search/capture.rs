@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Home;
 use super::schema::Stored;
 use crate::archive::files;
-use crate::archive::gap::Place;
+use crate::archive::gap::RecordSpan;
 use crate::archive::http::Response;
 use crate::archive::lookup::shelf::OnDisk;
 use crate::archive::lookup::stored::{self, StoredError};
@@ -47,9 +47,9 @@ pub(super) fn read(home: &Home, stored: &Stored) -> Result<Response, CaptureErro
     let none = || CaptureError::NoFile(stored.file.clone());
     let path = file(home, &stored.file).ok_or_else(none)?;
     let mut parts = OnDisk::open(&path).map_err(|_| none())?;
-    let place = Place {
+    let place = RecordSpan {
         offset: stored.byte,
-        ..Place::default()
+        ..RecordSpan::default()
     };
     let read = stored::at::<_, StoredError>(&mut parts, place, |entry| {
         if entry.record.kind == Kind::Revisit {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tantivy::TantivyDocument;
 
 use super::named;
-use super::schema::{self, About, DOCUMENT, Fields, Place, Stored};
+use super::schema::{self, About, DOCUMENT, DocumentPlace, IndexFields, Stored};
 use crate::address::PageUrl;
 use crate::corpus::entities::Mention;
 use crate::corpus::pipeline::DocumentFinder;
@@ -16,7 +16,7 @@ use crate::topic::score::Boundaries;
 /// What is read of a line. Other keys, and values of other types, are passed over.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Read {
+pub(super) struct EntryLine {
     pub url: String,
     text: String,
     title: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct Read {
     replaces: Option<serde::de::IgnoredAny>,
 }
 
-impl Read {
+impl EntryLine {
     /// Reads a line.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Read {
     /// without a class.
     pub(super) fn entries(
         self,
-        place: Place,
-        fields: &Fields,
+        place: DocumentPlace,
+        fields: &IndexFields,
         boundaries: Option<&Boundaries>,
         mentions: &[Mention],
     ) -> Vec<TantivyDocument> {
@@ -132,7 +132,7 @@ impl Read {
         std::iter::once(entry).chain(passages).collect()
     }
 
-    fn about(self, place: Place, boundaries: Option<&Boundaries>) -> About {
+    fn about(self, place: DocumentPlace, boundaries: Option<&Boundaries>) -> About {
         let date = self.date.or(self.published.clone());
         let date_is_fetched = date.is_none() || (self.published.is_none() && date == self.fetched);
         let date = date.or_else(|| self.fetched.clone());
@@ -227,7 +227,7 @@ fn parts(date: &str) -> Option<(u64, Option<u64>, Option<u64>)> {
 pub(super) fn of_picture(
     page: &str,
     picture: &schema::Picture,
-    fields: &Fields,
+    fields: &IndexFields,
 ) -> TantivyDocument {
     let mut entry = TantivyDocument::default();
     entry.add_text(fields.kind, schema::IMAGE);
@@ -240,7 +240,7 @@ pub(super) fn of_picture(
 }
 
 /// The entry of the place in the archive of the document with this key.
-pub(super) fn of_capture(key: u64, stored: &Stored, fields: &Fields) -> TantivyDocument {
+pub(super) fn of_capture(key: u64, stored: &Stored, fields: &IndexFields) -> TantivyDocument {
     let mut entry = TantivyDocument::default();
     entry.add_text(fields.kind, schema::CAPTURE);
     entry.add_u64(fields.key, key);
@@ -290,8 +290,8 @@ mod tests {
     fn lines_of_jobs_and_of_corpora_are_read_and_strange_values_passed_over() {
         let boundaries = Boundaries::default();
         let about = |line: &str| {
-            let read = Read::parse(line.as_bytes()).unwrap();
-            read.about(Place::default(), Some(&boundaries))
+            let read = EntryLine::parse(line.as_bytes()).unwrap();
+            read.about(DocumentPlace::default(), Some(&boundaries))
         };
         let job = about(
             r#"{"url":"http://a.test/","text":"x","fetched":"2026-01-02T03:04:05.678Z",
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(far.date, None);
         assert!(!far.date_is_fetched);
         for wrong in ["", "{", "[]", "{}", r#"{"url":7}"#] {
-            assert!(Read::parse(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(EntryLine::parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

@@ -18,9 +18,9 @@ use tantivy::{
 };
 
 use super::query::{self, Request, WantedWord};
-use super::schema::{self, About, CAPTURE, DOCUMENT, Fields, IMAGE, Picture, Stored, schema};
+use super::schema::{self, About, CAPTURE, DOCUMENT, IMAGE, IndexFields, Picture, Stored, schema};
 use super::snippet::Snippet;
-use super::state::State;
+use super::state::IndexState;
 use super::update::tokenizers;
 use super::{FOLDER, Home, SearchError};
 use crate::fs::IoError;
@@ -35,12 +35,12 @@ pub(super) const MOST: usize = 10_000;
 pub struct Search {
     pub(super) home: Home,
     pub(super) reader: IndexReader,
-    pub(super) fields: Fields,
+    pub(super) fields: IndexFields,
 }
 
 /// What a search found.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Found {
+pub struct SearchResult {
     /// Documents in the index.
     pub documents: u64,
     /// Documents that match.
@@ -144,7 +144,7 @@ impl Search {
         let (index, payload, reader) = opened.map_err(home.failed())?.ok_or_else(none)?;
         let (schema, fields) = schema();
         let payload = payload.ok_or_else(none)?;
-        if index.schema() != schema || State::parse(&payload).is_none() {
+        if index.schema() != schema || IndexState::parse(&payload).is_none() {
             return Err(SearchError::OtherVersion(home.folder.clone()));
         }
         Ok(Self {
@@ -182,7 +182,7 @@ impl Search {
     pub fn behind(&self) -> Result<u64, SearchError> {
         let searcher = self.reader.searcher();
         let metas = guarded(|| searcher.index().load_metas()).map_err(self.home.failed())?;
-        let state = metas.payload.as_deref().and_then(State::parse);
+        let state = metas.payload.as_deref().and_then(IndexState::parse);
         let state = state.unwrap_or_default();
         Ok(state.behind(&self.home.folder))
     }
@@ -192,7 +192,7 @@ impl Search {
     /// # Errors
     ///
     /// [`SearchError::Query`], [`SearchError::Index`].
-    pub fn find(&self, request: &Request) -> Result<Found, SearchError> {
+    pub fn find(&self, request: &Request) -> Result<SearchResult, SearchError> {
         if request.is_near() {
             return self.find_within(request);
         }
@@ -227,7 +227,7 @@ impl Search {
                 Some(counted) => Some(Facets::of(&serde_json::to_value(counted).map_err(odd)?)),
                 None => None,
             };
-            Ok(Found {
+            Ok(SearchResult {
                 documents,
                 total: total as u64,
                 ms: begun.elapsed().as_secs_f64() * 1e3,

@@ -61,10 +61,10 @@ use {
     spoor_web as web,
 };
 
-pub use find::{Facet, Facets, Found, Hit, Search};
+pub use find::{Facet, Facets, Hit, Search, SearchResult};
 pub use occur::Occurring;
 pub use query::{Filters, QueryError, Request, Within};
-pub use schema::{About, Picture, Place, Stored};
+pub use schema::{About, DocumentPlace, Picture, Stored};
 pub use server::serve;
 pub use snippet::Snippet;
 pub use terminal::{Style, text};

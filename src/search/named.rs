@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use tantivy::TantivyDocument;
 
-use super::schema::{Fields, PARAGRAPH, SENTENCE};
+use super::schema::{IndexFields, PARAGRAPH, SENTENCE};
 use crate::corpus::entities::{Field, Mention, passages};
 
 /// What stands between a class and an entity of it.
@@ -15,7 +15,7 @@ pub(super) const OF: char = '\u{1f}';
 
 /// Where a passage stands in its document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Span {
+pub(super) struct PassageSpan {
     /// Whether in the title.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub title: bool,
@@ -32,7 +32,7 @@ pub(super) fn key(name: &str) -> String {
 }
 
 /// Adds the names of entities, their identifiers and their classes, each once.
-fn add_names(entry: &mut TantivyDocument, mentions: &[&Mention], fields: &Fields) {
+fn add_names(entry: &mut TantivyDocument, mentions: &[&Mention], fields: &IndexFields) {
     let (mut ids, mut classes) = (FxHashSet::default(), FxHashSet::default());
     for mention in mentions {
         if !ids.insert(mention.id.as_str()) {
@@ -69,12 +69,12 @@ pub(super) fn add(
     (title, text): (&str, &str),
     mentions: &[Mention],
     common: &TantivyDocument,
-    fields: &Fields,
+    fields: &IndexFields,
 ) -> Vec<TantivyDocument> {
     let all: Vec<&Mention> = mentions.iter().collect();
     add_names(entry, &all, fields);
     let mut entries = Vec::new();
-    let mut of = |kind: &str, said: &str, span: Span, within: &[&Mention]| {
+    let mut of = |kind: &str, said: &str, span: PassageSpan, within: &[&Mention]| {
         if within.is_empty() {
             return;
         }
@@ -92,7 +92,7 @@ pub(super) fn add(
         .copied()
         .filter(|m| m.field == Field::Title)
         .collect();
-    let whole = Span {
+    let whole = PassageSpan {
         title: true,
         from: 0,
         to: title.len(),
@@ -104,7 +104,7 @@ pub(super) fn add(
     }
     let in_text: Vec<&Mention> = all.into_iter().filter(|m| m.field == Field::Text).collect();
     let sentences = passages(text);
-    let span = |from: usize, to: usize| Span {
+    let span = |from: usize, to: usize| PassageSpan {
         title: false,
         from,
         to,

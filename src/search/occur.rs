@@ -12,8 +12,8 @@ use tantivy::query::{BooleanQuery, Occur, Query, TermQuery, TermSetQuery};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, Searcher, TantivyDocument, Term};
 
-use super::find::{Facets, Found, Hit, MOST, Search, facets, guarded, odd, text_of};
-use super::named::{self, OF, Span};
+use super::find::{Facets, Hit, MOST, Search, SearchResult, facets, guarded, odd, text_of};
+use super::named::{self, OF, PassageSpan};
 use super::query::{self, Request, SearchQuery};
 use super::schema::DOCUMENT;
 use super::snippet::Snippet;
@@ -33,7 +33,7 @@ pub struct Occurring {
 
 impl Search {
     /// The documents in which words occur with entities.
-    pub(super) fn find_within(&self, request: &Request) -> Result<Found, SearchError> {
+    pub(super) fn find_within(&self, request: &Request) -> Result<SearchResult, SearchError> {
         let begun = Instant::now();
         self.check_names(request)?;
         let parsed = query::parse(request, &self.fields)?;
@@ -61,7 +61,7 @@ impl Search {
             } else {
                 None
             };
-            Ok(Found {
+            Ok(SearchResult {
                 documents,
                 total: keys.len() as u64,
                 ms: begun.elapsed().as_secs_f64() * 1e3,
@@ -89,7 +89,7 @@ impl Search {
             return Ok(None);
         };
         let mut hit = self.hit(searcher, *document, score, &parsed.wanted)?;
-        let Span { title, from, to } = span;
+        let PassageSpan { title, from, to } = span;
         let whole = self.read(searcher, *document)?;
         let field = if title { &whole.title } else { &whole.text };
         if let Some(said) = field.get(from..to) {

@@ -4,8 +4,8 @@
 use maud::{DOCTYPE, Markup, html};
 use url::form_urlencoded;
 
-use super::asked::{Asked, HITS};
-use super::find::{Facet, Found, Hit, Whole};
+use super::asked::{AskedPage, HITS};
+use super::find::{Facet, Hit, SearchResult, Whole};
 use super::query::Filters;
 use super::schema::{About, Picture};
 use super::snippet::Snippet;
@@ -15,7 +15,7 @@ use crate::sanitize;
 
 /// What the page says of the index.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct IndexStatus {
     /// The name of the job or corpus.
     pub name: String,
     /// Documents in the index.
@@ -27,16 +27,16 @@ pub(super) struct Standing {
 }
 
 /// A hit with its images.
-pub(super) struct Shown {
+pub(super) struct ShownHit {
     pub hit: Hit,
     pub pictures: Vec<Picture>,
 }
 
 /// The page with the hits, or with what is wrong with the query.
 pub(super) fn results(
-    asked: &Asked,
-    found: Result<(&Found, &[Shown]), &str>,
-    standing: &Standing,
+    asked: &AskedPage,
+    found: Result<(&SearchResult, &[ShownHit]), &str>,
+    standing: &IndexStatus,
 ) -> String {
     let title = if asked.query.is_empty() {
         format!("Search {}", standing.name)
@@ -72,7 +72,7 @@ pub(super) fn results(
     whole(&title, body)
 }
 
-fn form(asked: &Asked, standing: &Standing) -> Markup {
+fn form(asked: &AskedPage, standing: &IndexStatus) -> Markup {
     let filters = &asked.filters;
     let perplexity = filters.max_perplexity.map(|p| p.to_string());
     html! {
@@ -115,7 +115,7 @@ fn documents(n: u64) -> String {
 fn facet(
     name: &str,
     facet: &Facet,
-    asked: &Asked,
+    asked: &AskedPage,
     change: impl Fn(&mut Filters, &str) -> bool,
 ) -> Markup {
     html! {
@@ -160,7 +160,7 @@ fn year(filters: &mut Filters, value: &str) -> bool {
     was_chosen
 }
 
-fn list(asked: &Asked, found: &Found, hits: &[Shown]) -> Markup {
+fn list(asked: &AskedPage, found: &SearchResult, hits: &[ShownHit]) -> Markup {
     let first = asked.page.saturating_mul(HITS) + 1;
     let is_all = asked.query.is_empty() && asked.filters.is_empty() && asked.with.is_none();
     html! {
@@ -173,25 +173,25 @@ fn list(asked: &Asked, found: &Found, hits: &[Shown]) -> Markup {
             }
         }
         @if !asked.filters.is_empty() {
-            p.chosen { a href=(Asked { query: asked.query.clone(), ..Asked::default() }.address()) { "Drop all filters" } }
+            p.chosen { a href=(AskedPage { query: asked.query.clone(), ..AskedPage::default() }.address()) { "Drop all filters" } }
         }
         @for hit in hits { (of_hit(hit)) }
         @let more = (first + hits.len()) as u64 <= found.total && !hits.is_empty();
         @if asked.page > 0 || more {
             nav.pages aria-label="Pages" {
                 @if asked.page > 0 {
-                    a rel="prev" href=(Asked { page: asked.page - 1, ..asked.clone() }.address()) { "\u{2190} Better hits" }
+                    a rel="prev" href=(AskedPage { page: asked.page - 1, ..asked.clone() }.address()) { "\u{2190} Better hits" }
                 }
                 @if more {
-                    a rel="next" href=(Asked { page: asked.page + 1, ..asked.clone() }.address()) { "More hits \u{2192}" }
+                    a rel="next" href=(AskedPage { page: asked.page + 1, ..asked.clone() }.address()) { "More hits \u{2192}" }
                 }
             }
         }
     }
 }
 
-fn of_hit(shown_hit: &Shown) -> Markup {
-    let Shown { hit, pictures } = shown_hit;
+fn of_hit(shown_hit: &ShownHit) -> Markup {
+    let ShownHit { hit, pictures } = shown_hit;
     let about = &hit.about;
     html! {
         article {
@@ -235,7 +235,7 @@ pub(super) fn document(
     whole_document: &Whole,
     pictures: &[Picture],
     has_capture: bool,
-    standing: &Standing,
+    standing: &IndexStatus,
 ) -> String {
     let Whole { title, text, about } = whole_document;
     let named = if title.trim().is_empty() {
@@ -284,7 +284,7 @@ pub(super) fn document(
         ),
     ];
     let body = html! {
-        (form(&Asked::default(), standing))
+        (form(&AskedPage::default(), standing))
         main.document {
             h1 dir="auto" { (shown(named)) }
             p.address { (outside(&about.url)) }

@@ -17,7 +17,7 @@ use tantivy::schema::{Field, IndexRecordOption};
 
 use super::entry::{day, last_day};
 use super::named;
-use super::schema::{DOCUMENT, Fields, PARAGRAPH, SENTENCE, schema};
+use super::schema::{DOCUMENT, IndexFields, PARAGRAPH, SENTENCE, schema};
 use super::update::tokenizers;
 use super::words;
 
@@ -167,7 +167,7 @@ pub(super) struct SearchQuery {
 /// # Errors
 ///
 /// [`QueryError`].
-pub(super) fn parse(request: &Request, fields: &Fields) -> Result<SearchQuery, QueryError> {
+pub(super) fn parse(request: &Request, fields: &IndexFields) -> Result<SearchQuery, QueryError> {
     parse_within(request, fields, request.is_near())
 }
 
@@ -179,7 +179,7 @@ pub(super) fn parse(request: &Request, fields: &Fields) -> Result<SearchQuery, Q
 /// [`QueryError`].
 pub(super) fn parse_within(
     request: &Request,
-    fields: &Fields,
+    fields: &IndexFields,
     near: bool,
 ) -> Result<SearchQuery, QueryError> {
     let kind = if near {
@@ -216,7 +216,7 @@ fn term(field: Field, text: &str) -> Box<dyn Query> {
 }
 
 impl Filters {
-    fn queries(&self, fields: &Fields) -> Result<Vec<Box<dyn Query>>, QueryError> {
+    fn queries(&self, fields: &IndexFields) -> Result<Vec<Box<dyn Query>>, QueryError> {
         let mut queries = Vec::new();
         let host = |host: &String| {
             host.trim()
@@ -295,7 +295,7 @@ impl<'q> Typed<'q> {
     }
 
     /// The query of the index; `None` for an empty one.
-    fn query(&mut self, fields: &Fields) -> Result<Option<Box<dyn Query>>, QueryError> {
+    fn query(&mut self, fields: &IndexFields) -> Result<Option<Box<dyn Query>>, QueryError> {
         if self.query.is_empty() || self.query == "*" {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 use serde::Deserialize;
 
 use super::schema::{Picture, Stored};
-use super::state::Row;
+use super::state::TablePlace;
 use super::{Home, SearchError, schema};
 use crate::fs::IoError;
 use crate::outputs::{self, Table, TextPlace};
@@ -22,9 +22,9 @@ const ALT: usize = 200;
 /// Returns how far the table was read.
 pub(super) fn images(
     home: &Home,
-    from: Row,
+    from: TablePlace,
     mut each: impl FnMut(&str, &Picture) -> Result<(), SearchError>,
-) -> Result<Row, SearchError> {
+) -> Result<TablePlace, SearchError> {
     since(home, Table::Images, from, |row| {
         let row = String::from_utf8_lossy(row);
         let mut cells = row.split('\t');
@@ -48,7 +48,7 @@ pub(super) fn images(
 
 /// The part of a row of the log that is read.
 #[derive(Deserialize)]
-struct Logged {
+struct LoggedRow {
     documents: Option<TextPlace>,
     archive: Option<TextPlace>,
 }
@@ -57,11 +57,11 @@ struct Logged {
 /// `from`. Returns how far the log was read.
 pub(super) fn captures(
     home: &Home,
-    from: Row,
+    from: TablePlace,
     mut each: impl FnMut(u64, &Stored) -> Result<(), SearchError>,
-) -> Result<Row, SearchError> {
+) -> Result<TablePlace, SearchError> {
     since(home, Table::Log, from, |row| {
-        let Ok(row) = serde_json::from_slice::<Logged>(row) else {
+        let Ok(row) = serde_json::from_slice::<LoggedRow>(row) else {
             return Ok(());
         };
         let (Some(document), Some(stored)) = (row.documents, row.archive) else {
@@ -82,9 +82,9 @@ pub(super) fn captures(
 fn since(
     home: &Home,
     table: Table,
-    from: Row,
+    from: TablePlace,
     mut each: impl FnMut(&[u8]) -> Result<(), SearchError>,
-) -> Result<Row, SearchError> {
+) -> Result<TablePlace, SearchError> {
     let parts = outputs::parts(&home.folder, table)?;
     let is_known = |number: u32, length: Option<u64>| {
         number == from.part && length.is_none_or(|length| length >= from.byte)
@@ -92,14 +92,18 @@ fn since(
     let is_there = parts
         .iter()
         .any(|part| is_known(part.number, part.length()));
-    let from = if is_there { from } else { Row::default() };
+    let from = if is_there {
+        from
+    } else {
+        TablePlace::default()
+    };
     let mut now = from;
     for part in parts.into_iter().filter(|part| part.number >= from.part) {
         let number = part.number;
         let begin = if number == from.part { from.byte } else { 0 };
         let (path, text) = part.text_from(begin)?;
         let read = Cell::new(begin);
-        let text = Counting {
+        let text = CountedText {
             inner: text,
             read: &read,
         };
@@ -113,7 +117,7 @@ fn since(
         });
         first?;
         end.map_err(IoError::at(&path, "reading"))?;
-        now = Row {
+        now = TablePlace {
             part: number,
             byte: whole,
         };
@@ -122,12 +126,12 @@ fn since(
 }
 
 /// A text that tells how far it was read.
-struct Counting<'a, R> {
+struct CountedText<'a, R> {
     inner: R,
     read: &'a Cell<u64>,
 }
 
-impl<R: BufRead> Read for Counting<'_, R> {
+impl<R: BufRead> Read for CountedText<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
         self.read.set(self.read.get() + read as u64);
@@ -135,7 +139,7 @@ impl<R: BufRead> Read for Counting<'_, R> {
     }
 }
 
-impl<R: BufRead> BufRead for Counting<'_, R> {
+impl<R: BufRead> BufRead for CountedText<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.inner.fill_buf()
     }

@@ -26,7 +26,7 @@ pub(super) const PARAGRAPH: &str = "paragraph";
 
 /// The fields.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fields {
+pub(super) struct IndexFields {
     /// One of those above.
     pub kind: Field,
     pub text: Field,
@@ -64,7 +64,7 @@ pub(super) struct Fields {
 }
 
 /// The schema with its fields.
-pub(super) fn schema() -> (Schema, Fields) {
+pub(super) fn schema() -> (Schema, IndexFields) {
     let mut schema = Schema::builder();
     let indexing = TextFieldIndexing::default()
         .set_tokenizer(words::NAME)
@@ -74,7 +74,7 @@ pub(super) fn schema() -> (Schema, Fields) {
         .set_stored();
     let said = TextOptions::default().set_indexing_options(indexing);
     let counted = STRING | FAST;
-    let fields = Fields {
+    let fields = IndexFields {
         kind: schema.add_text_field("kind", STRING),
         text: schema.add_text_field("text", words.clone()),
         title: schema.add_text_field("title", words),
@@ -138,7 +138,7 @@ pub struct About {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<u64>,
     /// Where it lies.
-    pub place: Place,
+    pub place: DocumentPlace,
     /// Where its archive has it, if the document says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<Stored>,
@@ -146,7 +146,7 @@ pub struct About {
 
 /// Where a document lies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct DocumentPlace {
     /// The file, below the folder.
     pub file: String,
     /// Its line there, from 1, after decompression.
@@ -163,7 +163,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Place {
+impl DocumentPlace {
     /// The number by which a document is known.
     pub(super) fn key(&self) -> u64 {
         key(&self.file, self.byte, self.inside)

@@ -18,8 +18,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use url::form_urlencoded;
 
-use super::asked::Asked;
-use super::page::{self, Shown, Standing};
+use super::asked::AskedPage;
+use super::page::{self, IndexStatus, ShownHit};
 use super::update::Indexer;
 use super::{Home, Search, SearchError, capture};
 use crate::address::PageUrl;
@@ -58,7 +58,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base
 const SANDBOX: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
      font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-struct Server {
+struct SearchServer {
     home: Home,
     search: Search,
     access: Access,
@@ -82,7 +82,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), SearchError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let server = Arc::new(Server {
+    let server = Arc::new(SearchServer {
         search: Search::open(&home)?,
         home,
         access,
@@ -116,7 +116,7 @@ struct Following {
 }
 
 impl Following {
-    fn begin(mut indexer: Indexer, server: Arc<Server>) -> Self {
+    fn begin(mut indexer: Indexer, server: Arc<SearchServer>) -> Self {
         let stop = Arc::new((AtomicBool::new(false), Mutex::new(()), Condvar::new()));
         let stops = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -163,7 +163,11 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// Admits who has the link, and adds the headers to responses.
-async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
+async fn guard(
+    Shared(server): Shared<Arc<SearchServer>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     let mut response = match origin::own_host(headers, false) {
         None => told(
@@ -199,11 +203,11 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
     response
 }
 
-impl Server {
-    fn standing(&self) -> Standing {
+impl SearchServer {
+    fn standing(&self) -> IndexStatus {
         let path: PathBuf = std::path::absolute(self.home.folder()).unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Standing {
+        IndexStatus {
             name: name.into_owned(),
             documents: self.search.documents().unwrap_or(0),
             behind: self.search.behind().unwrap_or(0),
@@ -215,7 +219,7 @@ impl Server {
         }
     }
 
-    fn results(&self, asked: &Asked) -> Response {
+    fn results(&self, asked: &AskedPage) -> Response {
         let found = self
             .search
             .reload()
@@ -223,9 +227,9 @@ impl Server {
         let standing = self.standing();
         match found {
             Ok(mut found) => {
-                let hits: Vec<Shown> = std::mem::take(&mut found.hits)
+                let hits: Vec<ShownHit> = std::mem::take(&mut found.hits)
                     .into_iter()
-                    .map(|hit| Shown {
+                    .map(|hit| ShownHit {
                         // Without images the words are shown all the same.
                         pictures: self
                             .search
@@ -300,25 +304,31 @@ impl Server {
     }
 }
 
-async fn results(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
+async fn results(Shared(server): Shared<Arc<SearchServer>>, uri: Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     // Who has the cookie already may come by the link again.
     if let Some(address) = without_token(query) {
         return (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response();
     }
-    let asked = Asked::of(query);
+    let asked = AskedPage::of(query);
     work(server, move |server| Ok(server.results(&asked))).await
 }
 
-async fn document(Shared(server): Shared<Arc<Server>>, UrlPath(key): UrlPath<String>) -> Response {
+async fn document(
+    Shared(server): Shared<Arc<SearchServer>>,
+    UrlPath(key): UrlPath<String>,
+) -> Response {
     work(server, move |server| server.document(&key)).await
 }
 
-async fn stored(Shared(server): Shared<Arc<Server>>, UrlPath(key): UrlPath<String>) -> Response {
+async fn stored(
+    Shared(server): Shared<Arc<SearchServer>>,
+    UrlPath(key): UrlPath<String>,
+) -> Response {
     work(server, move |server| server.stored(&key)).await
 }
 
-async fn image(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
+async fn image(Shared(server): Shared<Arc<SearchServer>>, uri: Uri) -> Response {
     work(server, move |server| {
         let image = server.image(uri.query().unwrap_or_default());
         Ok(match image {
@@ -337,8 +347,8 @@ async fn image(Shared(server): Shared<Arc<Server>>, uri: Uri) -> Response {
 
 /// Does something off the async threads.
 async fn work(
-    server: Arc<Server>,
-    work: impl FnOnce(&Server) -> Result<Response, SearchError> + Send + 'static,
+    server: Arc<SearchServer>,
+    work: impl FnOnce(&SearchServer) -> Result<Response, SearchError> + Send + 'static,
 ) -> Response {
     let working = Arc::clone(&server);
     // It is never closed.

@@ -9,31 +9,31 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::read::{Packing, Position};
+use super::read::{FilePacking, ReadPosition};
 use super::schema::VERSION;
 use crate::fs::beneath;
 use crate::outputs::DOCUMENTS;
 
 /// What an index has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct IndexState {
     pub version: u32,
     /// How often samples had been removed from the job.
     pub generation: u64,
     /// By the path below the folder.
-    pub files: BTreeMap<String, Known>,
+    pub files: BTreeMap<String, IndexedFile>,
     /// How far `images.tsv` was read.
-    pub images: Row,
+    pub images: TablePlace,
     /// How far the log was read for places in the archive.
-    pub captures: Row,
+    pub captures: TablePlace,
     /// The entities that are found in the documents.
     #[serde(default)]
-    pub entities: Option<Listed>,
+    pub entities: Option<EntityListState>,
 }
 
 /// A list of entities.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Listed {
+pub(super) struct EntityListState {
     /// The file of the list or of its index.
     pub path: PathBuf,
     /// What tells its index from another one.
@@ -42,7 +42,7 @@ pub(super) struct Listed {
 
 /// A place in a table of several files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct TablePlace {
     /// The number of the file.
     pub part: u32,
     /// The byte in it.
@@ -51,7 +51,7 @@ pub(super) struct Row {
 
 /// A file of which documents were indexed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct IndexedFile {
     byte: u64,
     #[serde(default)]
     inside: u64,
@@ -65,7 +65,7 @@ pub(super) struct Known {
 
 /// How a file is now, compared with what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compared {
+pub(super) enum FileChange {
     /// Nothing was changed.
     Same,
     /// The part that was indexed is as it was.
@@ -74,7 +74,7 @@ pub(super) enum Compared {
     Changed,
 }
 
-impl State {
+impl IndexState {
     /// For a new index.
     pub(super) fn new(generation: u64) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl State {
         let names = entries
             .into_iter()
             .map(|(entry, _)| format!("{DOCUMENTS}/{entry}"));
-        let names = names.filter(|name| Packing::of(name).is_some());
+        let names = names.filter(|name| FilePacking::of(name).is_some());
         let left = names.map(|name| {
             let read = self.files.get(&name).map_or(0, |known| known.byte);
             beneath::length(folder, &name)
@@ -112,9 +112,9 @@ impl State {
     }
 }
 
-impl Known {
+impl IndexedFile {
     /// Of a file that was read up to a position.
-    pub(super) fn at(folder: &Path, name: &str, position: Position) -> io::Result<Self> {
+    pub(super) fn at(folder: &Path, name: &str, position: ReadPosition) -> io::Result<Self> {
         let (length, changed) = about(folder, name)?;
         Ok(Self {
             byte: position.byte,
@@ -126,8 +126,8 @@ impl Known {
         })
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position {
+    pub(super) fn position(&self) -> ReadPosition {
+        ReadPosition {
             byte: self.byte,
             inside: self.inside,
             lines: self.lines,
@@ -136,16 +136,16 @@ impl Known {
 
     /// Compares with the file as it is now. Its contents are read only if its length or
     /// its time has changed.
-    pub(super) fn compare(&self, folder: &Path, name: &str) -> io::Result<Compared> {
+    pub(super) fn compare(&self, folder: &Path, name: &str) -> io::Result<FileChange> {
         let now = about(folder, name)?;
         if now == (self.length, self.changed) {
-            return Ok(Compared::Same);
+            return Ok(FileChange::Same);
         }
         let is_grown = now.0 >= self.byte && hash(folder, name, self.byte)? == self.hash;
         Ok(if is_grown {
-            Compared::Grown
+            FileChange::Grown
         } else {
-            Compared::Changed
+            FileChange::Changed
         })
     }
 }

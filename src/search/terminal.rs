@@ -1,6 +1,6 @@
 //! What a search found, for a terminal.
 
-use super::find::{Found, Hit};
+use super::find::{Hit, SearchResult};
 use super::query::Request;
 use super::snippet::{Snippet, SnippetPart};
 use crate::corpus::report::count;
@@ -20,7 +20,7 @@ pub struct Style {
 const INDENT: &str = "    ";
 
 /// The results of a search.
-pub fn text(found: &Found, request: &Request, style: Style) -> String {
+pub fn text(found: &SearchResult, request: &Request, style: Style) -> String {
     let query = request.query.trim();
     let documents = count(found.documents);
     let matching = match found.total {
@@ -137,7 +137,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{About, Place};
+    use crate::{About, DocumentPlace};
 
     #[test]
     fn results_fit_the_terminal_and_cannot_steer_it() {
@@ -163,7 +163,7 @@ mod tests {
                 host: "a.test".to_owned(),
                 date: Some("2024-05-17T01:02:03Z".to_owned()),
                 perplexity: Some(1_234.4),
-                place: Place {
+                place: DocumentPlace {
                     file: "documents/00000.jsonl.zst".to_owned(),
                     line: 1_017,
                     byte: 10_234,
@@ -172,11 +172,11 @@ mod tests {
                 ..About::default()
             },
         };
-        let found = Found {
+        let found = SearchResult {
             documents: 1_204,
             total: 2,
             hits: vec![hit],
-            ..Found::default()
+            ..SearchResult::default()
         };
         let request = Request {
             query: "lamp".to_owned(),
@@ -209,7 +209,7 @@ hits 1 to 1; --limit shows more
             },
         );
         assert!(bold.contains("\u{1b}[1mlamp\u{1b}[0m"), "{bold}");
-        let none = text(&Found::default(), &Request::default(), style);
+        let none = text(&SearchResult::default(), &Request::default(), style);
         assert_eq!(none, "none of 0 documents are in the selection\n");
     }
 }

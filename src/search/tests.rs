@@ -131,7 +131,7 @@ fn files_of_all_packings_are_followed_while_they_grow() {
     let place = |query: &str| {
         let found = search.find(&request(query)).unwrap();
         assert_eq!(found.hits.len(), 1, "{query}");
-        let Place {
+        let DocumentPlace {
             file,
             line,
             byte,

@@ -11,10 +11,10 @@ use tantivy::store::{Compressor, ZstdCompressor};
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{Index, IndexSettings, IndexWriter, TantivyDocument, TantivyError, Term};
 
-use super::entry::{self, Read};
-use super::read::{Item, Lines, Packing, Position};
-use super::schema::{Fields, schema};
-use super::state::{Compared, Known, Listed, State};
+use super::entry::{self, EntryLine};
+use super::read::{FilePacking, Lines, ReadItem, ReadPosition};
+use super::schema::{IndexFields, schema};
+use super::state::{EntityListState, FileChange, IndexState, IndexedFile};
 use super::{FOLDER, Home, SearchError, rows, words};
 use crate::corpus::entities::{self, Finder, Lists};
 use crate::corpus::pipeline::DocumentFinder;
@@ -52,8 +52,8 @@ pub struct Indexer {
     home: Home,
     index: Index,
     writer: IndexWriter,
-    fields: Fields,
-    state: State,
+    fields: IndexFields,
+    state: IndexState,
     /// Finds the entities of a list.
     finder: Option<DocumentFinder>,
     /// Whether entries were added or removed since the last commit.
@@ -109,14 +109,14 @@ impl Indexer {
             opened => opened.map_err(home.failed())?,
         };
         let payload = index.load_metas().map_err(home.failed())?.payload;
-        let known = payload.as_deref().and_then(State::parse);
+        let known = payload.as_deref().and_then(IndexState::parse);
         let generation = outputs::generation(&home.folder)?;
         let mut indexer = Self {
             home: home.clone(),
             index,
             writer,
             fields,
-            state: State::default(),
+            state: IndexState::default(),
             finder: None,
             is_changed: false,
             committed: Instant::now(),
@@ -148,7 +148,7 @@ impl Indexer {
         if before != Some(print) {
             self.clear(self.state.generation)?;
         }
-        let listed = Some(Listed { path, print });
+        let listed = Some(EntityListState { path, print });
         self.is_changed |= self.state.entities != listed;
         self.state.entities = listed;
         self.finder = Some(DocumentFinder::usual(Finder::new(Arc::new(index), true)));
@@ -190,7 +190,7 @@ impl Indexer {
         let files = self.files()?;
         self.forget(&files, &mut updated)?;
         let total = files.iter().map(|(name, length)| {
-            let known = self.state.files.get(name).map(Known::position);
+            let known = self.state.files.get(name).map(IndexedFile::position);
             length.saturating_sub(known.unwrap_or_default().byte)
         });
         let total: u64 = total.sum();
@@ -222,7 +222,7 @@ impl Indexer {
         let mut files = Vec::new();
         for (entry, kind) in entries {
             let name = format!("{DOCUMENTS}/{entry}");
-            if kind == Kind::File && Packing::of(&entry).is_some() {
+            if kind == Kind::File && FilePacking::of(&entry).is_some() {
                 let length = beneath::look(&self.home.folder, &name)
                     .map_err(IoError::at(&path, "listing"))?;
                 files.extend(length.map(|length| (name, length)));
@@ -246,9 +246,9 @@ impl Indexer {
                     .compare(&self.home.folder, name)
                     .map_err(IoError::at(&self.home.folder.join(name), "reading"))?
             } else {
-                Compared::Changed
+                FileChange::Changed
             };
-            if compared == Compared::Changed {
+            if compared == FileChange::Changed {
                 gone.push(name.clone());
             }
         }
@@ -280,7 +280,7 @@ impl Indexer {
         mut step: Option<&mut Step>,
         updated: &mut Updated,
     ) -> Result<(), SearchError> {
-        let begin = self.state.files.get(name).map(Known::position);
+        let begin = self.state.files.get(name).map(IndexedFile::position);
         let begin = begin.unwrap_or_default();
         if begin.byte >= length {
             return Ok(());
@@ -295,14 +295,16 @@ impl Indexer {
             };
             let position = lines.position();
             match item {
-                Item::Line(place, line) => match Read::parse(&line) {
+                ReadItem::Line(place, line) => match EntryLine::parse(&line) {
                     Ok(read) => {
                         self.add(read, place)?;
                         updated.added += 1;
                     }
                     Err(why) => updated.tell(format!("{name}, line {}: {why}", place.line)),
                 },
-                Item::Damage { byte, why } => updated.tell(format!("{name}, byte {byte}: {why}")),
+                ReadItem::Damage { byte, why } => {
+                    updated.tell(format!("{name}, byte {byte}: {why}"))
+                }
             }
             if let Some(step) = &mut step {
                 step.advance(position.byte.saturating_sub(told));
@@ -324,15 +326,15 @@ impl Indexer {
     }
 
     /// Records how far a file was read.
-    fn reached(&mut self, name: &str, position: Position) -> Result<(), SearchError> {
-        let known = Known::at(&self.home.folder, name, position)
+    fn reached(&mut self, name: &str, position: ReadPosition) -> Result<(), SearchError> {
+        let known = IndexedFile::at(&self.home.folder, name, position)
             .map_err(IoError::at(&self.home.folder.join(name), "reading"))?;
         self.state.files.insert(name.to_owned(), known);
         self.is_changed = true;
         Ok(())
     }
 
-    fn add(&mut self, read: Read, place: super::Place) -> Result<(), SearchError> {
+    fn add(&mut self, read: EntryLine, place: super::DocumentPlace) -> Result<(), SearchError> {
         if self.home.is_job && read.is_newer() {
             self.writer
                 .delete_term(Term::from_field_text(self.fields.url, &read.url));
@@ -376,7 +378,7 @@ impl Indexer {
             .delete_all_documents()
             .map_err(self.home.failed())?;
         let entities = self.state.entities.take();
-        self.state = State::new(generation);
+        self.state = IndexState::new(generation);
         self.state.entities = entities;
         self.is_changed = true;
         Ok(())

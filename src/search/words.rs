@@ -20,7 +20,7 @@ const WITHIN: [char; 8] = ['\'', '\u{2019}', '.', ':', ',', ';', '_', '\u{b7}'];
 
 /// The analyzer.
 pub(super) fn analyzer() -> TextAnalyzer {
-    TextAnalyzer::builder(Words::default())
+    TextAnalyzer::builder(WordTokenizer::default())
         .filter(RemoveLongFilter::limit(LONGEST))
         .filter(AsciiFoldingFilter)
         .build()
@@ -65,16 +65,16 @@ fn is_accent(class: u8) -> bool {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Words {
+struct WordTokenizer {
     token: Token,
 }
 
-impl Tokenizer for Words {
-    type TokenStream<'a> = Stream<'a>;
+impl Tokenizer for WordTokenizer {
+    type TokenStream<'a> = WordStream<'a>;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Stream<'a> {
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
         self.token.reset();
-        Stream {
+        WordStream {
             words: text.unicode_word_indices(),
             rest: (0, ""),
             token: &mut self.token,
@@ -82,14 +82,14 @@ impl Tokenizer for Words {
     }
 }
 
-struct Stream<'a> {
+struct WordStream<'a> {
     words: UnicodeWordIndices<'a>,
     /// What is left of the present word, and where it begins.
     rest: (usize, &'a str),
     token: &'a mut Token,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> WordStream<'a> {
     /// The next part of the present word.
     fn part(&mut self) -> Option<(usize, &'a str)> {
         let (at, rest) = self.rest;
@@ -104,7 +104,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl TokenStream for Stream<'_> {
+impl TokenStream for WordStream<'_> {
     fn advance(&mut self) -> bool {
         loop {
             if let Some((at, part)) = self.part() {

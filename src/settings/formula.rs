@@ -20,32 +20,32 @@ const MAX_BYTES: usize = 1_000;
 const MAX_DEPTH: usize = 50;
 
 /// The functions of the language.
-const FUNCTIONS: [(&str, Function); 7] = [
-    ("sqrt", Function::One(f64::sqrt)),
-    ("ln", Function::One(f64::ln)),
-    ("log10", Function::One(f64::log10)),
-    ("exp", Function::One(f64::exp)),
-    ("abs", Function::One(f64::abs)),
-    ("min", Function::Two(f64::min)),
-    ("max", Function::Two(f64::max)),
+const FUNCTIONS: [(&str, FormulaFunction); 7] = [
+    ("sqrt", FormulaFunction::One(f64::sqrt)),
+    ("ln", FormulaFunction::One(f64::ln)),
+    ("log10", FormulaFunction::One(f64::log10)),
+    ("exp", FormulaFunction::One(f64::exp)),
+    ("abs", FormulaFunction::One(f64::abs)),
+    ("min", FormulaFunction::Two(f64::min)),
+    ("max", FormulaFunction::Two(f64::max)),
 ];
 
 /// A checked formula.
 #[derive(Debug, Clone)]
 pub struct Formula {
     text: String,
-    steps: Vec<Step>,
+    steps: Vec<FormulaStep>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum FormulaStep {
     Number(f64),
     Variable(Variable),
-    Call(Function),
+    Call(FormulaFunction),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Function {
+enum FormulaFunction {
     One(fn(f64) -> f64),
     Two(fn(f64, f64) -> f64),
 }
@@ -66,10 +66,10 @@ impl Formula {
             // The parser made sure that every step finds its operands.
             let mut take = || stack.pop().unwrap_or(f64::NAN);
             let result = match *step {
-                Step::Number(number) => number,
-                Step::Variable(variable) => value(variable),
-                Step::Call(Function::One(call)) => call(take()),
-                Step::Call(Function::Two(call)) => {
+                FormulaStep::Number(number) => number,
+                FormulaStep::Variable(variable) => value(variable),
+                FormulaStep::Call(FormulaFunction::One(call)) => call(take()),
+                FormulaStep::Call(FormulaFunction::Two(call)) => {
                     let right = take();
                     call(take(), right)
                 }
@@ -81,7 +81,7 @@ impl Formula {
 
     /// Whether it uses any text, which an image may lack.
     pub fn rates_texts(&self) -> bool {
-        let text = |step: &Step| matches!(step, Step::Variable(Variable::Text(..)));
+        let text = |step: &FormulaStep| matches!(step, FormulaStep::Variable(Variable::Text(..)));
         self.steps.iter().any(text)
     }
 }
@@ -92,7 +92,7 @@ impl TextValue for Formula {
     const EXAMPLE: &'static str = "sqrt(alt.weighted * parent1.weighted)";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        let mut reader = Reader {
+        let mut reader = FormulaParser {
             text,
             at: 0,
             steps: Vec::new(),
@@ -119,13 +119,13 @@ impl TextValue for Formula {
 
 /// A recursive-descent parser that writes the steps in the order of evaluation. `at` is
 /// the byte position for errors.
-struct Reader<'t> {
+struct FormulaParser<'t> {
     text: &'t str,
     at: usize,
-    steps: Vec<Step>,
+    steps: Vec<FormulaStep>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> FormulaParser<'t> {
     fn whole(&mut self) -> Result<(), String> {
         if self.text.len() > MAX_BYTES {
             return Err(format!("is longer than {MAX_BYTES} bytes"));
@@ -146,7 +146,8 @@ impl<'t> Reader<'t> {
                 () => return Ok(()),
             };
             self.product(depth)?;
-            self.steps.push(Step::Call(Function::Two(call)));
+            self.steps
+                .push(FormulaStep::Call(FormulaFunction::Two(call)));
         }
     }
 
@@ -159,7 +160,8 @@ impl<'t> Reader<'t> {
                 () => return Ok(()),
             };
             self.signed(depth)?;
-            self.steps.push(Step::Call(Function::Two(call)));
+            self.steps
+                .push(FormulaStep::Call(FormulaFunction::Two(call)));
         }
     }
 
@@ -169,14 +171,16 @@ impl<'t> Reader<'t> {
         }
         if self.eat('-') {
             self.signed(depth + 1)?;
-            self.steps.push(Step::Call(Function::One(|a| -a)));
+            self.steps
+                .push(FormulaStep::Call(FormulaFunction::One(|a| -a)));
             return Ok(());
         }
         self.atom(depth)?;
         // As in mathematics: -2^2 is -4, and 2^3^2 is 2^9.
         if self.eat('^') {
             self.signed(depth + 1)?;
-            self.steps.push(Step::Call(Function::Two(f64::powf)));
+            self.steps
+                .push(FormulaStep::Call(FormulaFunction::Two(f64::powf)));
         }
         Ok(())
     }
@@ -194,7 +198,7 @@ impl<'t> Reader<'t> {
                 return Err(format!("{} is too large", shown(number)));
             }
             self.at += number.len();
-            self.steps.push(Step::Number(value));
+            self.steps.push(FormulaStep::Number(value));
             return Ok(());
         }
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
@@ -211,30 +215,30 @@ impl<'t> Reader<'t> {
             None => {
                 let variable = name.parse()?;
                 self.at += end;
-                self.steps.push(Step::Variable(variable));
+                self.steps.push(FormulaStep::Variable(variable));
                 Ok(())
             }
         }
     }
 
     /// The arguments of a function; functions of two accept two or more.
-    fn call(&mut self, name: &str, function: Function, depth: usize) -> Result<(), String> {
+    fn call(&mut self, name: &str, function: FormulaFunction, depth: usize) -> Result<(), String> {
         if !self.eat('(') {
             return Err(format!("`(` is missing after {name}"));
         }
         self.sum(depth + 1)?;
-        if let Function::Two(_) = function {
+        if let FormulaFunction::Two(_) = function {
             let mut count = 1;
             while self.eat(',') {
                 self.sum(depth + 1)?;
-                self.steps.push(Step::Call(function));
+                self.steps.push(FormulaStep::Call(function));
                 count += 1;
             }
             if count < 2 {
                 return Err(format!("{name} needs two values or more"));
             }
         } else {
-            self.steps.push(Step::Call(function));
+            self.steps.push(FormulaStep::Call(function));
         }
         self.close()
     }

@@ -98,7 +98,7 @@ impl JobSettings {
     /// The same settings with their relative paths resolved against `folder`.
     #[must_use]
     pub fn within(&self, folder: &Path) -> Self {
-        self.walk(&mut Within(folder))
+        self.walk(&mut PathRebase(folder))
     }
 
     /// The same settings with absolute paths, independent of the working directory.
@@ -144,9 +144,9 @@ impl JobSettings {
 }
 
 /// The walk that makes relative paths relative to a folder.
-struct Within<'a>(&'a Path);
+struct PathRebase<'a>(&'a Path);
 
-impl Walker for Within<'_> {
+impl Walker for PathRebase<'_> {
     fn section<S: Section>(&mut self, section: &S) -> S {
         section.walk(self)
     }

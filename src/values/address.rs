@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::{Host, Url};
 use xxhash_rust::xxh3::xxh3_64;
 
-use parts::Parts;
+use parts::AddressParts;
 
 /// The longest URL that is followed, in bytes of its canonical form.
 ///
@@ -80,7 +80,7 @@ pub enum AddressError {
 /// the text of a `PageUrl` gives an equal one.
 // Clones share the text: a link is handed from stage to stage many times.
 #[derive(Clone, Eq, JsonSchema)]
-pub struct PageUrl(#[schemars(with = "Url")] Arc<Parts>);
+pub struct PageUrl(#[schemars(with = "Url")] Arc<AddressParts>);
 
 impl PartialEq for PageUrl {
     fn eq(&self, other: &Self) -> bool {
@@ -240,7 +240,7 @@ impl PageUrl {
         if bytes > MAX_URL_BYTES {
             return Err(AddressError::TooLong { bytes });
         }
-        Ok(Self(Arc::new(Parts::of(url))))
+        Ok(Self(Arc::new(AddressParts::of(url))))
     }
 
     /// The canonical text.

@@ -160,7 +160,7 @@ pub enum Headers {
 #[derive(Debug)]
 pub struct Decoder {
     /// The coding that was applied last comes first.
-    stages: Vec<Stage>,
+    stages: Vec<CodingStage>,
 }
 
 impl Decoder {
@@ -179,8 +179,8 @@ impl Decoder {
                 return Err(CodingError::Unknown(name.clone()));
             }
         }
-        let stage = |coding: &Coding| Stage::new(coding.clone(), headers);
-        let stages: Vec<Stage> = codings.iter().rev().map(stage).collect();
+        let stage = |coding: &Coding| CodingStage::new(coding.clone(), headers);
+        let stages: Vec<CodingStage> = codings.iter().rev().map(stage).collect();
         Ok((!stages.is_empty()).then_some(Self { stages }))
     }
 
@@ -209,7 +209,7 @@ impl Decoder {
 
 /// Decodes through all stages. Returns the number of bytes, and whether no more will come.
 fn pull(
-    stages: &mut [Stage],
+    stages: &mut [CodingStage],
     input: &mut &[u8],
     output: &mut [u8],
     is_last: bool,
@@ -239,10 +239,10 @@ fn pull(
 
 /// One coding of a body.
 #[derive(Debug)]
-struct Stage {
+struct CodingStage {
     coding: Coding,
     headers: Headers,
-    state: State,
+    state: DecoderState,
     /// Coded bytes; those from `at` to `end` are unread.
     held: Vec<u8>,
     at: usize,
@@ -252,7 +252,7 @@ struct Stage {
     has_rest: bool,
 }
 
-enum State {
+enum DecoderState {
     /// Too little was seen to choose.
     Begin,
     /// It has no coding.
@@ -264,7 +264,7 @@ enum State {
     Between(Option<Box<ZstdDecoder<'static>>>),
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for DecoderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Begin => "Begin",
@@ -277,12 +277,12 @@ impl fmt::Debug for State {
     }
 }
 
-impl Stage {
+impl CodingStage {
     fn new(coding: Coding, headers: Headers) -> Self {
         Self {
             coding,
             headers,
-            state: State::Begin,
+            state: DecoderState::Begin,
             held: Vec::new(),
             at: 0,
             end: 0,
@@ -310,18 +310,18 @@ impl Stage {
             let damaged = || CodingError::Damaged(self.coding.clone());
             let input = self.held.get(self.at..self.end).unwrap_or_default();
             let (read, written, is_end) = match &mut self.state {
-                State::Begin | State::Between(_) => {
+                DecoderState::Begin | DecoderState::Between(_) => {
                     if self.choose()? {
                         continue;
                     }
                     return Ok(0);
                 }
-                State::Plain => {
+                DecoderState::Plain => {
                     let n = input.len().min(output.len());
                     output[..n].copy_from_slice(&input[..n]);
                     (n, n, false)
                 }
-                State::Inflate(inflate) => {
+                DecoderState::Inflate(inflate) => {
                     let before = (inflate.total_in(), inflate.total_out());
                     let done = inflate.decompress(input, output, FlushDecompress::None);
                     let done = done.map_err(|_| damaged())?;
@@ -330,7 +330,7 @@ impl Stage {
                     let written = count(inflate.total_out(), before.1);
                     (read, written, done == Status::StreamEnd)
                 }
-                State::Brotli(state) => {
+                DecoderState::Brotli(state) => {
                     let (mut left, mut read) = (input.len(), 0);
                     let (mut room, mut written) = (output.len(), 0);
                     let done = BrotliDecompressStream(
@@ -348,7 +348,7 @@ impl Stage {
                     }
                     (read, written, matches!(done, BrotliResult::ResultSuccess))
                 }
-                State::Zstd(decoder) => {
+                DecoderState::Zstd(decoder) => {
                     let done = decoder.run_on_buffers(input, output);
                     let done = done.map_err(|_| damaged())?;
                     // Nothing is left to do at the end of a frame alone.
@@ -357,9 +357,9 @@ impl Stage {
             };
             self.at += read;
             if is_end {
-                self.state = match std::mem::replace(&mut self.state, State::Begin) {
-                    State::Zstd(decoder) => State::Between(Some(decoder)),
-                    _ => State::Between(None),
+                self.state = match std::mem::replace(&mut self.state, DecoderState::Begin) {
+                    DecoderState::Zstd(decoder) => DecoderState::Between(Some(decoder)),
+                    _ => DecoderState::Between(None),
                 };
             }
             if written > 0 || (read == 0 && !is_end) {
@@ -372,16 +372,16 @@ impl Stage {
     fn choose(&mut self) -> Result<bool, CodingError> {
         let is_fed = self.is_fed;
         let unread = self.held.get(self.at..self.end).unwrap_or_default();
-        if let State::Between(decoder) = &mut self.state {
+        if let DecoderState::Between(decoder) = &mut self.state {
             // An empty rest, or one byte that may be the first of another member.
             if unread.is_empty() || (!is_fed && unread.len() < GZIP.len()) {
                 return Ok(false);
             }
             match (&self.coding, decoder.take()) {
                 (Coding::Gzip, _) if unread.starts_with(&GZIP) => {
-                    self.state = State::Inflate(Box::new(Decompress::new_gzip(15)));
+                    self.state = DecoderState::Inflate(Box::new(Decompress::new_gzip(15)));
                 }
-                (Coding::Zstd, Some(decoder)) => self.state = State::Zstd(decoder),
+                (Coding::Zstd, Some(decoder)) => self.state = DecoderState::Zstd(decoder),
                 // As browsers do.
                 _ => {
                     self.has_rest |= unread.iter().any(|byte| *byte != 0);
@@ -395,25 +395,27 @@ impl Stage {
         }
         let begin = unread.get(..BEGIN).unwrap_or(unread);
         if begin.is_empty() {
-            self.state = State::Plain;
+            self.state = DecoderState::Plain;
             return Ok(false);
         }
         self.state = match (&self.coding, self.coding.fits(begin), self.headers) {
-            (_, false, Headers::Stored) => State::Plain,
+            (_, false, Headers::Stored) => DecoderState::Plain,
             (coding, false, Headers::Live) => return Err(CodingError::Other(coding.clone())),
             (Coding::Unknown(name), ..) => return Err(CodingError::Unknown(name.clone())),
-            (Coding::Gzip, ..) => State::Inflate(Box::new(Decompress::new_gzip(15))),
-            (Coding::Deflate, ..) => State::Inflate(Box::new(Decompress::new(is_zlib(begin)))),
+            (Coding::Gzip, ..) => DecoderState::Inflate(Box::new(Decompress::new_gzip(15))),
+            (Coding::Deflate, ..) => {
+                DecoderState::Inflate(Box::new(Decompress::new(is_zlib(begin))))
+            }
             (Coding::Brotli, ..) => {
                 let (a, b, c) = Default::default();
-                State::Brotli(Box::new(BrotliState::new_strict(a, b, c)))
+                DecoderState::Brotli(Box::new(BrotliState::new_strict(a, b, c)))
             }
             (Coding::Zstd, ..) => {
                 let damaged = |_| CodingError::Damaged(Coding::Zstd);
                 let mut decoder = ZstdDecoder::new().map_err(damaged)?;
                 let limit = DParameter::WindowLogMax(ZSTD_WINDOW_LOG);
                 decoder.set_parameter(limit).map_err(damaged)?;
-                State::Zstd(Box::new(decoder))
+                DecoderState::Zstd(Box::new(decoder))
             }
         };
         Ok(true)
@@ -422,7 +424,7 @@ impl Stage {
     /// Whether the coded form is complete.
     fn end(&self) -> Result<(), CodingError> {
         match self.state {
-            State::Plain | State::Between(_) => Ok(()),
+            DecoderState::Plain | DecoderState::Between(_) => Ok(()),
             _ => Err(CodingError::Cut(self.coding.clone())),
         }
     }

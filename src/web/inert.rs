@@ -55,9 +55,9 @@ static KEPT: LazyLock<(HashSet<&str>, HashSet<&str>)> = LazyLock::new(|| {
 /// Markup that shows a page as far as that needs nothing from anywhere. The response needs a
 /// policy that lets styles load nothing from the network.
 pub fn page(markup: &str) -> String {
-    let mut page = Page {
+    let mut page = InertPage {
         written: String::with_capacity(markup.len() + markup.len() / 8),
-        ..Page::default()
+        ..InertPage::default()
     };
     let emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| page.event(event));
     let mut tokenizer = Tokenizer::new_with_emitter(markup, emitter);
@@ -73,7 +73,7 @@ pub fn page(markup: &str) -> String {
 }
 
 #[derive(Debug, Default)]
-struct Page {
+struct InertPage {
     written: String,
     /// The name of the start tag that is read.
     tag: Vec<u8>,
@@ -83,19 +83,19 @@ struct Page {
     is_kept: bool,
     /// The attribute that is read; its value comes next, unless it has none.
     name: String,
-    text: Text,
+    text: RawTextKind,
 }
 
 /// What the text between two tags is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum RawTextKind {
     #[default]
     Shown,
     Style,
     Hidden,
 }
 
-impl Page {
+impl InertPage {
     /// Returns how to read on behind a start tag whose contents are no markup.
     fn event(&mut self, event: CallbackEvent<'_>) -> Option<State> {
         match event {
@@ -139,7 +139,7 @@ impl Page {
                 return Some(state);
             }
             CallbackEvent::EndTag { name } => {
-                self.text = Text::Shown;
+                self.text = RawTextKind::Shown;
                 if let Some(name) = kept(name) {
                     self.written.push_str("</");
                     self.written.push_str(name);
@@ -149,9 +149,9 @@ impl Page {
             CallbackEvent::String { value } => {
                 let value = String::from_utf8_lossy(value);
                 match self.text {
-                    Text::Shown => self.escape(&value),
-                    Text::Style => self.style(&value),
-                    Text::Hidden => {}
+                    RawTextKind::Shown => self.escape(&value),
+                    RawTextKind::Style => self.style(&value),
+                    RawTextKind::Hidden => {}
                 }
             }
             CallbackEvent::Comment { .. } | CallbackEvent::Error(_) => {}
@@ -235,14 +235,14 @@ fn is_inert(tag: &[u8], name: &str, value: &str) -> bool {
 
 /// How to read on behind a start tag, and what comes then, where that is no markup. `noscript`
 /// has markup where no script runs.
-fn contents(tag: &[u8]) -> Option<(State, Text)> {
+fn contents(tag: &[u8]) -> Option<(State, RawTextKind)> {
     Some(match tag {
-        b"title" | b"textarea" => (State::RcData, Text::Shown),
-        b"style" => (State::RawText, Text::Style),
-        b"xmp" => (State::RawText, Text::Shown),
-        b"plaintext" => (State::PlainText, Text::Shown),
-        b"script" => (State::ScriptData, Text::Hidden),
-        b"iframe" | b"noembed" | b"noframes" => (State::RawText, Text::Hidden),
+        b"title" | b"textarea" => (State::RcData, RawTextKind::Shown),
+        b"style" => (State::RawText, RawTextKind::Style),
+        b"xmp" => (State::RawText, RawTextKind::Shown),
+        b"plaintext" => (State::PlainText, RawTextKind::Shown),
+        b"script" => (State::ScriptData, RawTextKind::Hidden),
+        b"iframe" | b"noembed" | b"noframes" => (State::RawText, RawTextKind::Hidden),
         _ => return None,
     })
 }

@@ -40,9 +40,9 @@ const MAX_TROUBLE_CHARS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sitemap {
     /// Further sitemaps, if it is an index.
-    pub sitemaps: Vec<Entry>,
+    pub sitemaps: Vec<SitemapUrl>,
     /// Pages.
-    pub pages: Vec<Entry>,
+    pub pages: Vec<SitemapUrl>,
     /// Why it was not read to its end, if so.
     pub trouble: Option<String>,
     /// Bytes of all its addresses.
@@ -51,7 +51,7 @@ pub struct Sitemap {
 
 /// One address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct SitemapUrl {
     /// Where it is.
     pub url: PageUrl,
     /// The day of its last change, as the site states it.
@@ -113,7 +113,7 @@ fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 
 impl Sitemap {
     /// Keeps an entry; returns why no further one is taken, if so.
-    fn push(&mut self, entry: Entry, index: bool) -> Option<String> {
+    fn push(&mut self, entry: SitemapUrl, index: bool) -> Option<String> {
         self.address_bytes += entry.url.as_str().len();
         if index {
             self.sitemaps.push(entry)
@@ -139,7 +139,7 @@ fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
             continue;
         };
         let modified = None;
-        if let Some(full) = sitemap.push(Entry { url, modified }, false) {
+        if let Some(full) = sitemap.push(SitemapUrl { url, modified }, false) {
             return Some(full);
         }
     }
@@ -149,13 +149,13 @@ fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
 
 /// The use of an element's text.
 #[derive(Clone, Copy, PartialEq)]
-enum Field {
+enum SitemapField {
     Address,
     Modified,
 }
 
 /// The entry being read.
-struct Draft {
+struct SitemapDraft {
     /// The depth of its element; its fields are one level deeper, and elements deeper
     /// still (the images of Google's extension) are not its own.
     depth: usize,
@@ -167,7 +167,7 @@ struct Draft {
     too_long: bool,
 }
 
-impl Draft {
+impl SitemapDraft {
     fn begun_by(name: &str, depth: usize) -> Option<Self> {
         let feed = matches!(name, "item" | "entry");
         (feed || matches!(name, "url" | "sitemap")).then(|| Self {
@@ -181,21 +181,21 @@ impl Draft {
     }
 
     /// The field that an element at `depth` holds.
-    fn field(&self, name: &str, depth: usize) -> Option<Field> {
+    fn field(&self, name: &str, depth: usize) -> Option<SitemapField> {
         if depth != self.depth + 1 {
             return None;
         }
         match (name, self.feed) {
-            ("loc", false) | ("link", true) => Some(Field::Address),
-            ("lastmod", false) | ("updated" | "pubDate", true) => Some(Field::Modified),
+            ("loc", false) | ("link", true) => Some(SitemapField::Address),
+            ("lastmod", false) | ("updated" | "pubDate", true) => Some(SitemapField::Modified),
             _ => None,
         }
     }
 
-    fn push(&mut self, field: Field, text: &str) {
+    fn push(&mut self, field: SitemapField, text: &str) {
         let field = match field {
-            Field::Address => &mut self.address,
-            Field::Modified => &mut self.modified,
+            SitemapField::Address => &mut self.address,
+            SitemapField::Modified => &mut self.modified,
         };
         if field.len() + text.len() > MAX_FIELD_BYTES {
             self.too_long = true
@@ -204,14 +204,14 @@ impl Draft {
         }
     }
 
-    fn entry(&self, base: &PageUrl) -> Option<Entry> {
+    fn entry(&self, base: &PageUrl) -> Option<SitemapUrl> {
         let address = self.address.trim();
         if self.too_long {
             return None;
         }
         let url = base.join(address).ok().filter(|_| !address.is_empty())?;
         let modified = day(self.modified.trim());
-        Some(Entry { url, modified })
+        Some(SitemapUrl { url, modified })
     }
 }
 
@@ -228,8 +228,8 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
     reader.config_mut().allow_dangling_amp = true;
     let mut depth = 0;
     let mut entries = 0;
-    let mut draft: Option<Draft> = None;
-    let mut field: Option<Field> = None;
+    let mut draft: Option<SitemapDraft> = None;
+    let mut field: Option<SitemapField> = None;
     loop {
         let event = match reader.read_event() {
             Ok(event) => event,
@@ -249,7 +249,7 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
                     return Some(format!("not a sitemap: its root is `{name}`"));
                 }
                 match &mut draft {
-                    None => draft = Draft::begun_by(name, depth),
+                    None => draft = SitemapDraft::begun_by(name, depth),
                     Some(draft) => {
                         field = draft.field(name, depth);
                         take_href(draft, field, start);
@@ -295,8 +295,8 @@ fn is_root(name: &str) -> bool {
 }
 
 /// The address of an Atom link is in an attribute.
-fn take_href(draft: &mut Draft, field: Option<Field>, start: &BytesStart<'_>) {
-    if field != Some(Field::Address) || !draft.feed || !draft.address.is_empty() {
+fn take_href(draft: &mut SitemapDraft, field: Option<SitemapField>, start: &BytesStart<'_>) {
+    if field != Some(SitemapField::Address) || !draft.feed || !draft.address.is_empty() {
         return;
     }
     let value = |name: &str| {
@@ -309,11 +309,11 @@ fn take_href(draft: &mut Draft, field: Option<Field>, start: &BytesStart<'_>) {
     };
     if value("rel").is_none_or(|rel| rel == "alternate") {
         let href = value("href").unwrap_or_default();
-        draft.push(Field::Address, &href);
+        draft.push(SitemapField::Address, &href);
     }
 }
 
-fn take_text(draft: &mut Draft, field: Field, event: &Event<'_>) {
+fn take_text(draft: &mut SitemapDraft, field: SitemapField, event: &Event<'_>) {
     match event {
         Event::Text(text) => draft.push(field, &text.xml10_content()),
         Event::CData(text) => draft.push(field, &text.xml10_content()),
@@ -344,8 +344,8 @@ mod tests {
         read(&base(), text.as_bytes())
     }
 
-    fn listed(entries: &[Entry]) -> Vec<String> {
-        let shown = |e: &Entry| match e.modified {
+    fn listed(entries: &[SitemapUrl]) -> Vec<String> {
+        let shown = |e: &SitemapUrl| match e.modified {
             Some(day) => format!("{} {day}", e.url),
             None => e.url.to_string(),
         };

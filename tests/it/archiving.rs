@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use spoor::archive::Reader;
-use spoor::archive::cdxj::Line;
+use spoor::archive::cdxj::CdxjLine;
 use spoor::archive::index::name_beside;
 use spoor::archive::reader::Item;
 use spoor::archive::record::Kind;
@@ -100,7 +100,7 @@ pub fn agrees_with_log(job: &Job) {
         let name = name_beside(file.file_name().unwrap().to_str().unwrap());
         let index = file.with_file_name(name);
         for line in std::fs::read_to_string(index).unwrap().lines() {
-            let line = Line::parse(line).unwrap();
+            let line = CdxjLine::parse(line).unwrap();
             let place = line.place.unwrap();
             let at =
                 |r: &&Stored| line.filename.as_ref() == Some(&r.file) && place.offset == r.offset;

@@ -8,16 +8,16 @@ mod probe;
 
 use std::io::{self, Read};
 
-use super::gap::{Fault, Why};
-use super::gzip::{self, Header, Inflater, Step};
-use super::window::Window;
-use super::zstd::{self, Frame, Frames, MAX_DICTIONARY};
+use super::gap::{ReadFault, Why};
+use super::gzip::{self, Header, InflateStep, Inflater};
+use super::window::StreamWindow;
+use super::zstd::{self, Frame, MAX_DICTIONARY, ZstdFrames};
 
 /// Bytes read and decompressed at a time.
 const CHUNK: usize = 64 << 10;
 /// How a stretch is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
+pub(super) enum MemberCoding {
     Plain,
     Gzip,
     Zstd,
@@ -25,7 +25,7 @@ pub(super) enum Coding {
 
 /// What begins at the present place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum StretchStart {
     /// A stretch; the decoder is at its first byte.
     Stretch,
     /// Nothing that can be read.
@@ -44,17 +44,17 @@ pub(super) enum More {
 
 /// A file, decompressed.
 #[derive(Debug)]
-pub(super) struct Decoder<R> {
+pub(super) struct ArchiveDecoder<R> {
     source: R,
-    raw: Window,
+    raw: StreamWindow,
     source_ended: bool,
     /// All bytes of the source that were read.
     fetched: u64,
     /// Decompressed bytes of the stretch; unused if nothing is compressed.
-    plain: Window,
-    coding: Coding,
+    plain: StreamWindow,
+    coding: MemberCoding,
     /// The coding of the file, once a record was found.
-    seen: Option<Coding>,
+    seen: Option<MemberCoding>,
     /// A member or frame has begun and not ended.
     open: bool,
     /// Why the stretch cannot be decompressed any further.
@@ -68,19 +68,19 @@ pub(super) struct Decoder<R> {
     /// All bytes that were decompressed, of every stretch.
     produced: u64,
     gzip: Inflater,
-    zstd: Frames,
+    zstd: ZstdFrames,
     scout: Inflater,
 }
 
-impl<R: Read> Decoder<R> {
+impl<R: Read> ArchiveDecoder<R> {
     pub(super) fn new(source: R) -> Self {
         Self {
             source,
-            raw: Window::default(),
+            raw: StreamWindow::default(),
             source_ended: false,
             fetched: 0,
-            plain: Window::default(),
-            coding: Coding::Plain,
+            plain: StreamWindow::default(),
+            coding: MemberCoding::Plain,
             seen: None,
             open: false,
             broken: None,
@@ -89,24 +89,24 @@ impl<R: Read> Decoder<R> {
             before: 0,
             produced: 0,
             gzip: Inflater::default(),
-            zstd: Frames::default(),
+            zstd: ZstdFrames::default(),
             scout: Inflater::default(),
         }
     }
 
     /// The window from which the bytes of the stretch are read.
-    fn view(&mut self) -> &mut Window {
+    fn view(&mut self) -> &mut StreamWindow {
         match self.coding {
-            Coding::Plain => &mut self.raw,
-            Coding::Gzip | Coding::Zstd => &mut self.plain,
+            MemberCoding::Plain => &mut self.raw,
+            MemberCoding::Gzip | MemberCoding::Zstd => &mut self.plain,
         }
     }
 
     /// The bytes of the stretch that are there and unread.
     pub(super) fn unread(&self) -> &[u8] {
         match self.coding {
-            Coding::Plain => self.raw.unread(),
-            Coding::Gzip | Coding::Zstd => self.plain.unread(),
+            MemberCoding::Plain => self.raw.unread(),
+            MemberCoding::Gzip | MemberCoding::Zstd => self.plain.unread(),
         }
     }
 
@@ -118,8 +118,8 @@ impl<R: Read> Decoder<R> {
     /// The position within the stretch; in a file without compression within the file.
     pub(super) fn position(&self) -> u64 {
         match self.coding {
-            Coding::Plain => self.raw.position(),
-            Coding::Gzip | Coding::Zstd => self.plain.position(),
+            MemberCoding::Plain => self.raw.position(),
+            MemberCoding::Gzip | MemberCoding::Zstd => self.plain.position(),
         }
     }
 
@@ -159,7 +159,7 @@ impl<R: Read> Decoder<R> {
     }
 
     pub(super) fn is_compressed(&self) -> bool {
-        self.coding != Coding::Plain
+        self.coding != MemberCoding::Plain
     }
 
     /// Whether a record was found.
@@ -205,14 +205,14 @@ impl<R: Read> Decoder<R> {
     }
 
     /// Begins the stretch at the present place of the file.
-    pub(super) fn start(&mut self) -> io::Result<Start> {
+    pub(super) fn start(&mut self) -> io::Result<StretchStart> {
         self.broken = None;
         self.open = false;
         loop {
             self.raw.mark();
             self.before = self.raw.position();
             if self.raw.unread().is_empty() && !self.read()? {
-                return Ok(Start::End);
+                return Ok(StretchStart::End);
             }
             let begin = self.raw.position();
             let coding = match (
@@ -222,34 +222,34 @@ impl<R: Read> Decoder<R> {
                 (Header::Whole(length), _) => {
                     self.raw.consume(length);
                     self.gzip.begin();
-                    Coding::Gzip
+                    MemberCoding::Gzip
                 }
                 (_, Frame::Data) => {
                     if let Err(why) = self.zstd.begin() {
-                        return Ok(Start::Garbage(why));
+                        return Ok(StretchStart::Garbage(why));
                     }
-                    Coding::Zstd
+                    MemberCoding::Zstd
                 }
                 (_, Frame::Skippable(length)) => {
                     if !self.skip(8 + length)? {
-                        return Ok(Start::Garbage(Why::Truncated));
+                        return Ok(StretchStart::Garbage(Why::Truncated));
                     }
                     continue;
                 }
                 (_, Frame::Dictionary(length)) => match self.take_dictionary(length)? {
                     Ok(()) => continue,
-                    Err(why) => return Ok(Start::Garbage(why)),
+                    Err(why) => return Ok(StretchStart::Garbage(why)),
                 },
                 (Header::Part, _) | (_, Frame::Part) if self.read()? => continue,
                 _ => match self.seen {
-                    None | Some(Coding::Plain) => Coding::Plain,
-                    Some(_) => return Ok(Start::Garbage(self.garbage())),
+                    None | Some(MemberCoding::Plain) => MemberCoding::Plain,
+                    Some(_) => return Ok(StretchStart::Garbage(self.garbage())),
                 },
             };
             (self.begin, self.member, self.coding) = (begin, begin, coding);
-            self.open = coding != Coding::Plain;
+            self.open = coding != MemberCoding::Plain;
             self.plain.restart();
-            return Ok(Start::Stretch);
+            return Ok(StretchStart::Stretch);
         }
     }
 
@@ -293,46 +293,46 @@ impl<R: Read> Decoder<R> {
     }
 
     /// Adds bytes to the stretch.
-    pub(super) fn more(&mut self) -> Result<More, Fault> {
-        if self.coding == Coding::Plain {
+    pub(super) fn more(&mut self) -> Result<More, ReadFault> {
+        if self.coding == MemberCoding::Plain {
             let more = self.read()?;
             return Ok(if more { More::Bytes } else { More::End });
         }
         if let Some(why) = self.broken {
-            return Err(Fault::Damage(why));
+            return Err(ReadFault::Damage(why));
         }
         let done = self.decompress();
-        if let Err(Fault::Damage(why)) = done {
+        if let Err(ReadFault::Damage(why)) = done {
             self.broken = Some(why);
         }
         done
     }
 
-    fn decompress(&mut self) -> Result<More, Fault> {
+    fn decompress(&mut self) -> Result<More, ReadFault> {
         while self.open {
             self.before = self.raw.position();
             let output = self.plain.room(CHUNK);
             let input = self.raw.unread();
             let step = match self.coding {
-                Coding::Zstd => self.zstd.step(input, output),
-                Coding::Gzip | Coding::Plain => self.gzip.step(input, output),
+                MemberCoding::Zstd => self.zstd.step(input, output),
+                MemberCoding::Gzip | MemberCoding::Plain => self.gzip.step(input, output),
             };
-            let Step {
+            let InflateStep {
                 read,
                 written,
                 ended,
-            } = step.map_err(Fault::Damage)?;
+            } = step.map_err(ReadFault::Damage)?;
             // Both decompressors go on as long as there is input and room.
             let is_stuck = !ended && read == 0 && written == 0;
             if is_stuck && !input.is_empty() {
-                return Err(Fault::Damage(Why::Compression));
+                return Err(ReadFault::Damage(Why::Compression));
             }
             self.raw.consume(read);
             self.plain.filled(written);
             self.produced += written as u64;
             if ended {
                 self.open = false;
-                if self.coding == Coding::Gzip {
+                if self.coding == MemberCoding::Gzip {
                     self.trailer()?;
                 }
             }
@@ -340,20 +340,20 @@ impl<R: Read> Decoder<R> {
                 return Ok(More::Bytes);
             }
             if is_stuck && !self.read()? {
-                return Err(Fault::Damage(Why::Truncated));
+                return Err(ReadFault::Damage(Why::Truncated));
             }
         }
         Ok(More::End)
     }
 
-    fn trailer(&mut self) -> Result<(), Fault> {
+    fn trailer(&mut self) -> Result<(), ReadFault> {
         if !self.want(gzip::TRAILER)? {
-            return Err(Fault::Damage(Why::Truncated));
+            return Err(ReadFault::Damage(Why::Truncated));
         }
         let trailer = self.raw.unread().first_chunk().copied();
         self.raw.consume(gzip::TRAILER);
         let right = trailer.ok_or(Why::Truncated);
         let right = right.and_then(|trailer| self.gzip.check(trailer));
-        right.map_err(Fault::Damage)
+        right.map_err(ReadFault::Damage)
     }
 }

@@ -6,20 +6,20 @@ use std::io::{self, Read};
 use memchr::memmem;
 
 use super::super::gap::Why;
-use super::super::gzip::{self, Header, Step};
-use super::super::head::{self, Formats, Parsed};
+use super::super::gzip::{self, Header, InflateStep};
+use super::super::head::{self, Formats, ParsedHead};
 use super::super::zstd::{self, Frame};
-use super::{Coding, Decoder};
+use super::{ArchiveDecoder, MemberCoding};
 
 /// Compressed bytes that are looked at to see whether a record begins.
 const PROBE: usize = 16 << 10;
 /// Decompressed bytes that are looked at for the same.
 const PROBED: usize = 2 << 10;
 
-impl<R: Read> Decoder<R> {
+impl<R: Read> ArchiveDecoder<R> {
     /// Lengthens the stretch by the next member, unless a record begins there.
     pub(crate) fn lengthen(&mut self, formats: Formats) -> io::Result<bool> {
-        if self.coding == Coding::Plain || self.open || self.broken.is_some() {
+        if self.coding == MemberCoding::Plain || self.open || self.broken.is_some() {
             return Ok(false);
         }
         let member = self.raw.position();
@@ -27,11 +27,11 @@ impl<R: Read> Decoder<R> {
             return Ok(false);
         }
         match (self.coding, gzip::header(self.raw.unread())) {
-            (Coding::Gzip, Header::Whole(length)) => {
+            (MemberCoding::Gzip, Header::Whole(length)) => {
                 self.raw.consume(length);
                 self.gzip.begin();
             }
-            (Coding::Zstd, _) if self.zstd.begin().is_ok() => {}
+            (MemberCoding::Zstd, _) if self.zstd.begin().is_ok() => {}
             _ => return Ok(false),
         }
         self.member = member;
@@ -40,14 +40,14 @@ impl<R: Read> Decoder<R> {
     }
 
     /// Looks at what begins at the present place of the file.
-    fn probe(&mut self, coding: Coding, formats: Formats) -> io::Result<Probe> {
+    fn probe(&mut self, coding: MemberCoding, formats: Formats) -> io::Result<Probe> {
         self.want(PROBE)?;
         let bytes = self.raw.unread();
         let bytes = bytes.get(..PROBE).unwrap_or(bytes);
         let mut output = [0; PROBED];
         let written = match coding {
-            Coding::Plain => None,
-            Coding::Gzip => match gzip::header(bytes) {
+            MemberCoding::Plain => None,
+            MemberCoding::Gzip => match gzip::header(bytes) {
                 Header::Whole(length) => {
                     self.scout.begin();
                     let input = bytes.get(length..).unwrap_or_default();
@@ -55,12 +55,12 @@ impl<R: Read> Decoder<R> {
                 }
                 Header::Part | Header::Not => None,
             },
-            Coding::Zstd if zstd::frame(bytes) == Frame::Data => {
+            MemberCoding::Zstd if zstd::frame(bytes) == Frame::Data => {
                 let mut scout = self.zstd.scout();
                 let begun = scout.begin().ok();
                 begun.and_then(|()| try_out(bytes, &mut output, |i, o| scout.step(i, o)))
             }
-            Coding::Zstd => None,
+            MemberCoding::Zstd => None,
         };
         Ok(match written.and_then(|n| output.get(..n)) {
             None => Probe::Nothing,
@@ -100,7 +100,7 @@ impl<R: Read> Decoder<R> {
             if let Some((at, coding)) = candidate(self.raw.unread(), seen, formats) {
                 self.raw.consume(at);
                 let is_record = match coding {
-                    Coding::Plain => self.is_head(formats)?,
+                    MemberCoding::Plain => self.is_head(formats)?,
                     _ => self.probe(coding, formats)? == Probe::Record,
                 };
                 if is_record {
@@ -123,9 +123,9 @@ impl<R: Read> Decoder<R> {
     fn is_head(&mut self, formats: Formats) -> io::Result<bool> {
         loop {
             match head::parse(self.raw.unread(), formats) {
-                Parsed::Head(..) => return Ok(true),
-                Parsed::Not(_) => return Ok(false),
-                Parsed::Part => {
+                ParsedHead::Head(..) => return Ok(true),
+                ParsedHead::Not(_) => return Ok(false),
+                ParsedHead::Part => {
                     if !self.read()? {
                         return Ok(false);
                     }
@@ -150,7 +150,7 @@ enum Probe {
 fn try_out(
     mut input: &[u8],
     output: &mut [u8],
-    mut step: impl FnMut(&[u8], &mut [u8]) -> Result<Step, Why>,
+    mut step: impl FnMut(&[u8], &mut [u8]) -> Result<InflateStep, Why>,
 ) -> Option<usize> {
     let mut written = 0;
     loop {
@@ -164,13 +164,17 @@ fn try_out(
 }
 
 /// The first place where a record may begin, and how it would be compressed there.
-fn candidate(bytes: &[u8], seen: Option<Coding>, formats: Formats) -> Option<(usize, Coding)> {
-    let search = |coding: Coding| match coding {
-        Coding::Plain => head::find(bytes, 0, formats),
-        Coding::Gzip => memmem::find(bytes, &gzip::MAGIC),
-        Coding::Zstd => memmem::find(bytes, &zstd::MAGIC),
+fn candidate(
+    bytes: &[u8],
+    seen: Option<MemberCoding>,
+    formats: Formats,
+) -> Option<(usize, MemberCoding)> {
+    let search = |coding: MemberCoding| match coding {
+        MemberCoding::Plain => head::find(bytes, 0, formats),
+        MemberCoding::Gzip => memmem::find(bytes, &gzip::MAGIC),
+        MemberCoding::Zstd => memmem::find(bytes, &zstd::MAGIC),
     };
-    let all = [Coding::Gzip, Coding::Zstd, Coding::Plain];
+    let all = [MemberCoding::Gzip, MemberCoding::Zstd, MemberCoding::Plain];
     let tried = all
         .into_iter()
         .filter(|c| seen.is_none_or(|seen| seen == *c));

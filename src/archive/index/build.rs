@@ -16,7 +16,7 @@ use super::blocks::{Blocks, small_index_of};
 use super::lines::{FileLines, each_line};
 use super::sorted::{Runs, merge};
 use super::stated::each_stated;
-use crate::cdxj::Line;
+use crate::cdxj::CdxjLine;
 use crate::check::on_all_cores;
 use crate::fs::IoError;
 use crate::reader::ReadError;
@@ -209,7 +209,7 @@ fn by_reading(
 ) -> Result<Part, IndexError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut runs = Runs::new(beginning);
-    let add = |line: Line| Ok(runs.add(line.to_text())?);
+    let add = |line: CdxjLine| Ok(runs.add(line.to_text())?);
     let FileLines { gaps, .. } = each_line::<IndexError>(file, path, name, told, add)?;
     Ok(Part {
         runs: runs.finish()?,
@@ -220,7 +220,7 @@ fn by_reading(
 /// `None` if the file has to be read whole.
 fn by_heads(path: &Path, name: &str, beginning: &Path) -> Result<Option<Part>, IndexError> {
     let mut runs = Runs::new(beginning.to_owned());
-    let add = |line: Line| runs.add(line.to_text());
+    let add = |line: CdxjLine| runs.add(line.to_text());
     let is_complete = each_stated(path, name, add)?;
     let runs = runs.finish()?;
     Ok(is_complete.then_some(Part { runs, gaps: 0 }))

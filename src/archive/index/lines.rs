@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::cdxj::{Line, REVISIT};
+use crate::cdxj::{CdxjLine, REVISIT};
 use crate::digest;
-use crate::gap::Place;
+use crate::gap::RecordSpan;
 use crate::http::Response;
-use crate::reader::{Entry, Item, ReadError, Reader};
+use crate::reader::{Item, ReadError, Reader, RecordEntry};
 use crate::record::{Kind, Record};
 
 /// How often the number of bytes is told.
@@ -33,7 +33,7 @@ pub fn each_line<E: From<ReadError>>(
     path: &Path,
     name: &str,
     mut told: impl FnMut(u64),
-    mut each: impl FnMut(Line) -> Result<(), E>,
+    mut each: impl FnMut(CdxjLine) -> Result<(), E>,
 ) -> Result<FileLines, E> {
     let mut reader = Reader::new(source, path);
     let mut found = FileLines::default();
@@ -59,7 +59,10 @@ pub fn each_line<E: From<ReadError>>(
 }
 
 /// `None` for a record that no index has, and for one that is damaged.
-fn line_of<R: Read>(mut entry: Entry<'_, R>, name: &str) -> Result<Option<Line>, ReadError> {
+fn line_of<R: Read>(
+    mut entry: RecordEntry<'_, R>,
+    name: &str,
+) -> Result<Option<CdxjLine>, ReadError> {
     let Some(mut line) = begun(&entry.record, name) else {
         return Ok(None);
     };
@@ -95,7 +98,7 @@ fn is_tunnel(uri: &str) -> bool {
 }
 
 /// What the head of a record says for its line; `None` for a record that no index has.
-pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
+pub(super) fn begun(record: &Record, name: &str) -> Option<CdxjLine> {
     const FIELDS: &str = "application/warc-fields";
     let is_indexed = match record.kind {
         Kind::Response | Kind::Revisit => true,
@@ -111,7 +114,7 @@ pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
     let time = time.map_or_else(String::new, |time| {
         time.strftime("%Y%m%d%H%M%S").to_string()
     });
-    let mut line = Line::of(url, time);
+    let mut line = CdxjLine::of(url, time);
     line.digest = record.header("warc-payload-digest").map(str::to_owned);
     line.filename = Some(name.to_owned());
     match record.kind {
@@ -123,7 +126,7 @@ pub(super) fn begun(record: &Record, name: &str) -> Option<Line> {
 }
 
 /// What the head of a response says for the line of its record.
-pub(super) fn answered(line: &mut Line, record: &Record, head: &Response) {
+pub(super) fn answered(line: &mut CdxjLine, record: &Record, head: &Response) {
     line.status = Some(head.status.to_string());
     if record.kind != Kind::Revisit {
         line.mime = media(head.all("content-type").first().map(String::as_str));
@@ -139,8 +142,8 @@ fn media(declared: Option<&str>) -> Option<String> {
 }
 
 /// The place as indexes state it.
-fn member(record: &Record, place: Place) -> Place {
-    Place {
+fn member(record: &Record, place: RecordSpan) -> RecordSpan {
+    RecordSpan {
         inside: record.inside.filter(|inside| *inside > 0).or(place.inside),
         ..place
     }

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::lines::{answered, begun, has_head};
-use crate::cdxj::Line;
+use crate::cdxj::CdxjLine;
 use crate::digest::http_head_end;
 use crate::fs::IoError;
-use crate::gap::Place;
+use crate::gap::RecordSpan;
 use crate::gzip::{Inflater, stated_length};
-use crate::head::{self, Formats, Parsed};
+use crate::head::{self, Formats, ParsedHead};
 use crate::http::Response;
 
 /// The bytes of a member that are read for its heads, and the bytes of heads that they
@@ -33,11 +33,11 @@ const FIRST: usize = 3 << 10;
 pub(super) fn each_stated(
     path: &Path,
     name: &str,
-    mut each: impl FnMut(Line) -> Result<(), IoError>,
+    mut each: impl FnMut(CdxjLine) -> Result<(), IoError>,
 ) -> Result<bool, IoError> {
     let mut file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let end = file.metadata().map_err(IoError::at(path, "reading"))?.len();
-    let mut heads = Heads::new(path);
+    let mut heads = MemberStart::new(path);
     let mut offset = 0;
     while offset < end {
         let begin = heads.read(&mut file, offset);
@@ -46,16 +46,16 @@ pub(super) fn each_stated(
             return Ok(false);
         };
         match heads.line(name) {
-            Found::Line(mut line) => {
-                line.place = Some(Place {
+            MemberHeads::Line(mut line) => {
+                line.place = Some(RecordSpan {
                     offset,
                     length,
                     inside: None,
                 });
                 each(*line)?;
             }
-            Found::Nothing => {}
-            Found::Unclear => return Ok(false),
+            MemberHeads::Nothing => {}
+            MemberHeads::Unclear => return Ok(false),
         }
         offset += length;
     }
@@ -63,8 +63,8 @@ pub(super) fn each_stated(
 }
 
 /// What the heads of a member say.
-enum Found {
-    Line(Box<Line>),
+enum MemberHeads {
+    Line(Box<CdxjLine>),
     /// No index has such a record.
     Nothing,
     /// The heads are damaged, or longer than what was read.
@@ -72,7 +72,7 @@ enum Found {
 }
 
 /// The beginning of a member.
-struct Heads {
+struct MemberStart {
     file: Arc<Path>,
     inflater: Inflater,
     raw: Vec<u8>,
@@ -81,7 +81,7 @@ struct Heads {
     plain: Vec<u8>,
 }
 
-impl Heads {
+impl MemberStart {
     fn new(path: &Path) -> Self {
         Self {
             file: path.into(),
@@ -106,43 +106,43 @@ impl Heads {
         (length <= left).then_some(length)
     }
 
-    fn line(&mut self, name: &str) -> Found {
+    fn line(&mut self, name: &str) -> MemberHeads {
         match self.line_within(name, FIRST) {
-            Found::Unclear => self.line_within(name, HEADS),
+            MemberHeads::Unclear => self.line_within(name, HEADS),
             found => found,
         }
     }
 
     /// The line by the first `limit` bytes of the member's contents.
-    fn line_within(&mut self, name: &str, limit: usize) -> Found {
+    fn line_within(&mut self, name: &str, limit: usize) -> MemberHeads {
         let data = self.raw.get(self.header..).unwrap_or_default();
         self.inflater.begin();
         let room = self.plain.get_mut(..limit).unwrap_or_default();
         let Ok(step) = self.inflater.step(data, room) else {
-            return Found::Unclear;
+            return MemberHeads::Unclear;
         };
         let plain = self.plain.get(..step.written).unwrap_or_default();
-        let Parsed::Head(head, length) = head::parse(plain, Formats::default()) else {
-            return Found::Unclear;
+        let ParsedHead::Head(head, length) = head::parse(plain, Formats::default()) else {
+            return MemberHeads::Unclear;
         };
         let record = head.at(self.file.clone(), 0, None);
         let Some(mut line) = begun(&record, name) else {
-            return Found::Nothing;
+            return MemberHeads::Nothing;
         };
         if line.digest.is_none() {
             // It is that of all bytes.
-            return Found::Unclear;
+            return MemberHeads::Unclear;
         }
         if has_head(&record) {
             let block = plain.get(length..).unwrap_or_default();
             if http_head_end(block).is_none() {
-                return Found::Unclear;
+                return MemberHeads::Unclear;
             }
             if let Ok(head) = Response::head(block) {
                 answered(&mut line, &record, &head);
             }
         }
-        Found::Line(Box::new(line))
+        MemberHeads::Line(Box::new(line))
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
         all
     }
 
-    fn whole(path: &Path) -> Vec<Line> {
+    fn whole(path: &Path) -> Vec<CdxjLine> {
         let mut lines = Vec::new();
         let file = File::open(path).unwrap();
         let add = |line| {
@@ -203,7 +203,7 @@ mod tests {
         lines
     }
 
-    fn stated(path: &Path) -> Option<Vec<Line>> {
+    fn stated(path: &Path) -> Option<Vec<CdxjLine>> {
         let mut lines = Vec::new();
         let add = |line| {
             lines.push(line);

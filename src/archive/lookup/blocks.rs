@@ -14,7 +14,7 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::error::LookupError;
-use super::lines::{Lines, MAX_LINE, text_of};
+use super::lines::{IndexLines, MAX_LINE, text_of};
 use super::shelf::Shelf;
 
 /// The largest compressed block in bytes. Usual ones have 3,000 lines and some 300 KB.
@@ -24,7 +24,7 @@ const MAX_LINES: u64 = 64 << 20;
 
 /// Where a block lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Block {
+struct IndexBlock {
     file: Option<String>,
     offset: u64,
     length: u64,
@@ -32,7 +32,7 @@ struct Block {
 
 /// What the JSON of a small index says.
 #[derive(Deserialize)]
-struct Fields {
+struct BlockFields {
     filename: Option<String>,
     #[serde(default)]
     offset: u64,
@@ -40,7 +40,7 @@ struct Fields {
     length: u64,
 }
 
-impl Block {
+impl IndexBlock {
     /// Reads a line of the small index; `None` if it is malformed.
     fn parse(line: &str) -> Option<Self> {
         let columns: Vec<&str> = line.split('\t').collect();
@@ -52,7 +52,7 @@ impl Block {
             });
         }
         let json = line.get(line.find('{')?..)?;
-        let fields: Fields = serde_json::from_str(json).ok()?;
+        let fields: BlockFields = serde_json::from_str(json).ok()?;
         Some(Self {
             file: fields.filename,
             offset: fields.offset,
@@ -73,12 +73,12 @@ pub(super) fn each_line(
         line: line.chars().take(60).collect(),
     };
     let mut named = None;
-    let mut head = Lines::from(shelf.open(index)?, "")?;
+    let mut head = IndexLines::from(shelf.open(index)?, "")?;
     if let Some(first) = head.next()?.filter(|first| first.starts_with('!')) {
-        named = Block::parse(&first).and_then(|block| block.file);
+        named = IndexBlock::parse(&first).and_then(|block| block.file);
     }
     // A block may begin before the range and reach into it.
-    let mut blocks = Lines::before(shelf.open(index)?, begin)?;
+    let mut blocks = IndexLines::before(shelf.open(index)?, begin)?;
     while let Some(line) = blocks.next()? {
         if line.is_empty() || line.starts_with('!') {
             continue;
@@ -86,7 +86,7 @@ pub(super) fn each_line(
         if line.as_str() >= end {
             break;
         }
-        let block = Block::parse(&line).ok_or_else(|| wrong(&line))?;
+        let block = IndexBlock::parse(&line).ok_or_else(|| wrong(&line))?;
         let file = block.file.as_ref().or(named.as_ref());
         let file = file.ok_or_else(|| wrong(&line))?;
         let large = || LookupError::Large {
@@ -134,18 +134,18 @@ mod tests {
     #[test]
     fn lines_of_both_forms() {
         let block = |file: Option<&str>| {
-            Some(Block {
+            Some(IndexBlock {
                 file: file.map(str::to_owned),
                 offset: 12,
                 length: 345,
             })
         };
         let common = "org,example)/ 20260102030405\tcdx-00000.gz\t12\t345\t7";
-        assert_eq!(Block::parse(common), block(Some("cdx-00000.gz")));
+        assert_eq!(IndexBlock::parse(common), block(Some("cdx-00000.gz")));
         let wacz = r#"org,example)/ 20260102030405 {"offset": 12, "length": 345, "digest": "x"}"#;
-        assert_eq!(Block::parse(wacz), block(None));
+        assert_eq!(IndexBlock::parse(wacz), block(None));
         for bad in ["", "org,example)/ 2026", "a\tb\tc\td", "a {"] {
-            assert_eq!(Block::parse(bad), None, "{bad}");
+            assert_eq!(IndexBlock::parse(bad), None, "{bad}");
         }
     }
 }

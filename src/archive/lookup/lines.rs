@@ -6,7 +6,7 @@ use super::shelf::{Parts, ShelfError};
 pub(super) const MAX_LINE: usize = 1 << 20;
 
 /// Lines one after another, without their ends.
-pub(super) struct Lines {
+pub(super) struct IndexLines {
     parts: Box<dyn Parts>,
     /// How far the file was read.
     offset: u64,
@@ -16,7 +16,7 @@ pub(super) struct Lines {
     is_at_end: bool,
 }
 
-impl Lines {
+impl IndexLines {
     /// All lines from the first that is not less than `text`, in a file whose lines are
     /// sorted by their bytes.
     pub fn from(mut parts: Box<dyn Parts>, text: &str) -> Result<Self, ShelfError> {
@@ -208,12 +208,12 @@ mod tests {
             if has_end && !lines.is_empty() {
                 file.push('\n');
             }
-            let mut found = Lines::from(Box::new(Small(file.into_bytes())), &text).unwrap();
+            let mut found = IndexLines::from(Box::new(Small(file.into_bytes())), &text).unwrap();
             for expected in lines.iter().filter(|line| **line >= text) {
                 prop_assert_eq!(found.next().unwrap(), Some(expected.clone()));
             }
             prop_assert_eq!(found.next().unwrap(), None);
-            let mut found = Lines::before(Box::new(Small(lines.join("\n").into_bytes())), &text).unwrap();
+            let mut found = IndexLines::before(Box::new(Small(lines.join("\n").into_bytes())), &text).unwrap();
             let less = lines.iter().filter(|line| **line < text).count();
             for expected in lines.iter().skip(less.saturating_sub(1)) {
                 prop_assert_eq!(found.next().unwrap(), Some(expected.clone()));

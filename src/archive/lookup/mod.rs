@@ -23,9 +23,9 @@ pub mod zip;
 
 pub use self::error::LookupError;
 
-use self::lines::Lines;
+use self::lines::IndexLines;
 use self::shelf::Shelf;
-use super::cdxj::Line;
+use super::cdxj::CdxjLine;
 use super::select::Selection;
 
 /// The ending of an index of blocks.
@@ -42,14 +42,14 @@ pub fn each_capture(
     shelf: &dyn Shelf,
     index: &str,
     wanted: &Selection,
-    each: &mut dyn FnMut(Line) -> Result<bool, LookupError>,
+    each: &mut dyn FnMut(CdxjLine) -> Result<bool, LookupError>,
 ) -> Result<(), LookupError> {
     let mut taken = |line: &str| {
         // The first lines of some indexes say what they are.
         if line.is_empty() || line.starts_with(['!', ' ']) {
             return Ok(true);
         }
-        let line = Line::parse(line).map_err(|error| LookupError::Line {
+        let line = CdxjLine::parse(line).map_err(|error| LookupError::Line {
             index: index.to_owned(),
             error,
         })?;
@@ -67,7 +67,7 @@ pub fn each_capture(
             }
             continue;
         }
-        let mut lines = Lines::from(shelf.open(index)?, begin)?;
+        let mut lines = IndexLines::from(shelf.open(index)?, begin)?;
         while let Some(line) = lines.next()?.filter(|line| line.as_str() < end) {
             if !taken(&line)? {
                 return Ok(());

@@ -4,8 +4,8 @@ use std::io::{Chain, Read};
 use std::sync::atomic::Ordering;
 
 use super::shelf::{Parts, ShelfError, Stretch};
-use crate::gap::Place;
-use crate::reader::{Entry, Item, ReadError, Reader};
+use crate::gap::RecordSpan;
+use crate::reader::{Item, ReadError, Reader, RecordEntry};
 
 /// The most bytes that are asked of a server until a record begins. More only where records
 /// before it share its compressed member.
@@ -35,8 +35,8 @@ pub type Source<'p> = Chain<&'p [u8], Stretch<'p>>;
 /// [`StoredError`] names the file, or the error of `each`.
 pub fn at<T, E: From<StoredError>>(
     parts: &mut dyn Parts,
-    place: Place,
-    each: impl FnOnce(&mut Entry<'_, Source<'_>>) -> Result<T, E>,
+    place: RecordSpan,
+    each: impl FnOnce(&mut RecordEntry<'_, Source<'_>>) -> Result<T, E>,
 ) -> Result<Option<T>, E> {
     let mut each = Some(each);
     // A zstd dictionary and the version of an ARC stand in the first record of a file. Where

@@ -9,7 +9,7 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 
 use super::shelf::{AnyShelf, OnDisk, Parts, Shelf, ShelfError, Stretch};
-use super::zip::{Member, Packing, ZipError, members};
+use super::zip::{ZipError, ZipMember, ZipMethod, members};
 use crate::files;
 
 /// The most bytes of all files of a WACZ that are decompressed into memory. Only indexes are
@@ -57,7 +57,7 @@ pub enum WaczError {
 
 /// Where the bytes of a file in the ZIP are.
 #[derive(Debug, Clone)]
-enum Place {
+enum ZipRange {
     /// In the ZIP: its first byte and its length.
     Stored(u64, u64),
     /// Decompressed.
@@ -65,10 +65,10 @@ enum Place {
 }
 
 /// The files of a WACZ.
-struct Files {
-    members: BTreeMap<String, Member>,
+struct WaczFiles {
+    members: BTreeMap<String, ZipMember>,
     /// Where those are that were opened.
-    places: Mutex<BTreeMap<String, Place>>,
+    places: Mutex<BTreeMap<String, ZipRange>>,
 }
 
 /// One folder of a WACZ.
@@ -78,7 +78,7 @@ pub struct Wacz {
     outer: AnyShelf,
     name: String,
     folder: &'static str,
-    files: Arc<Files>,
+    files: Arc<WaczFiles>,
 }
 
 /// The folder of the indexes in a WACZ, the name of the index there, and the folder of the
@@ -104,7 +104,7 @@ pub fn open(outer: AnyShelf, name: &str) -> Result<(Wacz, String, Wacz), WaczErr
         outer,
         name: name.to_owned(),
         folder: "indexes/",
-        files: Arc::new(Files { members, places }),
+        files: Arc::new(WaczFiles { members, places }),
     };
     let archives = Wacz {
         folder: "archive/",
@@ -130,7 +130,7 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
         if !name.starts_with("archive/") || !files::is_named(Path::new(&name)) {
             continue;
         }
-        if member.packing == Packing::Stored {
+        if member.packing == ZipMethod::Stored {
             let begin = member.begin(&mut parts).map_err(failed)?;
             found.push((name, begin, member.length));
         } else {
@@ -148,7 +148,7 @@ pub fn archives(path: &Path) -> Result<Vec<(String, u64, u64)>, WaczError> {
 
 impl Wacz {
     /// Where the bytes of a file are. It is looked for once, because that costs a request.
-    fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<Place, ShelfError> {
+    fn place(&self, path: &str, outer: &mut dyn Parts) -> Result<ZipRange, ShelfError> {
         let member = self.files.members.get(path);
         let member = member.ok_or_else(|| ShelfError::Outside(path.to_owned()))?;
         let places = self.files.places.lock();
@@ -163,11 +163,11 @@ impl Wacz {
             _ => wrong(WaczError::Packed(shown())),
         })?;
         let place = match member.packing {
-            Packing::Stored => Place::Stored(begin, member.length),
-            Packing::Deflated => {
+            ZipMethod::Stored => ZipRange::Stored(begin, member.length),
+            ZipMethod::Deflated => {
                 let held = places.values().map(|place| match place {
-                    Place::Stored(..) => 0,
-                    Place::Held(bytes) => bytes.len() as u64,
+                    ZipRange::Stored(..) => 0,
+                    ZipRange::Held(bytes) => bytes.len() as u64,
                 });
                 let room = MOST.saturating_sub(held.sum());
                 if member.length > room || member.packed > MOST {
@@ -176,9 +176,9 @@ impl Wacz {
                 let end = begin.saturating_add(member.packed);
                 let bytes = inflated(Stretch::new(outer, begin, end), member);
                 let bytes = bytes.ok_or_else(|| wrong(WaczError::Packed(shown())))?;
-                Place::Held(Arc::new(bytes))
+                ZipRange::Held(Arc::new(bytes))
             }
-            Packing::Other => return Err(wrong(WaczError::Packed(shown()))),
+            ZipMethod::Other => return Err(wrong(WaczError::Packed(shown()))),
         };
         places.insert(path.to_owned(), place.clone());
         Ok(place)
@@ -186,7 +186,7 @@ impl Wacz {
 }
 
 /// The bytes of a file; `None` if they are not those that the list of files states.
-fn inflated(packed: Stretch<'_>, member: &Member) -> Option<Vec<u8>> {
+fn inflated(packed: Stretch<'_>, member: &ZipMember) -> Option<Vec<u8>> {
     // What is not written takes no memory.
     let mut bytes = Vec::with_capacity(usize::try_from(member.length).ok()?);
     let mut plain = DeflateDecoder::new(packed).take(member.length + 1);
@@ -202,7 +202,7 @@ impl Shelf for Wacz {
         let bare = name.strip_prefix(self.folder).unwrap_or(name);
         let mut outer = self.outer.open(&self.name)?;
         let place = self.place(&format!("{}{bare}", self.folder), outer.as_mut())?;
-        Ok(Box::new(Inner {
+        Ok(Box::new(WaczFile {
             name: PathBuf::from(self.name_of(bare)),
             outer,
             place,
@@ -215,31 +215,31 @@ impl Shelf for Wacz {
 }
 
 /// A file of a WACZ.
-struct Inner {
+struct WaczFile {
     name: PathBuf,
     outer: Box<dyn Parts>,
-    place: Place,
+    place: ZipRange,
 }
 
-impl Parts for Inner {
+impl Parts for WaczFile {
     fn name(&self) -> &Path {
         &self.name
     }
 
     fn length(&mut self) -> Result<u64, ShelfError> {
         Ok(match &self.place {
-            Place::Stored(_, length) => *length,
-            Place::Held(bytes) => bytes.len() as u64,
+            ZipRange::Stored(_, length) => *length,
+            ZipRange::Held(bytes) => bytes.len() as u64,
         })
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, ShelfError> {
         match &self.place {
-            Place::Stored(begin, all) => {
+            ZipRange::Stored(begin, all) => {
                 let length = length.min(all.saturating_sub(offset));
                 self.outer.read(begin.saturating_add(offset), length)
             }
-            Place::Held(bytes) => {
+            ZipRange::Held(bytes) => {
                 let place = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
                 let range = place(offset)..place(offset.saturating_add(length));
                 Ok(bytes.get(range).unwrap_or_default().to_vec())

@@ -48,7 +48,7 @@ pub enum ZipError {
 
 /// How a file is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum ZipMethod {
     Stored,
     Deflated,
     /// Encrypted, or compressed by something else.
@@ -57,10 +57,10 @@ pub(super) enum Packing {
 
 /// A file in a ZIP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct ZipMember {
     /// Where its head begins.
     head: u64,
-    pub(super) packing: Packing,
+    pub(super) packing: ZipMethod,
     /// Its length in the ZIP.
     pub(super) packed: u64,
     /// Its own length.
@@ -68,7 +68,7 @@ pub(super) struct Member {
     pub(super) crc: u32,
 }
 
-impl Member {
+impl ZipMember {
     /// Where its bytes begin.
     pub(super) fn begin(&self, parts: &mut dyn Parts) -> Result<u64, ZipError> {
         // A whole piece, because what follows is read next.
@@ -85,7 +85,7 @@ impl Member {
 }
 
 /// The files in a ZIP by their names.
-pub(super) fn members(parts: &mut dyn Parts) -> Result<BTreeMap<String, Member>, ZipError> {
+pub(super) fn members(parts: &mut dyn Parts) -> Result<BTreeMap<String, ZipMember>, ZipError> {
     let all = parts.length()?;
     let from = all.saturating_sub(TAIL);
     let tail = parts.read(from, all - from)?;
@@ -144,7 +144,7 @@ fn end(
 }
 
 /// Reads a list of files, whose places count from `before`; `None` if it is damaged.
-fn listed(mut list: &[u8], before: u64) -> Option<BTreeMap<String, Member>> {
+fn listed(mut list: &[u8], before: u64) -> Option<BTreeMap<String, ZipMember>> {
     let mut members = BTreeMap::new();
     while !list.is_empty() {
         if !list.starts_with(ENTRY) {
@@ -169,12 +169,12 @@ fn listed(mut list: &[u8], before: u64) -> Option<BTreeMap<String, Member>> {
         let (length, packed, place) = (field(24)?, field(20)?, field(42)?);
         let is_encrypted = number::<2>(head, 8)? & 1 == 1;
         let packing = match number::<2>(head, 10)? {
-            _ if is_encrypted => Packing::Other,
-            0 => Packing::Stored,
-            8 => Packing::Deflated,
-            _ => Packing::Other,
+            _ if is_encrypted => ZipMethod::Other,
+            0 => ZipMethod::Stored,
+            8 => ZipMethod::Deflated,
+            _ => ZipMethod::Other,
         };
-        let member = Member {
+        let member = ZipMember {
             head: before.checked_add(place)?,
             packing,
             packed,
@@ -281,7 +281,7 @@ mod tests {
                 prop_assert_eq!(member.packed, file.compressed_size());
                 prop_assert_eq!(member.crc, file.crc32());
                 let is_stored = file.compression() == CompressionMethod::Stored;
-                prop_assert_eq!(member.packing == Packing::Stored, is_stored);
+                prop_assert_eq!(member.packing == ZipMethod::Stored, is_stored);
                 prop_assert_eq!(Some(member.begin(&mut parts).unwrap()), file.data_start());
             }
         }

@@ -7,10 +7,10 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use self::search::Lost;
-use super::decode::{Decoder, More, Start};
-use super::gap::{Fault, Gap, Place, Why};
-use super::head::{self, Formats, Head, Parsed};
+use self::search::LostBytes;
+use super::decode::{ArchiveDecoder, More, StretchStart};
+use super::gap::{Gap, ReadFault, RecordSpan, Why};
+use super::head::{self, Formats, ParsedHead, RecordHead};
 use super::http::{Block, Lines};
 use super::record::{Kind, Record, Version};
 use super::separator;
@@ -32,7 +32,7 @@ pub struct ReadError {
 #[derive(Debug)]
 pub enum Item<'r, R> {
     /// A record.
-    Record(Entry<'r, R>),
+    Record(RecordEntry<'r, R>),
     /// A part that could not be read. If the record before was cut by it, that one's block
     /// ended with an error.
     Gap(Gap),
@@ -47,12 +47,12 @@ pub enum Item<'r, R> {
 #[derive(Debug)]
 pub struct Reader<R> {
     file: Arc<Path>,
-    decoder: Decoder<R>,
+    decoder: ArchiveDecoder<R>,
     formats: Formats,
     /// The decoder is within a stretch.
     in_stretch: bool,
-    open: Option<Open>,
-    lost: Option<Lost>,
+    open: Option<OpenRecord>,
+    lost: Option<LostBytes>,
     /// The line ends between the records of this file, if they are odd.
     odd: Option<Vec<u8>>,
     /// A record of this file was followed by the usual ones.
@@ -69,20 +69,20 @@ pub struct Reader<R> {
 
 /// The record that is being read.
 #[derive(Debug)]
-struct Open {
-    begin: Spot,
+struct OpenRecord {
+    begin: StreamSpot,
     version: Version,
     /// Where its block begins within the stretch.
     block: u64,
     /// What is left of the block.
     left: u64,
     /// How it ended, when it has.
-    ended: Option<Result<Place, Why>>,
+    ended: Option<Result<RecordSpan, Why>>,
 }
 
 /// Where something begins.
 #[derive(Debug, Clone, Copy)]
-struct Spot {
+struct StreamSpot {
     /// Where the stretch begins in the file.
     stretch: u64,
     /// The position within the stretch.
@@ -92,10 +92,10 @@ struct Spot {
 }
 
 /// What was found where a record should begin.
-enum Found {
-    Head(Spot, Box<Head>, usize),
+enum RecordStart {
+    Head(StreamSpot, Box<RecordHead>, usize),
     End,
-    Bad(Spot, Why),
+    Bad(StreamSpot, Why),
 }
 
 impl Reader<File> {
@@ -110,7 +110,7 @@ impl Reader<File> {
     }
 }
 
-impl<R: Read> Block for &mut Entry<'_, R> {
+impl<R: Read> Block for &mut RecordEntry<'_, R> {
     /// An ARC may have the body alone, of HTTP/0.9 or as old crawlers stored it.
     fn bare(&self) -> Option<Lines> {
         let record = &self.record;
@@ -127,7 +127,7 @@ impl<R: Read> Reader<R> {
     pub fn new(source: R, file: &Path) -> Self {
         Self {
             file: file.into(),
-            decoder: Decoder::new(source),
+            decoder: ArchiveDecoder::new(source),
             formats: Formats::default(),
             in_stretch: false,
             open: None,
@@ -156,7 +156,7 @@ impl<R: Read> Reader<R> {
         match self.advance() {
             Ok(None) => Ok(None),
             Ok(Some(Next::Gap(gap))) => Ok(Some(Item::Gap(gap))),
-            Ok(Some(Next::Record(record))) => Ok(Some(Item::Record(Entry {
+            Ok(Some(Next::Record(record))) => Ok(Some(Item::Record(RecordEntry {
                 record: *record,
                 reader: self,
             }))),
@@ -185,12 +185,12 @@ impl<R: Read> Reader<R> {
                 return self.search(lost).map(|gap| Some(Next::Gap(gap)));
             }
             match self.find()? {
-                Found::End => return Ok(None),
-                Found::Head(begin, head, length) => {
+                RecordStart::End => return Ok(None),
+                RecordStart::Head(begin, head, length) => {
                     let record = self.begin(begin, *head, length)?;
                     return Ok(Some(Next::Record(record)));
                 }
-                Found::Bad(begin, why) => self.lost = Some(self.lose(begin, why, None)),
+                RecordStart::Bad(begin, why) => self.lost = Some(self.lose(begin, why, None)),
             }
         }
     }
@@ -204,16 +204,16 @@ impl<R: Read> Reader<R> {
     }
 
     /// The present place.
-    fn spot(&self) -> Spot {
+    fn spot(&self) -> StreamSpot {
         let decoder = &self.decoder;
         if self.in_stretch {
-            Spot {
+            StreamSpot {
                 stretch: decoder.begin_of_stretch(),
                 inside: decoder.position(),
                 before: decoder.before(),
             }
         } else {
-            Spot {
+            StreamSpot {
                 stretch: decoder.file_position(),
                 inside: 0,
                 before: decoder.file_position(),
@@ -222,15 +222,15 @@ impl<R: Read> Reader<R> {
     }
 
     /// Looks for a head at the present place.
-    fn find(&mut self) -> io::Result<Found> {
+    fn find(&mut self) -> io::Result<RecordStart> {
         let mut begin = self.spot();
         loop {
             if !self.in_stretch {
                 begin = self.spot();
                 match self.decoder.start()? {
-                    Start::End => return Ok(Found::End),
-                    Start::Garbage(why) => return Ok(Found::Bad(begin, why)),
-                    Start::Stretch => {
+                    StretchStart::End => return Ok(RecordStart::End),
+                    StretchStart::Garbage(why) => return Ok(RecordStart::Bad(begin, why)),
+                    StretchStart::Stretch => {
                         self.in_stretch = true;
                         self.is_found = false;
                     }
@@ -239,28 +239,35 @@ impl<R: Read> Reader<R> {
             }
             self.decoder.mark();
             match head::parse(self.decoder.unread(), self.formats) {
-                Parsed::Head(head, length) => return Ok(Found::Head(begin, head, length)),
-                Parsed::Not(why) => return Ok(Found::Bad(begin, why)),
-                Parsed::Part => {}
+                ParsedHead::Head(head, length) => {
+                    return Ok(RecordStart::Head(begin, head, length));
+                }
+                ParsedHead::Not(why) => return Ok(RecordStart::Bad(begin, why)),
+                ParsedHead::Part => {}
             }
             match self.decoder.more() {
                 Ok(More::Bytes) => {}
                 Ok(More::End) if self.decoder.unread().is_empty() => {
                     self.in_stretch = false;
                     if !self.decoder.is_compressed() {
-                        return Ok(Found::End);
+                        return Ok(RecordStart::End);
                     }
                 }
                 Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
-                Ok(More::End) => return Ok(Found::Bad(begin, Why::Truncated)),
-                Err(Fault::Damage(why)) => return Ok(Found::Bad(begin, why)),
-                Err(Fault::Io(error)) => return Err(error),
+                Ok(More::End) => return Ok(RecordStart::Bad(begin, Why::Truncated)),
+                Err(ReadFault::Damage(why)) => return Ok(RecordStart::Bad(begin, why)),
+                Err(ReadFault::Io(error)) => return Err(error),
             }
         }
     }
 
     /// Begins a record behind its head.
-    fn begin(&mut self, begin: Spot, head: Head, length: usize) -> io::Result<Box<Record>> {
+    fn begin(
+        &mut self,
+        begin: StreamSpot,
+        head: RecordHead,
+        length: usize,
+    ) -> io::Result<Box<Record>> {
         self.decoder.confirm();
         self.decoder.consume(length);
         let mut version = head.version;
@@ -274,7 +281,7 @@ impl<R: Read> Reader<R> {
             self.formats.arc = Some(version);
         }
         self.formats.only_warc |= !version.is_arc();
-        self.open = Some(Open {
+        self.open = Some(OpenRecord {
             begin,
             version,
             block: self.decoder.position(),
@@ -288,7 +295,7 @@ impl<R: Read> Reader<R> {
             begin.inside
         };
         let inside = Some(begin.inside).filter(|inside| is_compressed && *inside > 0);
-        let head = Head { version, ..head };
+        let head = RecordHead { version, ..head };
         Ok(Box::new(head.at(self.file.clone(), offset, inside)))
     }
 
@@ -299,8 +306,8 @@ impl<R: Read> Reader<R> {
             match self.decoder.more() {
                 Ok(More::Bytes) => {}
                 Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
-                Ok(More::End) | Err(Fault::Damage(_)) => break,
-                Err(Fault::Io(error)) => return Err(error),
+                Ok(More::End) | Err(ReadFault::Damage(_)) => break,
+                Err(ReadFault::Io(error)) => return Err(error),
             }
         }
         Ok(())
@@ -319,8 +326,8 @@ impl<R: Read> Reader<R> {
         if left == 0 {
             return match self.end() {
                 Ok(()) => Ok(&[]),
-                Err(Fault::Io(error)) => Err(error),
-                Err(Fault::Damage(why)) => Err(self.cut(why)),
+                Err(ReadFault::Io(error)) => Err(error),
+                Err(ReadFault::Damage(why)) => Err(self.cut(why)),
             };
         }
         while self.decoder.unread().is_empty() {
@@ -329,8 +336,8 @@ impl<R: Read> Reader<R> {
                 Ok(More::End) if self.decoder.lengthen(self.formats)? => {}
                 Ok(More::End) if self.decoder.is_compressed() => return Err(self.cut(Why::Length)),
                 Ok(More::End) => return Err(self.cut(Why::Truncated)),
-                Err(Fault::Damage(why)) => return Err(self.cut(why)),
-                Err(Fault::Io(error)) => return Err(error),
+                Err(ReadFault::Damage(why)) => return Err(self.cut(why)),
+                Err(ReadFault::Io(error)) => return Err(error),
             }
         }
         let there = self.decoder.unread();
@@ -374,8 +381,8 @@ impl<R: Read> Reader<R> {
 
     /// Verifies that the open record ends where its length says, and that the compressed
     /// data do if it is the last of its member.
-    fn end(&mut self) -> Result<(), Fault> {
-        let Some(Open { begin, version, .. }) = self.open else {
+    fn end(&mut self) -> Result<(), ReadFault> {
+        let Some(OpenRecord { begin, version, .. }) = self.open else {
             return Ok(());
         };
         self.ensure(if version.is_arc() { 1 } else { 4 })?;
@@ -395,10 +402,10 @@ impl<R: Read> Reader<R> {
             None => self.takes(&odd, is_over) && (is_over || self.goes_on(version, false)?),
         };
         if !is_fine {
-            return Err(Fault::Damage(Why::Length));
+            return Err(ReadFault::Damage(Why::Length));
         }
         let compressed = self.decoder.is_compressed();
-        let place = |from: u64, to: u64| Place {
+        let place = |from: u64, to: u64| RecordSpan {
             offset: if compressed { begin.stretch } else { from },
             length: to - from,
             inside: compressed.then_some(from),
@@ -417,7 +424,7 @@ impl<R: Read> Reader<R> {
         if is_over {
             self.in_stretch = false;
             if compressed && begin.inside == 0 {
-                whole = Place {
+                whole = RecordSpan {
                     offset: begin.stretch,
                     length: self.decoder.file_position() - begin.stretch,
                     inside: None,
@@ -445,7 +452,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Whether the stretch has no more bytes.
-    fn is_over(&mut self) -> Result<bool, Fault> {
+    fn is_over(&mut self) -> Result<bool, ReadFault> {
         Ok(self.decoder.unread().is_empty() && self.decoder.more()? == More::End)
     }
 
@@ -454,9 +461,9 @@ impl<R: Read> Reader<R> {
     fn goes_on(&mut self, version: Version, is_usual: bool) -> io::Result<bool> {
         loop {
             match head::parse(self.decoder.unread(), self.formats) {
-                Parsed::Head(..) => return Ok(true),
-                Parsed::Not(_) => break,
-                Parsed::Part => {
+                ParsedHead::Head(..) => return Ok(true),
+                ParsedHead::Not(_) => break,
+                ParsedHead::Part => {
                     let before = self.decoder.unread().len();
                     self.ensure(before + 1)?;
                     if self.decoder.unread().len() == before {
@@ -483,20 +490,20 @@ enum Next {
 /// The block ends with an error if it is damaged or cut, so it counts as whole only when it
 /// was read up to the end (a read of zero bytes), or when [`Self::finish`] says so.
 #[derive(Debug)]
-pub struct Entry<'r, R> {
+pub struct RecordEntry<'r, R> {
     /// Its head.
     pub record: Record,
     reader: &'r mut Reader<R>,
 }
 
-impl<R: Read> Entry<'_, R> {
+impl<R: Read> RecordEntry<'_, R> {
     /// Skips what is unread of the block, and verifies the end of the record. Returns its
     /// place; `None` if it is damaged, and then the next item is a gap.
     ///
     /// # Errors
     ///
     /// [`ReadError`] if the stream itself fails.
-    pub fn finish(&mut self) -> Result<Option<Place>, ReadError> {
+    pub fn finish(&mut self) -> Result<Option<RecordSpan>, ReadError> {
         let skipped = self.reader.skip();
         skipped.map_err(|error| self.reader.error(error))?;
         let open = self.reader.open.as_ref();
@@ -504,7 +511,7 @@ impl<R: Read> Entry<'_, R> {
     }
 }
 
-impl<R: Read> Read for Entry<'_, R> {
+impl<R: Read> Read for RecordEntry<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut there = self.fill_buf()?;
         let n = there.read(buffer)?;
@@ -513,7 +520,7 @@ impl<R: Read> Read for Entry<'_, R> {
     }
 }
 
-impl<R: Read> BufRead for Entry<'_, R> {
+impl<R: Read> BufRead for RecordEntry<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.reader.block()
     }

@@ -3,22 +3,22 @@
 use std::io::{self, Read};
 
 use super::super::decode::More;
-use super::super::gap::{Fault, Gap, Place, Why};
-use super::super::head::{self, Parsed};
+use super::super::gap::{Gap, ReadFault, RecordSpan, Why};
+use super::super::head::{self, ParsedHead};
 use super::super::window::LOOK_BACK;
-use super::{Reader, Spot};
+use super::{Reader, StreamSpot};
 
 /// What is lost from somewhere to a place that is still to be found.
 #[derive(Debug)]
-pub(super) struct Lost {
-    begin: Spot,
+pub(super) struct LostBytes {
+    begin: StreamSpot,
     why: Why,
     /// Where to search.
-    search: Search,
+    search: RecordSearch,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Search {
+enum RecordSearch {
     /// In the stretch, from this position on.
     Stretch(u64),
     /// In the file, from this place on; if it is a fine place to go on, at the present one.
@@ -27,25 +27,25 @@ enum Search {
 
 impl<R: Read> Reader<R> {
     /// What is lost from `begin` on; `block` is where the block of the lost record begins.
-    pub(super) fn lose(&self, begin: Spot, why: Why, block: Option<u64>) -> Lost {
+    pub(super) fn lose(&self, begin: StreamSpot, why: Why, block: Option<u64>) -> LostBytes {
         let search = if self.in_stretch && !self.decoder.is_known() {
             // Before the first record, anything may follow.
             let from = begin.stretch + 1;
-            Search::File { from, here: false }
+            RecordSearch::File { from, here: false }
         } else if self.in_stretch && !self.decoder.is_broken() {
-            Search::Stretch(block.unwrap_or(begin.inside + 1))
+            RecordSearch::Stretch(block.unwrap_or(begin.inside + 1))
         } else if self.in_stretch {
-            Search::File {
+            RecordSearch::File {
                 from: self.behind(begin),
                 here: why == Why::Checksum,
             }
         } else {
-            Search::File {
+            RecordSearch::File {
                 from: begin.stretch + 1,
                 here: false,
             }
         };
-        Lost { begin, why, search }
+        LostBytes { begin, why, search }
     }
 
     /// Where to search for what follows something that begins at `begin`, in a member that is
@@ -53,7 +53,7 @@ impl<R: Read> Reader<R> {
     /// found behind it, in the same member, proves nothing: if the member's content is not
     /// compressed, whole later members may have become a part of it, and what looks like a
     /// record there may be one that is still compressed in part.
-    fn behind(&self, begin: Spot) -> u64 {
+    fn behind(&self, begin: StreamSpot) -> u64 {
         let member = self.decoder.behind_member();
         if begin.inside == 0 {
             member
@@ -63,15 +63,15 @@ impl<R: Read> Reader<R> {
     }
 
     /// Goes to the next place where a record begins, or to the end; returns what is lost.
-    pub(super) fn search(&mut self, lost: Lost) -> io::Result<Gap> {
-        let Lost {
+    pub(super) fn search(&mut self, lost: LostBytes) -> io::Result<Gap> {
+        let LostBytes {
             begin,
             mut why,
             mut search,
         } = lost;
         loop {
             match search {
-                Search::Stretch(from) => match self.search_stretch(from) {
+                RecordSearch::Stretch(from) => match self.search_stretch(from) {
                     Ok(true) => {
                         self.is_found = true;
                         // The file did not end; the length led beyond what followed.
@@ -84,15 +84,15 @@ impl<R: Read> Reader<R> {
                     Ok(false) => {
                         self.in_stretch = false;
                         let from = self.decoder.file_position();
-                        search = Search::File { from, here: true };
+                        search = RecordSearch::File { from, here: true };
                     }
-                    Err(Fault::Io(error)) => return Err(error),
-                    Err(Fault::Damage(_)) => {
+                    Err(ReadFault::Io(error)) => return Err(error),
+                    Err(ReadFault::Damage(_)) => {
                         let from = self.behind(begin);
-                        search = Search::File { from, here: false };
+                        search = RecordSearch::File { from, here: false };
                     }
                 },
-                Search::File { from, here } => {
+                RecordSearch::File { from, here } => {
                     if !here || !self.decoder.is_at_start(self.formats)? {
                         let present = self.decoder.file_position();
                         let back = present.saturating_sub(from).min(LOOK_BACK as u64);
@@ -115,11 +115,11 @@ impl<R: Read> Reader<R> {
     }
 
     /// The place from `begin` to the present one.
-    fn since(&self, begin: Spot) -> Place {
+    fn since(&self, begin: StreamSpot) -> RecordSpan {
         let decoder = &self.decoder;
         if self.in_stretch {
             let compressed = decoder.is_compressed();
-            return Place {
+            return RecordSpan {
                 offset: if compressed {
                     begin.stretch
                 } else {
@@ -136,7 +136,7 @@ impl<R: Read> Reader<R> {
             // The search may have gone on before the place where the lost record seemed to be.
             begin.before.min(end)
         };
-        Place {
+        RecordSpan {
             offset,
             length: end.saturating_sub(offset),
             inside: None,
@@ -157,7 +157,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Goes to the next head in the stretch; `false` if there is none.
-    fn search_stretch(&mut self, from: u64) -> Result<bool, Fault> {
+    fn search_stretch(&mut self, from: u64) -> Result<bool, ReadFault> {
         /// What a head is recognised by, or less.
         const OVERLAP: usize = 40;
         let back = self.decoder.position().saturating_sub(from);
@@ -185,12 +185,12 @@ impl<R: Read> Reader<R> {
     }
 
     /// Whether a whole head stands here.
-    fn is_head(&mut self) -> Result<bool, Fault> {
+    fn is_head(&mut self) -> Result<bool, ReadFault> {
         loop {
             match head::parse(self.decoder.unread(), self.formats) {
-                Parsed::Head(..) => return Ok(true),
-                Parsed::Not(_) => return Ok(false),
-                Parsed::Part => {
+                ParsedHead::Head(..) => return Ok(true),
+                ParsedHead::Not(_) => return Ok(false),
+                ParsedHead::Part => {
                     let is_over = self.decoder.more()? == More::End;
                     if is_over && !self.decoder.lengthen(self.formats)? {
                         return Ok(false);

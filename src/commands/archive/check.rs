@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use spoor::archive::check::{self, Checked, Counts};
 use spoor::archive::files;
-use spoor::archive::gap::Place;
+use spoor::archive::gap::RecordSpan;
 use spoor::sanitize;
 
 use crate::commands::print_json;
@@ -101,7 +101,7 @@ fn table(checked: &Checked) -> String {
         lines.push(format!("    {:>24}{:>16}  {}", "offset", "length", "gap"));
     }
     for gap in checked.gaps.iter().take(SHOWN) {
-        let Place {
+        let RecordSpan {
             offset,
             length,
             inside,

@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Write};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use spoor::archive::cdxj::Line;
+use spoor::archive::cdxj::CdxjLine;
 use spoor::archive::find::{self, Capture, FindError};
-use spoor::archive::gap::Place;
+use spoor::archive::gap::RecordSpan;
 use spoor::sanitize;
 
 use super::sources::WantedCaptures;
@@ -39,7 +39,7 @@ struct Listed<'l> {
     digest: Option<&'l str>,
     file: Option<&'l str>,
     #[serde(flatten)]
-    place: Option<Place>,
+    place: Option<RecordSpan>,
 }
 
 /// Why listing ended early.
@@ -82,7 +82,7 @@ impl List {
         Ok(u8::from(listed == 0))
     }
 
-    fn line(&self, line: &Line, json: bool) -> Result<String> {
+    fn line(&self, line: &CdxjLine, json: bool) -> Result<String> {
         if self.cdxj {
             return Ok(line.to_text());
         }

@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 pub struct Archive {
     #[command(subcommand)]
-    what: Work,
+    what: ArchiveCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -26,7 +26,7 @@ pub struct Archive {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum ArchiveCommand {
     /// Read files to their ends: records by type, digests, and what is damaged. The exit
     /// code is 1 where something is wrong.
     Check {
@@ -67,12 +67,12 @@ impl Archive {
     /// Returns the exit code.
     pub fn run(self) -> Result<u8> {
         match self.what {
-            Work::Check { files } => check::run(&files, self.json),
-            Work::Index { files, output } => index::run(&files, &output, self.json),
-            Work::Stats { files } => stats::run(&files, self.json),
-            Work::List(list) => list.run(self.json),
-            Work::Get(get) => get.run(),
-            Work::Pack(pack) => pack.run(self.json),
+            ArchiveCommand::Check { files } => check::run(&files, self.json),
+            ArchiveCommand::Index { files, output } => index::run(&files, &output, self.json),
+            ArchiveCommand::Stats { files } => stats::run(&files, self.json),
+            ArchiveCommand::List(list) => list.run(self.json),
+            ArchiveCommand::Get(get) => get.run(),
+            ArchiveCommand::Pack(pack) => pack.run(self.json),
         }
     }
 }

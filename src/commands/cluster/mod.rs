@@ -35,7 +35,7 @@ const WHOLE: &str = "whole";
 #[derive(Debug, Args)]
 pub struct Cluster {
     #[command(subcommand)]
-    what: ClusterWork,
+    what: ClusterCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -43,7 +43,7 @@ pub struct Cluster {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum ClusterWork {
+enum ClusterCommand {
     /// Show the machines: what each has done, its share of the hosts, its last checkpoint.
     Status {
         /// The job's TOML file.
@@ -93,12 +93,14 @@ impl Cluster {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            ClusterWork::Status { job } => status::status(&Asked::of(&job)?, json),
-            ClusterWork::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
-            ClusterWork::Drain { job, node } => drain::drain(&Asked::of(&job)?, &job, &node, json),
-            ClusterWork::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),
-            ClusterWork::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
-            ClusterWork::End { job } => end(&Asked::of(&job)?, json),
+            ClusterCommand::Status { job } => status::status(&Asked::of(&job)?, json),
+            ClusterCommand::Gather { job, into } => gather(&Asked::of(&job)?, into, json),
+            ClusterCommand::Drain { job, node } => {
+                drain::drain(&Asked::of(&job)?, &job, &node, json)
+            }
+            ClusterCommand::Check { job, quick } => check::check(&Asked::of(&job)?, quick, json),
+            ClusterCommand::Forget { job, node } => forget(&Asked::of(&job)?, &node, json),
+            ClusterCommand::End { job } => end(&Asked::of(&job)?, json),
         }
     }
 }

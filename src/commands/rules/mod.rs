@@ -17,7 +17,7 @@ use spoor::rules::{self, RuleSet};
 #[derive(Debug, Args)]
 pub struct Rules {
     #[command(subcommand)]
-    what: Work,
+    what: RulesCommand,
     /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -25,7 +25,7 @@ pub struct Rules {
 
 /// The operation.
 #[derive(Debug, Subcommand)]
-enum Work {
+enum RulesCommand {
     /// Propose selectors from example values on one or two pages, and add a rule with them
     /// and these examples to a file.
     Add(add::Add),
@@ -59,12 +59,14 @@ impl Rules {
     /// Returns the exit code.
     pub fn run(self) -> Result<u8> {
         let done = match self.what {
-            Work::Add(add) => add.run(self.json),
-            Work::Check { rules, rule } => return check::run(&rules, rule.as_deref(), self.json),
-            Work::Test(test) => test.run(self.json),
-            Work::Update(update) => update.run(self.json),
-            Work::Remove { file, name } => remove(&file, &name),
-            Work::Report(report) => report.run(self.json),
+            RulesCommand::Add(add) => add.run(self.json),
+            RulesCommand::Check { rules, rule } => {
+                return check::run(&rules, rule.as_deref(), self.json);
+            }
+            RulesCommand::Test(test) => test.run(self.json),
+            RulesCommand::Update(update) => update.run(self.json),
+            RulesCommand::Remove { file, name } => remove(&file, &name),
+            RulesCommand::Report(report) => report.run(self.json),
         };
         done.map(|()| 0)
     }

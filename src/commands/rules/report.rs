@@ -9,7 +9,7 @@ use spoor::config::Config;
 use spoor::corpus;
 use spoor::crawl::figures::RulesAtWork;
 use spoor::fold::{self, fold};
-use spoor::rules::{Event, RuleSet, Standing, Totals};
+use spoor::rules::{Event, HostStatus, RuleSet, Totals};
 use spoor::sanitize;
 
 use super::super::print_json;
@@ -108,7 +108,7 @@ fn below(what: &str, all: &[String]) -> Vec<String> {
     lines.iter().map(|line| format!("{INDENT}{line}")).collect()
 }
 
-fn standing(hosts: &[Standing]) -> Vec<String> {
+fn standing(hosts: &[HostStatus]) -> Vec<String> {
     let mut lines = vec![head("host")];
     for host in hosts {
         lines.push(line(&host.host, &host.totals));
@@ -117,7 +117,7 @@ fn standing(hosts: &[Standing]) -> Vec<String> {
     lines
 }
 
-fn by_week(hosts: &[Standing]) -> Vec<String> {
+fn by_week(hosts: &[HostStatus]) -> Vec<String> {
     let mut lines = vec![String::new(), head("week of")];
     for host in hosts.iter().take(BY_WEEK) {
         lines.push(host.host.clone());

@@ -30,7 +30,7 @@ pub(super) const HOLD: Duration = Duration::from_secs(10 * 60);
 
 /// An image that may be asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct OpenImage {
     pub sha256: String,
     pub gold: Option<Gold>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Gold {
 
 /// What an annotator has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextQuestion {
     /// Answer a question about the item with this index.
     Ask(usize, Question),
     /// Come back later: the remaining questions are on other screens, or not decided yet.
@@ -57,7 +57,7 @@ pub(super) enum Next {
 
 /// How to treat an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AnswerHandling {
     /// Record it.
     Take,
     /// The same answer was given before; a request was repeated.
@@ -78,7 +78,7 @@ type Answers = HashMap<(usize, Question), HashMap<String, String>>;
 /// The state of all questions and answers.
 pub(super) struct Assignment {
     section: Annotate,
-    items: Vec<Item>,
+    items: Vec<OpenImage>,
     places: HashMap<String, usize>,
     /// The valid votes in order, including those about images that are not items.
     votes: Vec<Vote>,
@@ -89,7 +89,7 @@ pub(super) struct Assignment {
 
 impl Assignment {
     /// For these items, with the valid votes so far.
-    pub fn new(section: &Annotate, mut items: Vec<Item>, votes: Vec<Vote>) -> Self {
+    pub fn new(section: &Annotate, mut items: Vec<OpenImage>, votes: Vec<Vote>) -> Self {
         items.sort_by(|a, b| a.sha256.cmp(&b.sha256));
         let places = items.iter().enumerate();
         let mut assignment = Self {
@@ -111,16 +111,16 @@ impl Assignment {
     }
 
     /// The item at an index.
-    pub fn item(&self, at: usize) -> Option<&Item> {
+    pub fn item(&self, at: usize) -> Option<&OpenImage> {
         self.items.get(at)
     }
 
     /// The next step for `who`. A question on their screen is repeated.
-    pub fn next(&mut self, who: &str, now: Instant) -> Next {
+    pub fn next(&mut self, who: &str, now: Instant) -> NextQuestion {
         self.holds.retain(|_, hold| hold.until > now);
         if self.retired(who) {
             self.holds.remove(who);
-            return Next::Retired;
+            return NextQuestion::Retired;
         }
         let own = self.holds.get(who).map(|h| (h.item, h.question));
         let own = own.filter(|(item, question)| self.open_to(who, *item, *question));
@@ -128,13 +128,13 @@ impl Assignment {
         let Some((item, question)) = chosen else {
             self.holds.remove(who);
             return if self.may_come(who) {
-                Next::Wait
+                NextQuestion::Wait
             } else {
-                Next::Done
+                NextQuestion::Done
             };
         };
         self.hold(who, item, question, now);
-        Next::Ask(item, question)
+        NextQuestion::Ask(item, question)
     }
 
     /// How to treat an answer of `who`, who may have taken a long time.
@@ -145,12 +145,12 @@ impl Assignment {
         question: Question,
         answer: &str,
         now: Instant,
-    ) -> Verdict {
+    ) -> AnswerHandling {
         self.holds.retain(|_, hold| hold.until > now);
         match self.answer_of(who, item, question) {
-            Some(known) if known == answer => Verdict::Known,
-            None if !self.retired(who) && self.open_to(who, item, question) => Verdict::Take,
-            _ => Verdict::Refuse,
+            Some(known) if known == answer => AnswerHandling::Known,
+            None if !self.retired(who) && self.open_to(who, item, question) => AnswerHandling::Take,
+            _ => AnswerHandling::Refuse,
         }
     }
 
@@ -286,7 +286,7 @@ impl Assignment {
         }
         match self.items.get(item) {
             None => false,
-            Some(Item {
+            Some(OpenImage {
                 gold: Some(gold), ..
             }) => question == Question::Image || !self.section.two_phase || gold.text.is_some(),
             Some(_) => {

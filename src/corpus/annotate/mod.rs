@@ -48,7 +48,7 @@ pub mod votes;
 pub use context::Words;
 pub use sample::SampleError;
 pub use server::serve;
-pub use session::{Ask, Refusal, Session, State, Turn};
+pub use session::{Ask, Refusal, Session, Turn, TurnState};
 pub use votes::VotesError;
 
 /// Why a job's images cannot be judged.

@@ -46,7 +46,7 @@ pub enum SampleError {
 
 /// An image to judge, with the words of one page.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct SampleImage {
     pub sha256: String,
     /// Path below the job's folder.
     pub file: String,
@@ -61,7 +61,7 @@ pub(super) struct Entry {
 pub(super) fn fix(
     config: &JobSettings,
     top: Option<NonZeroUsize>,
-) -> Result<Vec<Entry>, SampleError> {
+) -> Result<Vec<SampleImage>, SampleError> {
     let folder = config.job_folder();
     let path = folder.join(FOLDER).join(FILE);
     let mut lines = read_lines(&path, HEADER)?;
@@ -86,7 +86,7 @@ pub(super) fn fix(
         let cells: Vec<&str> = line.split('\t').collect();
         match cells.as_slice() {
             [_, sha256, file, url, page] => match JobPath::parse(file) {
-                Ok(file) => Ok(Entry {
+                Ok(file) => Ok(SampleImage {
                     sha256: (*sha256).to_owned(),
                     file: file.into(),
                     url: (*url).to_owned(),
@@ -114,7 +114,7 @@ pub(super) fn fix(
 
 /// Adds the gold images to the sample; those already in it become gold.
 pub(super) fn add_gold(
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<SampleImage>,
     folder: &Path,
     section: &Annotate,
 ) -> Result<(), SampleError> {
@@ -145,7 +145,7 @@ pub(super) fn add_gold(
         let best = sidecar.contexts().iter();
         let best = best.min_by(|a, b| a.rank.total_cmp(&b.rank));
         entries.retain(|entry| entry.sha256 != sidecar.sha256());
-        entries.push(Entry {
+        entries.push(SampleImage {
             sha256: sidecar.sha256().to_owned(),
             file,
             url: sidecar.url().to_owned(),

@@ -31,7 +31,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// The most cached pictures, each of some hundred kilobytes.
 const READY: usize = 64;
 
-struct Server {
+struct AnnotateServer {
     session: Arc<Session>,
     access: Access,
     pictures: Cache<String, Bytes>,
@@ -53,7 +53,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let server = Arc::new(Server {
+    let server = Arc::new(AnnotateServer {
         session: Arc::new(session),
         access,
         pictures: Cache::new(READY),
@@ -94,7 +94,11 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// Admits requests of the page itself, and adds the headers to responses.
-async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
+async fn guard(
+    Shared(server): Shared<Arc<AnnotateServer>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     let mut response = match origin::own_host(headers, server.remote) {
         Some(host) => {
@@ -145,7 +149,7 @@ struct Setup<'a> {
     two_phase: bool,
 }
 
-async fn setup(Shared(server): Shared<Arc<Server>>) -> Response {
+async fn setup(Shared(server): Shared<Arc<AnnotateServer>>) -> Response {
     let section = server.session.section();
     json(&Setup {
         job: server.session.job(),
@@ -169,14 +173,14 @@ struct Ballot {
     answer: String,
 }
 
-async fn next(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+async fn next(Shared(server): Shared<Arc<AnnotateServer>>, body: Bytes) -> Response {
     in_session(server, body, |session, Who { annotator }| {
         session.next(&annotator)
     })
     .await
 }
 
-async fn vote(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+async fn vote(Shared(server): Shared<Arc<AnnotateServer>>, body: Bytes) -> Response {
     in_session(server, body, |session, ballot: Ballot| {
         let Ballot {
             annotator,
@@ -189,7 +193,7 @@ async fn vote(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
     .await
 }
 
-async fn undo(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+async fn undo(Shared(server): Shared<Arc<AnnotateServer>>, body: Bytes) -> Response {
     in_session(server, body, |session, Who { annotator }| {
         session.undo(&annotator)
     })
@@ -198,7 +202,7 @@ async fn undo(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
 
 /// Reads a request, calls the session off the async threads, and writes the response.
 async fn in_session<T: for<'de> Deserialize<'de> + Send + 'static>(
-    server: Arc<Server>,
+    server: Arc<AnnotateServer>,
     body: Bytes,
     ask: impl FnOnce(&Session, T) -> Result<Turn, Refusal> + Send + 'static,
 ) -> Response {
@@ -227,7 +231,7 @@ async fn in_session<T: for<'de> Deserialize<'de> + Send + 'static>(
 }
 
 async fn picture(
-    Shared(server): Shared<Arc<Server>>,
+    Shared(server): Shared<Arc<AnnotateServer>>,
     UrlPath(sha256): UrlPath<String>,
 ) -> Response {
     let bytes = match server.pictures.get(&sha256) {
@@ -246,7 +250,7 @@ async fn picture(
     }
 }
 
-async fn decode(server: &Server, sha256: String) -> Option<Bytes> {
+async fn decode(server: &AnnotateServer, sha256: String) -> Option<Bytes> {
     // It is never closed.
     let permit = server.decoding.acquire().await.ok()?;
     let session = Arc::clone(&server.session);

@@ -10,10 +10,10 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::AnnotateError;
-use super::assignment::{Assignment, Item, Next, Verdict};
+use super::assignment::{AnswerHandling, Assignment, NextQuestion, OpenImage};
 use super::context::{self, Words};
-use super::sample::{self, Entry, SampleError};
-use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
+use super::sample::{self, SampleError, SampleImage};
+use super::votes::{Question, TEXT_CLASSES, Vote, VoteRecord, VotesError};
 use crate::fs::beneath;
 use crate::outputs::picture::thumbnail;
 use crate::outputs::{self, SampleLock, Sidecar};
@@ -33,7 +33,7 @@ const MAX_NAME: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Turn {
     /// Whether there is a question.
-    pub state: State,
+    pub state: TurnState,
     /// The question, if there is one.
     #[serde(flatten)]
     pub ask: Option<Ask>,
@@ -48,7 +48,7 @@ pub struct Turn {
 /// Whether there is a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum TurnState {
     /// There is a question.
     Ask,
     /// Not now: the remaining questions are on other screens.
@@ -96,8 +96,8 @@ pub enum Refusal {
 
 /// The state behind the page. Only one process at a time may open the session of a job.
 pub struct Session {
-    inner: Mutex<Inner>,
-    entries: HashMap<String, Entry>,
+    inner: Mutex<SessionInner>,
+    entries: HashMap<String, SampleImage>,
     folder: PathBuf,
     job: String,
     /// Keywords of the topic, the most typical first.
@@ -107,9 +107,9 @@ pub struct Session {
     _samples: SampleLock,
 }
 
-struct Inner {
+struct SessionInner {
     assignment: Assignment,
-    record: Record,
+    record: VoteRecord,
 }
 
 impl Session {
@@ -126,16 +126,16 @@ impl Session {
         }
         let samples = outputs::read_samples(&folder)?;
         // It also serves as the lock on the sample.
-        let (record, votes) = Record::open(&folder)?;
+        let (record, votes) = VoteRecord::open(&folder)?;
         let mut entries = sample::fix(config, top)?;
         sample::add_gold(&mut entries, &folder, &config.annotate)?;
-        let items = entries.iter().map(|entry| Item {
+        let items = entries.iter().map(|entry| OpenImage {
             sha256: entry.sha256.clone(),
             gold: entry.gold.clone(),
         });
         let assignment = Assignment::new(&config.annotate, items.collect(), votes);
         Ok(Self {
-            inner: Mutex::new(Inner { assignment, record }),
+            inner: Mutex::new(SessionInner { assignment, record }),
             entries: entries
                 .into_iter()
                 .map(|entry| (entry.sha256.clone(), entry))
@@ -209,7 +209,7 @@ impl Session {
             )));
         }
         let mut inner = self.lock();
-        let Inner { assignment, record } = &mut *inner;
+        let SessionInner { assignment, record } = &mut *inner;
         let entry = self.entries.get(image);
         let (Some(entry), Some(item)) = (entry, assignment.find(image)) else {
             return Err(Refusal::Wrong(format!(
@@ -217,9 +217,9 @@ impl Session {
             )));
         };
         match assignment.judge(&who, item, question, answer, Instant::now()) {
-            Verdict::Known => {}
-            Verdict::Refuse => return Err(Refusal::Late),
-            Verdict::Take => {
+            AnswerHandling::Known => {}
+            AnswerHandling::Refuse => return Err(Refusal::Late),
+            AnswerHandling::Take => {
                 let vote = record.vote(Vote {
                     vote: 0,
                     time: String::new(),
@@ -244,7 +244,7 @@ impl Session {
     pub fn undo(&self, who: &str) -> Result<Turn, Refusal> {
         let who = name(who)?;
         let mut inner = self.lock();
-        let Inner { assignment, record } = &mut *inner;
+        let SessionInner { assignment, record } = &mut *inner;
         let Some(last) = assignment.last_of(&who).cloned() else {
             return Err(Refusal::Wrong("there is nothing to undo".to_owned()));
         };
@@ -260,18 +260,20 @@ impl Session {
         thumbnail(&beneath::read(&self.folder, &entry.file).ok()?, SIDE)
     }
 
-    fn turn(&self, who: &str, mut inner: MutexGuard<'_, Inner>) -> Turn {
+    fn turn(&self, who: &str, mut inner: MutexGuard<'_, SessionInner>) -> Turn {
         let assignment = &mut inner.assignment;
         let (state, ask) = loop {
             match assignment.next(who, Instant::now()) {
-                Next::Wait => break (State::Wait, None),
-                Next::Done => break (State::Done, None),
-                Next::Retired => break (State::Retired, None),
-                Next::Ask(item, question) => match self.ask(assignment, who, item, question) {
-                    Some(ask) => break (State::Ask, Some(ask)),
-                    // Taken down, or moved away.
-                    None => assignment.lose(item),
-                },
+                NextQuestion::Wait => break (TurnState::Wait, None),
+                NextQuestion::Done => break (TurnState::Done, None),
+                NextQuestion::Retired => break (TurnState::Retired, None),
+                NextQuestion::Ask(item, question) => {
+                    match self.ask(assignment, who, item, question) {
+                        Some(ask) => break (TurnState::Ask, Some(ask)),
+                        // Taken down, or moved away.
+                        None => assignment.lose(item),
+                    }
+                }
             }
         };
         let phase = match &ask {
@@ -318,7 +320,7 @@ impl Session {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, SessionInner> {
         // A panic leaves the assignment between two votes; the record is on the disk.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::assignment::{Assignment, Gold, HOLD, Item, Next, Verdict};
+use super::assignment::{AnswerHandling, Assignment, Gold, HOLD, NextQuestion, OpenImage};
 use super::context;
 use super::votes::{Question, TEXT_CLASSES, Vote};
 use crate::config::Config;
@@ -22,8 +22,8 @@ fn section(rest: &str) -> Annotate {
 }
 
 /// `samples` images called 00, 01, ... and `gold` ones called g0, ..., on topic all.
-fn items(samples: usize, gold: usize) -> Vec<Item> {
-    let item = |sha256: String, gold| Item { sha256, gold };
+fn items(samples: usize, gold: usize) -> Vec<OpenImage> {
+    let item = |sha256: String, gold| OpenImage { sha256, gold };
     let right = || Gold {
         image: "on topic".to_owned(),
         text: Some("fits".to_owned()),
@@ -41,7 +41,7 @@ struct Table {
 }
 
 impl Table {
-    fn new(rest: &str, items: Vec<Item>) -> Self {
+    fn new(rest: &str, items: Vec<OpenImage>) -> Self {
         Self {
             assignment: Assignment::new(&section(rest), items, Vec::new()),
             number: 0,
@@ -49,13 +49,19 @@ impl Table {
         }
     }
 
-    fn next(&mut self, who: &str) -> Next {
+    fn next(&mut self, who: &str) -> NextQuestion {
         self.assignment.next(who, self.now)
     }
 
-    fn answer(&mut self, who: &str, item: usize, question: Question, answer: &str) -> Verdict {
+    fn answer(
+        &mut self,
+        who: &str,
+        item: usize,
+        question: Question,
+        answer: &str,
+    ) -> AnswerHandling {
         let verdict = self.assignment.judge(who, item, question, answer, self.now);
-        if verdict == Verdict::Take {
+        if verdict == AnswerHandling::Take {
             self.number += 1;
             let image = self.assignment.item(item).unwrap().sha256.clone();
             self.assignment.add(Vote {
@@ -73,14 +79,22 @@ impl Table {
     }
 
     /// Answers what comes, until nothing does; returns what was asked, and the end.
-    fn all(&mut self, who: &str, image: &str, text: &str) -> (Vec<(String, Question)>, Next) {
+    fn all(
+        &mut self,
+        who: &str,
+        image: &str,
+        text: &str,
+    ) -> (Vec<(String, Question)>, NextQuestion) {
         let mut asked = Vec::new();
         loop {
             match self.next(who) {
-                Next::Ask(item, question) => {
+                NextQuestion::Ask(item, question) => {
                     let answer = if question == Image { image } else { text };
                     let name = self.assignment.item(item).unwrap().sha256.clone();
-                    assert_eq!(self.answer(who, item, question, answer), Verdict::Take);
+                    assert_eq!(
+                        self.answer(who, item, question, answer),
+                        AnswerHandling::Take
+                    );
                     asked.push((name, question));
                 }
                 end => return (asked, end),
@@ -103,10 +117,13 @@ fn words_are_asked_about_right_after_their_image() {
     let (asked, end) = table.all("ann", "on topic", "fits");
     let pair = |name: &str| [(name.to_owned(), Image), (name.to_owned(), Text)];
     assert_eq!(asked, [pair("00"), pair("01")].concat());
-    assert_eq!((end, table.assignment.percent(Image)), (Next::Done, 50));
+    assert_eq!(
+        (end, table.assignment.percent(Image)),
+        (NextQuestion::Done, 50)
+    );
     assert_eq!(table.all("bob", "related", "fits").0.len(), 4);
     assert_eq!(table.assignment.percent(Image), 100);
-    assert_eq!(table.next("cid"), Next::Done);
+    assert_eq!(table.next("cid"), NextQuestion::Done);
 }
 
 #[test]
@@ -115,28 +132,43 @@ fn ten_people_do_not_get_the_image_that_lacks_one_vote() {
     let mut held: BTreeMap<usize, usize> = BTreeMap::new();
     for n in 0..12 {
         match table.next(&format!("{n}")) {
-            Next::Ask(item, Image) => *held.entry(item).or_default() += 1,
+            NextQuestion::Ask(item, Image) => *held.entry(item).or_default() += 1,
             other => panic!("{n}: {other:?}"),
         }
     }
     assert_eq!(held, (0..6).map(|item| (item, 2)).collect());
-    assert_eq!(table.next("late"), Next::Wait);
+    assert_eq!(table.next("late"), NextQuestion::Wait);
     // Asking again changes nothing.
-    assert_eq!(table.next("0"), Next::Ask(0, Image));
+    assert_eq!(table.next("0"), NextQuestion::Ask(0, Image));
     // Who went away gives theirs back.
     table.now += HOLD;
-    assert_eq!(table.next("late"), Next::Ask(0, Image));
-    assert_eq!(table.next("too late"), Next::Ask(0, Image));
-    assert_eq!(table.answer("0", 0, Image, "related"), Verdict::Refuse);
-    assert_eq!(table.answer("late", 0, Image, "related"), Verdict::Take);
+    assert_eq!(table.next("late"), NextQuestion::Ask(0, Image));
+    assert_eq!(table.next("too late"), NextQuestion::Ask(0, Image));
+    assert_eq!(
+        table.answer("0", 0, Image, "related"),
+        AnswerHandling::Refuse
+    );
+    assert_eq!(
+        table.answer("late", 0, Image, "related"),
+        AnswerHandling::Take
+    );
 }
 
 #[test]
 fn an_answer_that_comes_twice_counts_once() {
     let mut table = Table::new("votes = 2", items(1, 0));
-    assert_eq!(table.answer("ann", 0, Image, "related"), Verdict::Take);
-    assert_eq!(table.answer("ann", 0, Image, "related"), Verdict::Known);
-    assert_eq!(table.answer("ann", 0, Image, "on topic"), Verdict::Refuse);
+    assert_eq!(
+        table.answer("ann", 0, Image, "related"),
+        AnswerHandling::Take
+    );
+    assert_eq!(
+        table.answer("ann", 0, Image, "related"),
+        AnswerHandling::Known
+    );
+    assert_eq!(
+        table.answer("ann", 0, Image, "on topic"),
+        AnswerHandling::Refuse
+    );
 }
 
 #[test]
@@ -144,14 +176,14 @@ fn an_undone_question_is_asked_again_and_of_nobody_else() {
     let mut table = Table::new("votes = 1", items(2, 0));
     table.all("ann", "on topic", "fits");
     assert!(table.undo("ann"));
-    assert_eq!(table.next("bob"), Next::Wait);
-    assert_eq!(table.next("ann"), Next::Ask(1, Text));
+    assert_eq!(table.next("bob"), NextQuestion::Wait);
+    assert_eq!(table.next("ann"), NextQuestion::Ask(1, Text));
     assert!(table.undo("ann"));
-    assert_eq!(table.next("ann"), Next::Ask(1, Image));
+    assert_eq!(table.next("ann"), NextQuestion::Ask(1, Image));
     assert_eq!(table.assignment.own("ann", Image), 1);
     assert!(table.undo("ann") && table.undo("ann"));
     assert!(!table.undo("ann") && !table.undo("bob"));
-    assert_eq!(table.next("ann"), Next::Ask(0, Image));
+    assert_eq!(table.next("ann"), NextQuestion::Ask(0, Image));
 }
 
 #[test]
@@ -164,20 +196,24 @@ fn the_second_phase_is_about_what_a_majority_calls_on_topic() {
     ];
     for (who, answers) in ["ann", "bob", "cid"].iter().zip(answers) {
         for (item, answer) in answers.iter().enumerate() {
-            assert_eq!(table.next(who), Next::Ask(item, Image));
-            assert_eq!(table.answer(who, item, Image, answer), Verdict::Take);
+            assert_eq!(table.next(who), NextQuestion::Ask(item, Image));
+            assert_eq!(table.answer(who, item, Image, answer), AnswerHandling::Take);
         }
         if *who != "cid" {
-            assert_eq!(table.next(who), Next::Wait, "{who}");
+            assert_eq!(table.next(who), NextQuestion::Wait, "{who}");
         }
     }
     // Cid found the first image related, and is asked about its words all the same.
     for who in ["cid", "ann", "dan"] {
         let (asked, end) = table.all(who, "related", "irrelevant");
         let expected = [("00".to_owned(), Text), ("01".to_owned(), Text)];
-        assert_eq!((asked, end), (expected.to_vec(), Next::Done), "{who}");
+        assert_eq!(
+            (asked, end),
+            (expected.to_vec(), NextQuestion::Done),
+            "{who}"
+        );
     }
-    assert_eq!(table.next("bob"), Next::Done);
+    assert_eq!(table.next("bob"), NextQuestion::Done);
     assert_eq!(
         (
             table.assignment.percent(Image),
@@ -195,7 +231,7 @@ fn gold_is_asked_once_in_so_many_and_at_no_regular_place() {
     for who in ["ann", "bob", "cid", "dan", "eve"] {
         let mut table = Table::new(rest, items(40, 6));
         let (asked, end) = table.all(who, "on topic", "fits");
-        assert_eq!(end, Next::Done);
+        assert_eq!(end, NextQuestion::Done);
         let images = asked.iter().filter(|(_, q)| *q == Image);
         let images: Vec<&str> = images.map(|(name, _)| name.as_str()).collect();
         assert_eq!(images.len(), 46);
@@ -220,25 +256,35 @@ fn who_misses_gold_gets_no_more_and_takes_nothing_back() {
     let rest = "gold_every = 2\nqualify = 0.4\nqualify_after = 4\ngold = \"g.tsv\"";
     let mut table = Table::new(rest, items(40, 6));
     let (asked, end) = table.all("ann", "off topic", "fits");
-    assert_eq!(end, Next::Done, "half of them, the words, were right");
+    assert_eq!(
+        end,
+        NextQuestion::Done,
+        "half of them, the words, were right"
+    );
     assert_eq!(asked.len(), 92);
     let (asked, end) = table.all("bob", "off topic", "misleading");
-    assert_eq!(end, Next::Retired);
+    assert_eq!(end, NextQuestion::Retired);
     assert!(asked.len() < 12, "{asked:?}");
     assert_eq!(asked.iter().filter(|(n, _)| n.starts_with('g')).count(), 4);
     assert!(!table.undo("bob"));
-    assert_eq!(table.answer("bob", 39, Image, "on topic"), Verdict::Refuse);
+    assert_eq!(
+        table.answer("bob", 39, Image, "on topic"),
+        AnswerHandling::Refuse
+    );
 }
 
 #[test]
 fn an_image_that_is_gone_is_asked_of_nobody() {
     let mut table = Table::new("", items(2, 0));
-    assert_eq!(table.next("ann"), Next::Ask(0, Image));
+    assert_eq!(table.next("ann"), NextQuestion::Ask(0, Image));
     table.assignment.lose(0);
-    assert_eq!(table.next("ann"), Next::Ask(1, Image));
-    assert_eq!(table.answer("ann", 0, Image, "related"), Verdict::Refuse);
+    assert_eq!(table.next("ann"), NextQuestion::Ask(1, Image));
+    assert_eq!(
+        table.answer("ann", 0, Image, "related"),
+        AnswerHandling::Refuse
+    );
     table.assignment.lose(1);
-    assert_eq!(table.next("ann"), Next::Done);
+    assert_eq!(table.next("ann"), NextQuestion::Done);
 }
 
 proptest! {
@@ -279,7 +325,7 @@ proptest! {
                     table.answer(who, item, question, answer);
                     screens.remove(who);
                 }
-                _ => if let Next::Ask(item, question) = table.next(who) {
+                _ => if let NextQuestion::Ask(item, question) = table.next(who) {
                     prop_assert!(table.assignment.answer_of(who, item, question).is_none());
                     screens.insert(who, (item, question));
                 },
@@ -295,7 +341,7 @@ proptest! {
         for round in 0..2 {
             for who in people {
                 let (_, end) = table.all(who, "on topic", "fits");
-                prop_assert!(round == 0 || end == Next::Done, "{who}: {end:?}");
+                prop_assert!(round == 0 || end == NextQuestion::Done, "{who}: {end:?}");
             }
         }
         for item in 0..5 {

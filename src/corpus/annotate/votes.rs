@@ -158,7 +158,7 @@ pub(super) fn passes(right: usize, all: usize, section: &Annotate) -> bool {
 
 /// The record, opened for appending by this process alone.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct VoteRecord {
     path: PathBuf,
     file: File,
     length: u64,
@@ -166,7 +166,7 @@ pub(super) struct Record {
     broken: bool,
 }
 
-impl Drop for Record {
+impl Drop for VoteRecord {
     fn drop(&mut self) {
         // Closing the file is not enough: a child process that was just forked keeps it
         // open until it executes another program.
@@ -174,7 +174,7 @@ impl Drop for Record {
     }
 }
 
-impl Record {
+impl VoteRecord {
     /// Opens or creates the record of a job, cuts off an incomplete last line, and returns
     /// the valid votes with it.
     pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
@@ -191,7 +191,7 @@ impl Record {
             }
         }
         let bytes = beneath::read(job_folder, VOTES).map_err(IoError::at(&path, "reading"))?;
-        let Parsed { votes, whole, last } = parse(&bytes, &path)?;
+        let ParsedVotes { votes, whole, last } = parse(&bytes, &path)?;
         file.set_len(whole)
             .and_then(|()| file.sync_all())
             .map_err(IoError::at(&path, "cutting"))?;
@@ -252,7 +252,7 @@ impl Record {
 }
 
 /// The content of a record.
-struct Parsed {
+struct ParsedVotes {
     votes: Vec<Vote>,
     /// Bytes of its complete lines.
     whole: u64,
@@ -260,7 +260,7 @@ struct Parsed {
     last: u64,
 }
 
-fn parse(bytes: &[u8], path: &Path) -> Result<Parsed, VotesError> {
+fn parse(bytes: &[u8], path: &Path) -> Result<ParsedVotes, VotesError> {
     let end = bytes
         .iter()
         .rposition(|b| *b == b'\n')
@@ -293,7 +293,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Parsed, VotesError> {
         last = vote.vote;
         votes.push(vote);
     }
-    Ok(Parsed {
+    Ok(ParsedVotes {
         votes,
         whole: end as u64,
         last,
@@ -331,7 +331,7 @@ mod tests {
     fn lines_are_as_documented() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), []);
-        let (mut record, votes) = Record::open(folder.path()).unwrap();
+        let (mut record, votes) = VoteRecord::open(folder.path()).unwrap();
         assert_eq!(votes, []);
         let vote = record
             .vote(ballot("ann", "00ff", "on topic", None))
@@ -354,24 +354,24 @@ mod tests {
         assert_eq!(read(folder.path()).unwrap(), []);
         // A number is never given twice.
         drop(record);
-        let (mut record, _) = Record::open(folder.path()).unwrap();
+        let (mut record, _) = VoteRecord::open(folder.path()).unwrap();
         assert_eq!(record.vote(ballot("b", "1", "x", None)).unwrap().vote, 2);
     }
 
     #[test]
     fn one_process_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let open = Record::open(folder.path()).unwrap();
-        let second = Record::open(folder.path()).unwrap_err();
+        let open = VoteRecord::open(folder.path()).unwrap();
+        let second = VoteRecord::open(folder.path()).unwrap_err();
         assert!(matches!(second, VotesError::Busy(_)), "{second}");
         drop(open);
-        Record::open(folder.path()).unwrap();
+        VoteRecord::open(folder.path()).unwrap();
     }
 
     #[test]
     fn damage_is_named_by_its_line() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut record, _) = Record::open(folder.path()).unwrap();
+        let (mut record, _) = VoteRecord::open(folder.path()).unwrap();
         let first = record.vote(ballot("ann", "1", "x", None)).unwrap();
         drop(record);
         let good = std::fs::read_to_string(file(folder.path())).unwrap();
@@ -398,7 +398,7 @@ mod tests {
                 (Ok(votes), "") => assert_eq!(votes, std::slice::from_ref(&first)),
                 (Err(error), why) if !why.is_empty() => {
                     assert!(error.to_string().contains(why), "{more:?}: {error}");
-                    assert!(Record::open(folder.path()).is_err());
+                    assert!(VoteRecord::open(folder.path()).is_err());
                 }
                 (other, _) => panic!("{more:?}: {other:?}"),
             }
@@ -443,7 +443,7 @@ mod tests {
             tear in any::<prop::sample::Index>(),
         ) {
             let folder = tempfile::tempdir().unwrap();
-            let (mut record, _) = Record::open(folder.path()).unwrap();
+            let (mut record, _) = VoteRecord::open(folder.path()).unwrap();
             let mut force: Vec<Vote> = Vec::new();
             let mut after = vec![force.clone()];
             for (kind, who, text, gold) in steps {
@@ -467,7 +467,7 @@ mod tests {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let lines = bytes[..cut].iter().filter(|b| **b == b'\n').count();
             prop_assert_eq!(&read(folder.path()).unwrap(), &after[lines]);
-            let (mut record, opened) = Record::open(folder.path()).unwrap();
+            let (mut record, opened) = VoteRecord::open(folder.path()).unwrap();
             prop_assert_eq!(&opened, &after[lines]);
             let last = record.vote(ballot("z", "z", "z", None)).unwrap();
             let again = read(folder.path()).unwrap();

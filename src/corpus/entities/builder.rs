@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use tantivy_fst::MapBuilder;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::index::{Index, Parts, Record};
+use super::index::{EntityRecord, Index, IndexParts};
 use super::{Entity, EntityError, written};
 use crate::fs::{IoError, atomic};
 use crate::progress::Step;
@@ -88,7 +88,7 @@ impl Builder {
             .iter()
             .map(|class| self.class(class))
             .collect();
-        let record = Record {
+        let record = EntityRecord {
             id: entity.id.clone(),
             name: entity.name.clone(),
             popularity: entity.popularity,
@@ -144,7 +144,7 @@ impl Builder {
             let begin = begin.copied().unwrap_or_default() as usize;
             let end = ends.get(at).copied().unwrap_or_default() as usize;
             let record = self.records.get(begin..end);
-            let record = record.and_then(|bytes| postcard::from_bytes::<Record>(bytes).ok());
+            let record = record.and_then(|bytes| postcard::from_bytes::<EntityRecord>(bytes).ok());
             if let Some(record) = record.filter(|record| record.id == *class) {
                 *class = written::alias(&record.name);
             }
@@ -194,7 +194,7 @@ impl Builder {
             counts.shared += u64::from(group.iter().any(|other| other.2 != first.2));
         }
         let transducer = builder.into_inner().map_err(|_| EntityError::TooMany)?;
-        let parts = Parts {
+        let parts = IndexParts {
             aliases: transducer,
             ends: self.ends,
             records: self.records,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::index::Record;
+use super::index::EntityRecord;
 use super::paragraph::{Paragraph, bounds};
 use super::written::{is_boundary, places};
 use super::{Gender, Index};
@@ -86,7 +86,7 @@ enum What {
 }
 
 #[derive(Clone, Copy)]
-struct Candidate {
+struct EntityCandidate {
     from: usize,
     /// The last place.
     last: usize,
@@ -95,12 +95,12 @@ struct Candidate {
 
 /// What was said of persons so far.
 #[derive(Default)]
-struct Said {
+struct PersonMentions {
     female: Option<(u64, u32)>,
     male: Option<(u64, u32)>,
 }
 
-impl Said {
+impl PersonMentions {
     fn of(&mut self, gender: Gender) -> Option<&mut Option<(u64, u32)>> {
         match gender {
             Gender::None => None,
@@ -137,7 +137,7 @@ impl Finder {
     /// The entities of a document in their order, those of the title first.
     pub fn find(&self, text: Text<'_>) -> Vec<Mention> {
         let mut found = Vec::new();
-        let mut said = Said::default();
+        let mut said = PersonMentions::default();
         let title = text.title.unwrap_or_default();
         let whole = Text {
             text: title,
@@ -149,7 +149,13 @@ impl Finder {
         found
     }
 
-    fn in_field(&self, field: Field, text: Text<'_>, said: &mut Said, found: &mut Vec<Mention>) {
+    fn in_field(
+        &self,
+        field: Field,
+        text: Text<'_>,
+        said: &mut PersonMentions,
+        found: &mut Vec<Mention>,
+    ) {
         let mut begin = (0, 0);
         let (mut sentences, mut paragraphs) = (0, 0);
         let mut all = Vec::new();
@@ -175,7 +181,12 @@ impl Finder {
         }
     }
 
-    fn in_paragraph(&self, paragraph: &Paragraph<'_>, said: &mut Said, found: &mut Vec<Mention>) {
+    fn in_paragraph(
+        &self,
+        paragraph: &Paragraph<'_>,
+        said: &mut PersonMentions,
+        found: &mut Vec<Mention>,
+    ) {
         for candidate in resolved(self.candidates(paragraph), paragraph.places.len()) {
             // The title and the first paragraph follow one another.
             let now = match paragraph.field {
@@ -202,7 +213,7 @@ impl Finder {
     }
 
     /// All aliases and pronouns of a paragraph.
-    fn candidates(&self, paragraph: &Paragraph<'_>) -> Vec<Candidate> {
+    fn candidates(&self, paragraph: &Paragraph<'_>) -> Vec<EntityCandidate> {
         let places = paragraph.places;
         let c = |at: usize| places.get(at).map(|place| place.c);
         let mut all = Vec::new();
@@ -213,7 +224,7 @@ impl Finder {
             }
             if let Some((last, gender)) = paragraph.pronoun(from) {
                 let what = What::Pronoun(gender);
-                all.push(Candidate { from, last, what });
+                all.push(EntityCandidate { from, last, what });
                 continue;
             }
             let mut walk = self.index.walk();
@@ -226,7 +237,7 @@ impl Finder {
                     && !(self.whole_names && paragraph.is_in_longer_name(from, last))
                 {
                     let what = What::Entity(entity);
-                    all.push(Candidate { from, last, what });
+                    all.push(EntityCandidate { from, last, what });
                 }
             }
         }
@@ -236,8 +247,8 @@ impl Finder {
     fn mention(
         &self,
         paragraph: &Paragraph<'_>,
-        candidate: Candidate,
-        record: Record,
+        candidate: EntityCandidate,
+        record: EntityRecord,
         pronoun: bool,
     ) -> Option<Mention> {
         let from = paragraph.places.get(candidate.from)?;
@@ -260,7 +271,7 @@ impl Finder {
 }
 
 /// Of matches that overlap the longest ones, and of equally long ones the first, in order.
-fn resolved(mut all: Vec<Candidate>, places: usize) -> Vec<Candidate> {
+fn resolved(mut all: Vec<EntityCandidate>, places: usize) -> Vec<EntityCandidate> {
     all.sort_by_key(|candidate| {
         let length = candidate.last - candidate.from;
         (std::cmp::Reverse(length), candidate.from)

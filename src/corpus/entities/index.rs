@@ -22,7 +22,7 @@ pub(super) const VERSION: &[u8] = b"1\n";
 
 /// An entity as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct EntityRecord {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) popularity: u64,
@@ -49,14 +49,14 @@ impl std::fmt::Debug for Index {
 }
 
 /// The parts of a file.
-pub(super) struct Parts {
+pub(super) struct IndexParts {
     pub(super) aliases: Vec<u8>,
     pub(super) ends: Vec<u64>,
     pub(super) records: Vec<u8>,
     pub(super) classes: Vec<String>,
 }
 
-impl Parts {
+impl IndexParts {
     /// The bytes of the file.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut rest = Vec::with_capacity(self.aliases.len() + self.records.len());
@@ -187,12 +187,12 @@ impl Index {
     }
 
     /// The names of the classes of an entity.
-    pub(super) fn classes_of(&self, record: &Record) -> Vec<String> {
+    pub(super) fn classes_of(&self, record: &EntityRecord) -> Vec<String> {
         let class = |number: &u32| self.classes.get(*number as usize).cloned();
         record.classes.iter().filter_map(class).collect()
     }
 
-    pub(super) fn record(&self, number: u64) -> Option<Record> {
+    pub(super) fn record(&self, number: u64) -> Option<EntityRecord> {
         let number = usize::try_from(number).ok()?;
         let end = usize::try_from(*self.ends.get(number)?).ok()?;
         let begin = match number.checked_sub(1) {
@@ -208,8 +208,8 @@ impl Index {
         self.entity(number.value())
     }
 
-    pub(super) fn walk(&self) -> Walk<'_> {
-        Walk {
+    pub(super) fn walk(&self) -> TransducerWalk<'_> {
+        TransducerWalk {
             aliases: &self.aliases,
             at: self.aliases.root().addr(),
             sum: Output::zero(),
@@ -219,13 +219,13 @@ impl Index {
 
 /// A way into the transducer, letter by letter.
 #[derive(Clone, Copy)]
-pub(super) struct Walk<'i> {
+pub(super) struct TransducerWalk<'i> {
     aliases: &'i Fst<Vec<u8>>,
     at: CompiledAddr,
     sum: Output,
 }
 
-impl Walk<'_> {
+impl TransducerWalk<'_> {
     /// Goes on by a character; `None` where no alias does.
     pub(super) fn on(mut self, c: char) -> Option<Self> {
         for byte in c.encode_utf8(&mut [0; 4]).bytes() {

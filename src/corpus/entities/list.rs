@@ -84,12 +84,12 @@ pub fn read(
     }
 }
 
-struct Lines {
+struct EntityLines {
     from: Box<dyn BufRead>,
     is_packed: bool,
 }
 
-fn open(path: &Path) -> Result<Lines, EntityError> {
+fn open(path: &Path) -> Result<EntityLines, EntityError> {
     let failed = |error| IoError::at(path, "reading")(error);
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
@@ -106,7 +106,7 @@ fn open(path: &Path) -> Result<Lines, EntityError> {
     } else {
         Box::new(file)
     };
-    Ok(Lines {
+    Ok(EntityLines {
         from,
         is_packed: is_gzip || is_zstd,
     })
@@ -131,17 +131,17 @@ fn batch(from: &mut dyn BufRead) -> std::io::Result<Vec<Vec<u8>>> {
     Ok(lines)
 }
 
-type Parsed = Result<Option<Entity>, String>;
+type ParsedEntity = Result<Option<Entity>, String>;
 
 /// The entities of lines, by all cores.
-fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<Parsed> {
+fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<ParsedEntity> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = lines.chunks(lines.len().div_ceil(cores).max(1));
     std::thread::scope(|scope| {
         let all: Vec<_> = parts
             .map(|part| {
                 let of_line = |line: &Vec<u8>| entity(line, languages);
-                scope.spawn(move || part.iter().map(of_line).collect::<Vec<Parsed>>())
+                scope.spawn(move || part.iter().map(of_line).collect::<Vec<ParsedEntity>>())
             })
             .collect();
         let all = all.into_iter().map(|part| part.join());
@@ -150,7 +150,7 @@ fn parsed(lines: &[Vec<u8>], languages: &[String]) -> Vec<Parsed> {
     })
 }
 
-fn entity(line: &[u8], languages: &[String]) -> Parsed {
+fn entity(line: &[u8], languages: &[String]) -> ParsedEntity {
     let Ok(line) = std::str::from_utf8(line) else {
         return Err("is too long, or no text in UTF-8".to_owned());
     };

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use rustc_hash::FxHashMap;
 
 use super::find::{Field, Text, Words};
-use super::written::{Place, is_boundary};
+use super::written::{CharPlace, is_boundary};
 use super::{Gender, pronouns};
 use crate::words::bounded_sentences;
 
@@ -14,7 +14,7 @@ pub(super) struct Paragraph<'p> {
     pub(super) field: Field,
     /// The whole field.
     pub(super) text: Text<'p>,
-    pub(super) places: &'p [Place],
+    pub(super) places: &'p [CharPlace],
     /// Where each sentence begins, in bytes of the field, and its number.
     pub(super) sentences: &'p [(usize, u32)],
     /// Where the last one ends.
@@ -38,14 +38,14 @@ impl Paragraph<'_> {
     }
 
     /// The place in `sentences` of the one in which a place is.
-    fn sentence_at(&self, place: &Place) -> Option<usize> {
+    fn sentence_at(&self, place: &CharPlace) -> Option<usize> {
         let at = place.byte as usize;
         let behind = self.sentences.partition_point(|(begin, _)| *begin <= at);
         behind.checked_sub(1)
     }
 
     /// The number of the sentence in which a place is.
-    pub(super) fn sentence(&self, place: &Place) -> u32 {
+    pub(super) fn sentence(&self, place: &CharPlace) -> u32 {
         let sentence = self.sentence_at(place);
         let sentence = sentence.and_then(|at| self.sentences.get(at));
         sentence.map_or(0, |(_, number)| *number)

@@ -15,34 +15,34 @@ const MALE: [&str; 3] = ["Q6581097", "Q2449503", "Q44148"];
 const EVERY: &str = "mul";
 
 #[derive(serde::Deserialize)]
-struct Item {
+struct WikidataItem {
     id: String,
     #[serde(default, rename = "type")]
     kind: String,
     #[serde(default)]
-    labels: Pairs<Label>,
+    labels: OrderedPairs<WikidataLabel>,
     #[serde(default)]
-    aliases: Pairs<Vec<Label>>,
+    aliases: OrderedPairs<Vec<WikidataLabel>>,
     #[serde(default)]
     claims: Claims,
     #[serde(default)]
-    sitelinks: Pairs<IgnoredAny>,
+    sitelinks: OrderedPairs<IgnoredAny>,
 }
 
 #[derive(serde::Deserialize)]
-struct Label {
+struct WikidataLabel {
     value: String,
 }
 
 /// The values of two properties.
 #[derive(Default)]
 struct Claims {
-    classes: Vec<Claim>,
-    genders: Vec<Claim>,
+    classes: Vec<WikidataClaim>,
+    genders: Vec<WikidataClaim>,
 }
 
 #[derive(serde::Deserialize)]
-struct Claim {
+struct WikidataClaim {
     #[serde(default)]
     mainsnak: Snak,
     #[serde(default)]
@@ -61,9 +61,9 @@ struct DataValue {
 }
 
 /// An object in its order. The dumps write an empty one as an empty list.
-struct Pairs<T>(Vec<(String, T)>);
+struct OrderedPairs<T>(Vec<(String, T)>);
 
-impl<T> Default for Pairs<T> {
+impl<T> Default for OrderedPairs<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
@@ -72,27 +72,27 @@ impl<T> Default for Pairs<T> {
 struct PairsVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for PairsVisitor<T> {
-    type Value = Pairs<T>;
+    type Value = OrderedPairs<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object, or an empty list")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<T>, M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<OrderedPairs<T>, M::Error> {
         let mut pairs = Vec::new();
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
         }
-        Ok(Pairs(pairs))
+        Ok(OrderedPairs(pairs))
     }
 
-    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Pairs<T>, S::Error> {
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<OrderedPairs<T>, S::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Pairs(Vec::new()))
+        Ok(OrderedPairs(Vec::new()))
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedPairs<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PairsVisitor(PhantomData))
     }
@@ -133,7 +133,7 @@ impl<'de> Deserialize<'de> for Claims {
     }
 }
 
-impl Claim {
+impl WikidataClaim {
     /// The item that it names.
     fn item(&self) -> Option<&str> {
         let value = &self.mainsnak.datavalue.as_ref()?.value;
@@ -153,7 +153,7 @@ pub(super) fn entity(line: &str, languages: &[String]) -> Result<Option<Entity>,
     if matches!(line, "" | "[" | "]") {
         return Ok(None);
     }
-    let item: Item = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let item: WikidataItem = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if !matches!(item.kind.as_str(), "item" | "") {
         return Ok(None);
     }
@@ -185,7 +185,7 @@ pub(super) fn entity(line: &str, languages: &[String]) -> Result<Option<Entity>,
     aliases.sort_unstable();
     aliases.dedup();
     let mut classes: Vec<String> = Vec::new();
-    for class in item.claims.classes.iter().filter_map(Claim::item) {
+    for class in item.claims.classes.iter().filter_map(WikidataClaim::item) {
         if !classes.iter().any(|known| known == class) {
             classes.push(class.to_owned());
         }

@@ -65,7 +65,7 @@ fn is_mark(c: char) -> bool {
 
 /// A character of a text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct CharPlace {
     /// As it is compared.
     pub(super) c: char,
     /// Its number in the text, in characters.
@@ -75,14 +75,14 @@ pub(super) struct Place {
 }
 
 /// The characters of a part of a text that begins at a byte and a character.
-pub(super) fn places(part: &str, (byte, at): (usize, usize), into: &mut Vec<Place>) {
+pub(super) fn places(part: &str, (byte, at): (usize, usize), into: &mut Vec<CharPlace>) {
     into.clear();
     for (number, (offset, c)) in part.char_indices().enumerate() {
         let Some(c) = compared(c) else { continue };
         if c == ' ' && into.last().is_some_and(|last| last.c == ' ') {
             continue;
         }
-        into.push(Place {
+        into.push(CharPlace {
             c,
             at: (at + number) as u32,
             byte: (byte + offset) as u32,

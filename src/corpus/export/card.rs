@@ -18,7 +18,7 @@ use crate::rank::Steps;
 
 /// What the samples of an export have in common.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct SampleFigures {
     pub(super) samples: u64,
     pub(super) bytes: u64,
     pub(super) vanished: u64,
@@ -33,7 +33,7 @@ pub(super) struct Tally {
     said: Said,
 }
 
-impl Tally {
+impl SampleFigures {
     pub(super) fn add(
         &mut self,
         sample: &ImageSample,
@@ -62,7 +62,7 @@ pub(super) fn write(
     steps: &Steps,
     request: &Request<'_>,
     columns: &[DataColumn<ImageSample>],
-    tally: &Tally,
+    tally: &SampleFigures,
 ) -> io::Result<()> {
     front_matter(out, name, request, columns, tally)?;
     body(out, name, steps, request, columns, tally)
@@ -73,7 +73,7 @@ fn front_matter(
     name: &str,
     request: &Request<'_>,
     columns: &[DataColumn<ImageSample>],
-    tally: &Tally,
+    tally: &SampleFigures,
 ) -> io::Result<()> {
     let files: &[&str] = match request.format {
         Format::ImageFolder => &["metadata.jsonl", "images/**"],
@@ -131,9 +131,9 @@ fn body(
     steps: &Steps,
     request: &Request<'_>,
     columns: &[DataColumn<ImageSample>],
-    tally: &Tally,
+    tally: &SampleFigures,
 ) -> io::Result<()> {
-    let Tally { samples, bytes, .. } = tally;
+    let SampleFigures { samples, bytes, .. } = tally;
     let about = "Images from the web with the words around them, the best of a crawl that follows one \
                  topic.";
     parts::title(out, name, about, request.date)?;

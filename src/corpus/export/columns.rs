@@ -66,8 +66,8 @@ impl ImageSample {
 }
 
 /// The texts with a rating of their own.
-type Rated = (&'static str, fn(&ImageContext) -> Option<TextScore>);
-const RATED: &[Rated] = &[
+type RatingColumns = (&'static str, fn(&ImageContext) -> Option<TextScore>);
+const RATED: &[RatingColumns] = &[
     ("alt", |c| c.scores.alt),
     ("title", |c| c.scores.title),
     ("aria_label", |c| c.scores.aria_label),

@@ -5,18 +5,18 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::columns::ImageSample;
-use super::{ExportError, Writer};
+use super::{ExportError, SampleWriter};
 use crate::columns::{DataColumn, json};
 use crate::fs::IoError;
 
-pub(super) struct Lines {
+pub(super) struct LinesWriter {
     folder: PathBuf,
     path: PathBuf,
     lines: BufWriter<File>,
     columns: Vec<DataColumn<ImageSample>>,
 }
 
-impl Lines {
+impl LinesWriter {
     pub(super) fn create(
         folder: &Path,
         name: &str,
@@ -33,7 +33,7 @@ impl Lines {
     }
 }
 
-impl Writer for Lines {
+impl SampleWriter for LinesWriter {
     fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
         if let Some(bytes) = bytes {
             let path = self.folder.join(sample.path());

@@ -35,10 +35,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use self::card::Tally;
+use self::card::SampleFigures;
 use self::columns::ImageSample;
+use self::place::ExportFolder;
 use self::place::MARK;
-use self::place::Place;
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, OutputError, Sidecar};
@@ -137,7 +137,7 @@ pub enum ExportError {
 }
 
 /// Writes one format. Samples come in the order of the ranking.
-trait Writer {
+trait SampleWriter {
     /// Writes a sample with its bytes, or without them if only addresses are exported.
     fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError>;
 
@@ -162,7 +162,7 @@ pub fn export(
     }
     let folder = config.job_folder();
     let _samples = outputs::read_samples(&folder)?;
-    let place = Place::prepare(&request.target(&folder))?;
+    let place = ExportFolder::prepare(&request.target(&folder))?;
     let ranking = rank::rank(config)?;
     write(
         &folder,
@@ -179,13 +179,13 @@ fn write(
     name: &str,
     ranking: &Ranking,
     request: &Request<'_>,
-    place: Place,
+    place: ExportFolder,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Exported, ExportError> {
     let columns = columns::columns(request.format, request.urls_only);
     let top = request.top.map_or(usize::MAX, NonZeroUsize::get);
     let total = ranking.images.len().min(top);
-    let mut tally = Tally::default();
+    let mut tally = SampleFigures::default();
     let mut writer = writer(request, place.path())?;
     for (at, image) in ranking.images.iter().take(top).enumerate() {
         match read(folder, image, request.urls_only) {
@@ -225,11 +225,15 @@ fn write(
     })
 }
 
-fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn Writer>, ExportError> {
+fn writer(request: &Request<'_>, folder: &Path) -> Result<Box<dyn SampleWriter>, ExportError> {
     let columns = columns::columns(request.format, request.urls_only);
     Ok(match request.format {
-        Format::ImageFolder => Box::new(lines::Lines::create(folder, "metadata.jsonl", columns)?),
-        Format::JsonLines => Box::new(lines::Lines::create(folder, "data.jsonl", columns)?),
+        Format::ImageFolder => Box::new(lines::LinesWriter::create(
+            folder,
+            "metadata.jsonl",
+            columns,
+        )?),
+        Format::JsonLines => Box::new(lines::LinesWriter::create(folder, "data.jsonl", columns)?),
         Format::WebDataset => Box::new(shards::Shards::new(folder, columns)),
         Format::Parquet => Box::new(table::Pictures::create(folder, columns)?),
     })

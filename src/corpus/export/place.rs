@@ -58,7 +58,7 @@ pub(crate) fn beside(to: &Path, what: &str) -> Option<PathBuf> {
 
 /// An unfinished export folder. It is removed when dropped before
 /// [`finish`](Self::finish).
-pub(super) struct Place {
+pub(super) struct ExportFolder {
     to: PathBuf,
     partial: PathBuf,
     /// The folders around it that were made for it, the outer ones last.
@@ -67,7 +67,7 @@ pub(super) struct Place {
     mark: File,
 }
 
-impl Place {
+impl ExportFolder {
     /// Creates a new folder beside `to`; the remains of a killed export are removed.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ExportFolder {
     fn drop(&mut self) {
         // After `finish` there is nothing under this name.
         drop(fs::remove_dir_all(&self.partial));

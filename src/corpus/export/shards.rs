@@ -6,18 +6,18 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use super::columns::ImageSample;
-use super::{ExportError, SHARD_BYTES, Writer};
+use super::{ExportError, SHARD_BYTES, SampleWriter};
 use crate::columns::{DataColumn, json};
 use crate::fs::IoError;
 
 pub(super) struct Shards {
     folder: PathBuf,
     columns: Vec<DataColumn<ImageSample>>,
-    open: Option<Shard>,
+    open: Option<TarShard>,
     begun: u32,
 }
 
-struct Shard {
+struct TarShard {
     path: PathBuf,
     tar: tar::Builder<BufWriter<File>>,
     bytes: u64,
@@ -48,7 +48,7 @@ impl Shards {
     }
 
     /// The shard to write to; a sample is never split.
-    fn shard(&mut self) -> Result<&mut Shard, ExportError> {
+    fn shard(&mut self) -> Result<&mut TarShard, ExportError> {
         if self.open.as_ref().is_some_and(|s| s.bytes >= SHARD_BYTES) {
             self.close()?;
         }
@@ -58,7 +58,7 @@ impl Shards {
                 let path = self.folder.join(format!("{:05}.tar", self.begun));
                 self.begun = self.begun.saturating_add(1);
                 let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
-                Shard {
+                TarShard {
                     path,
                     tar: tar::Builder::new(BufWriter::new(file)),
                     bytes: 0,
@@ -69,7 +69,7 @@ impl Shards {
     }
 }
 
-impl Writer for Shards {
+impl SampleWriter for Shards {
     fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
         let json = json(&self.columns, sample);
         let text = sample.text().map_or("", |(_, text)| text);

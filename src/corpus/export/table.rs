@@ -17,7 +17,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::ImageSample;
-use super::{ExportError, SHARD_BYTES, Writer};
+use super::{ExportError, SHARD_BYTES, SampleWriter};
 use crate::columns::{ColumnKind, ColumnValue, DataColumn};
 use crate::fs::IoError;
 
@@ -44,7 +44,7 @@ impl Pictures {
     }
 }
 
-impl Writer for Pictures {
+impl SampleWriter for Pictures {
     fn add(&mut self, sample: &ImageSample, bytes: Option<&[u8]>) -> Result<(), ExportError> {
         let values = self.columns.iter().map(|column| column.value(sample));
         self.table.add(values, bytes)
@@ -61,7 +61,7 @@ pub(crate) struct Table {
     limit: u64,
     kinds: Vec<ColumnKind>,
     schema: Arc<Schema>,
-    open: Option<Shard>,
+    open: Option<TableShard>,
     begun: u32,
     /// By column, the rows not yet written.
     rows: Vec<Vec<ColumnValue>>,
@@ -69,7 +69,7 @@ pub(crate) struct Table {
     held: usize,
 }
 
-struct Shard {
+struct TableShard {
     path: PathBuf,
     out: ArrowWriter<File>,
 }
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    fn begin(&mut self) -> Result<Shard, ExportError> {
+    fn begin(&mut self) -> Result<TableShard, ExportError> {
         let path = self.folder.join(format!("{:05}.parquet", self.begun));
         self.begun = self.begun.saturating_add(1);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
@@ -162,7 +162,7 @@ impl Table {
             .build();
         let out = ArrowWriter::try_new(file, self.schema.clone(), Some(properties))
             .map_err(|e| IoError::at(&path, "creating")(std::io::Error::other(e)))?;
-        Ok(Shard { path, out })
+        Ok(TableShard { path, out })
     }
 
     /// Adds a row with a value for each column, and the bytes of its image.
@@ -194,7 +194,7 @@ impl Table {
     }
 }
 
-fn close(shard: Shard) -> Result<(), ExportError> {
+fn close(shard: TableShard) -> Result<(), ExportError> {
     let closed = shard.out.close().map_err(std::io::Error::other);
     closed.map_err(IoError::at(&shard.path, "writing"))?;
     Ok(())

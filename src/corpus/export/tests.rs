@@ -484,7 +484,7 @@ fn only_an_export_is_replaced_and_only_by_a_whole_one() {
     assert!(error.to_string().contains("--to"), "{error}");
 
     // One that another process writes is left to it; one that was killed is not.
-    let busy = Place::prepare(&to).unwrap();
+    let busy = ExportFolder::prepare(&to).unwrap();
     assert!(matches!(job.export(&at(&to)), Err(ExportError::Busy(_))));
     let left = job.root.path().join(".out.spoor-partial");
     assert_eq!(busy.path(), left);
@@ -524,7 +524,7 @@ fn what_changed_since_the_ranking_is_left_out_and_counted() {
     )
     .unwrap();
     let request = request(Format::WebDataset);
-    let place = Place::prepare(&request.target(&folder)).unwrap();
+    let place = ExportFolder::prepare(&request.target(&folder)).unwrap();
     let exported = write(&folder, "x", &ranking, &request, place, |_, _| ()).unwrap();
     assert_eq!((exported.samples, exported.vanished), (1, 4));
     let (_, samples) = shards(&exported.folder);

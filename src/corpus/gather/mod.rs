@@ -102,7 +102,7 @@ pub struct Gathered {
 
 /// The file that marks a gathered folder.
 #[derive(Debug, Serialize)]
-struct Mark {
+struct GatherMark {
     version: u32,
     /// When it was gathered.
     time: String,
@@ -129,7 +129,7 @@ pub fn gather(
     settings: &JobSettings,
     now: u64,
 ) -> Result<Gathered, GatherError> {
-    let place = Place::of(into)?;
+    let place = GatherFolder::of(into)?;
     let lock = place.lock()?;
     let gathered = gather_with(parts, &place, (settings, now), &mut |_| Ok(()));
     let cleared = place.clear();
@@ -143,14 +143,14 @@ pub fn gather(
 }
 
 /// Called after each step; an error ends everything, as a kill would.
-type Watch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), GatherError>;
+type GatherWatch<'w> = &'w mut dyn FnMut(&'static str) -> Result<(), GatherError>;
 
 /// The same in a folder that is locked, without removing what an error leaves.
 fn gather_with(
     parts: &[MachinePart],
-    place: &Place,
+    place: &GatherFolder,
     (settings, now): (&JobSettings, u64),
-    watch: Watch<'_>,
+    watch: GatherWatch<'_>,
 ) -> Result<Gathered, GatherError> {
     place.clear()?;
     // Says early that the old folder is in use.
@@ -182,7 +182,7 @@ fn gather_with(
 }
 
 /// Where a folder is gathered.
-struct Place {
+struct GatherFolder {
     into: PathBuf,
     /// The folder that contains it.
     above: PathBuf,
@@ -191,7 +191,7 @@ struct Place {
     beside: PathBuf,
 }
 
-impl Place {
+impl GatherFolder {
     fn of(into: &Path) -> Result<Self, GatherError> {
         let wrong = |why: String| GatherError::Name {
             path: into.to_owned(),
@@ -272,7 +272,12 @@ impl Place {
     }
 
     /// Puts the new folder into the place of the old one. Returns where that is now.
-    fn put(&self, new: &Path, now: u64, watch: Watch<'_>) -> Result<Option<PathBuf>, GatherError> {
+    fn put(
+        &self,
+        new: &Path,
+        now: u64,
+        watch: GatherWatch<'_>,
+    ) -> Result<Option<PathBuf>, GatherError> {
         let mut before = None;
         if self.is_taken()? {
             let name = format!("{}{BEFORE}{now}", self.name.as_str());
@@ -301,7 +306,11 @@ fn remove(folder: &Path, name: &str) -> Result<(), GatherError> {
 }
 
 /// The takedowns of all parts and of the old folder, with their receipts.
-fn orders(parts: &[MachinePart], place: &Place, new: &Path) -> Result<Takedowns, GatherError> {
+fn orders(
+    parts: &[MachinePart],
+    place: &GatherFolder,
+    new: &Path,
+) -> Result<Takedowns, GatherError> {
     let mut all = Takedowns::default();
     let into = exists(&place.into)?.then_some(place.into.as_path());
     let folders = (1..).zip(parts.iter().map(|part| part.folder.as_path()));
@@ -382,7 +391,7 @@ fn link_all(old: &Path, below: &str, new: &Path) -> Result<(), GatherError> {
 }
 
 /// Removes what was taken down from the new folder.
-fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherError> {
+fn take_down(orders: &Takedowns, place: &GatherFolder, now: u64) -> Result<(), GatherError> {
     if orders.orders().is_empty() {
         return Ok(());
     }
@@ -413,7 +422,7 @@ fn take_down(orders: &Takedowns, place: &Place, now: u64) -> Result<(), GatherEr
 /// Writes the settings of the gathered job, and the mark.
 fn describe(
     parts: &[MachinePart],
-    place: &Place,
+    place: &GatherFolder,
     settings: &JobSettings,
     now: u64,
 ) -> Result<(), GatherError> {
@@ -423,7 +432,7 @@ fn describe(
     settings.job.name = place.name.clone();
     write(&new, RECORD, settings.to_toml().as_bytes())?;
     let names = parts.iter().map(|part| part.name.clone());
-    let mark = Mark {
+    let mark = GatherMark {
         version: VERSION,
         time: timestamp(now),
         parts: names.collect(),

@@ -235,7 +235,7 @@ fn what_people_have_made_goes_along_and_the_rest_is_aside() {
 fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
     let steps = |jobs: &Jobs| {
         let mut steps = Vec::new();
-        let place = Place::of(&jobs.target()).unwrap();
+        let place = GatherFolder::of(&jobs.target()).unwrap();
         let lock = place.lock().unwrap();
         gather_with(&jobs.parts, &place, (&settings(), NOW), &mut |step| {
             steps.push(step);
@@ -259,7 +259,7 @@ fn a_kill_at_any_step_leaves_the_old_folder_or_the_new_one() {
                 gather(&jobs.parts[..2], &into, &settings(), NOW).unwrap();
                 fs::write(into.join("notes.txt"), "mine").unwrap();
             }
-            let place = Place::of(&into).unwrap();
+            let place = GatherFolder::of(&into).unwrap();
             let lock = place.lock().unwrap();
             let killed = gather_with(&jobs.parts, &place, (&settings(), NOW), &mut |step| {
                 if step == *kill {
@@ -347,7 +347,7 @@ fn who_reads_or_gathers_keeps_others_away() {
         "{busy}"
     );
     drop(reading);
-    let gathering = Place::of(&jobs.target()).unwrap().lock().unwrap();
+    let gathering = GatherFolder::of(&jobs.target()).unwrap().lock().unwrap();
     let busy = jobs.gather().unwrap_err();
     assert!(matches!(busy, GatherError::Busy(_)), "{busy}");
     drop(gathering);

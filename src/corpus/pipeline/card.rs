@@ -11,7 +11,7 @@ use crate::export::parts::{self, NameCounts, Said, count};
 
 /// Figures of the documents.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct CorpusFigures {
     pub(super) documents: u64,
     pub(super) words: u64,
     hosts: NameCounts,
@@ -25,7 +25,7 @@ pub(super) struct Tally {
 /// The most hosts that are counted.
 const HOSTS: usize = 100_000;
 
-impl Tally {
+impl CorpusFigures {
     pub(super) fn add(&mut self, document: &Document, columns: &[DataColumn<Document>]) {
         self.documents += 1;
         self.words += u64::from(document.words);
@@ -50,7 +50,7 @@ pub(super) fn write(
     plan: &Plan,
     built: &Built,
     columns: &[DataColumn<Document>],
-    tally: &Tally,
+    tally: &CorpusFigures,
     date: &str,
 ) -> io::Result<()> {
     let folder = plan.output.folder.file_name().unwrap_or_default();
@@ -105,7 +105,7 @@ pub(super) fn write(
 }
 
 /// Says nothing of documents that no crawl has judged.
-fn on_topic(out: &mut dyn Write, tally: &Tally) -> io::Result<()> {
+fn on_topic(out: &mut dyn Write, tally: &CorpusFigures) -> io::Result<()> {
     let known: u64 = tally.on_topic.iter().sum();
     if known == 0 {
         return Ok(());

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::document::Document;
 use super::plan::Plan;
-use super::source::{self, Cursor, READ, Reading, Sources};
+use super::source::{self, CorpusSources, PageReading, READ, SourceCursor};
 use super::steps::{self, Measured, Trace, Value};
 use super::{BuildError, Cluster, Removed, each_copy, each_document, each_removed, is_corpus};
 
@@ -50,12 +50,12 @@ pub struct Explanation {
 ///
 /// [`BuildError`], as of a build.
 pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
-    let mut sources = Sources::of(&plan.source)?;
+    let mut sources = CorpusSources::of(&plan.source)?;
     sources.index()?;
     let wanted = crate::address::PageUrl::parse(url).map(|url| url.as_str().to_owned());
     let wanted = wanted.unwrap_or_else(|_| url.to_owned());
     let mut raws = Vec::new();
-    sources.each(Cursor::default(), None, &mut |batch| {
+    sources.each(SourceCursor::default(), None, &mut |batch| {
         let met = batch
             .items
             .into_iter()
@@ -64,7 +64,7 @@ pub fn explain(plan: &Plan, url: &str) -> Result<Vec<Explained>, BuildError> {
         raws.len() < MOST
     })?;
     raws.truncate(MOST);
-    let reading = Reading::of(plan)?;
+    let reading = PageReading::of(plan)?;
     let mut all = Vec::new();
     for raw in raws {
         let mut trace = Trace::whole();

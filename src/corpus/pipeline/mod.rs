@@ -64,12 +64,12 @@ use self::plan::{Plan, Step};
 pub(crate) use self::remove::EXPORTS;
 pub use self::remove::{Taken, of_job, remove};
 pub use self::removed::{REMOVED, Removed};
-use self::run::Run;
-use self::source::Sources;
+use self::run::BuildRun;
+use self::source::CorpusSources;
 pub use self::source::print_rows;
 pub use self::stats::{Stats, stats};
 pub use self::steps::{Measured, Value};
-use self::store::Store;
+use self::store::PhaseStore;
 pub use self::work::is_corpus;
 use self::work::{EarlierBuild, Workplace};
 use crate::columns::DataColumn;
@@ -133,7 +133,7 @@ pub struct Built {
 ///
 /// [`BuildError`]; what was done is kept, and the next call goes on there.
 pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
-    let mut sources = Sources::of(&plan.source)?;
+    let mut sources = CorpusSources::of(&plan.source)?;
     let sample = how
         .sample
         .map(|sample| sample.div_ceil(sources.units().max(1)));
@@ -175,7 +175,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
     if !how.dry_run {
         register(plan, &to);
     }
-    let mut run = Run {
+    let mut run = BuildRun {
         plan,
         sources: &sources,
         place,
@@ -189,7 +189,7 @@ pub fn build(plan: &Plan, how: &How) -> Result<Built, BuildError> {
         return ended;
     }
     let store = run.go()?;
-    let Run { place, .. } = run;
+    let BuildRun { place, .. } = run;
     let counted = built(plan, &place, &print);
     if how.is_export && counted.documents == 0 {
         place.remove()?;
@@ -230,7 +230,7 @@ impl Built {
 }
 
 /// What tells one build from another.
-fn print(plan: &Plan, sources: &Sources, how: &How) -> String {
+fn print(plan: &Plan, sources: &CorpusSources, how: &How) -> String {
     // Where it is sent changes nothing in it.
     let output = plan::Output {
         store: None,
@@ -323,11 +323,16 @@ fn layers(plan: &Plan) -> Vec<String> {
 }
 
 /// Writes the corpus, and moves it to its place.
-fn finish(plan: &Plan, place: Workplace, store: &Store, print: &str) -> Result<Built, BuildError> {
+fn finish(
+    plan: &Plan,
+    place: Workplace,
+    store: &PhaseStore,
+    print: &str,
+) -> Result<Built, BuildError> {
     let out = place.out()?;
     let mut built = built(plan, &place, print);
     let columns = output::columns(&built.measures, &built.layers);
-    let mut tally = card::Tally::default();
+    let mut tally = card::CorpusFigures::default();
     let mut progress = Progress::begin("writing documents", Some(built.documents));
     built.files = output::write(
         &plan.output,
@@ -364,7 +369,7 @@ fn seal(
     out: &Path,
     built: &Built,
     columns: &[DataColumn<Document>],
-    tally: &card::Tally,
+    tally: &card::CorpusFigures,
     date: &str,
 ) -> Result<(), BuildError> {
     let path = out.join("README.md");

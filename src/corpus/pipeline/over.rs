@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::document::Document;
 use super::ordered::ordered;
 use super::plan::Source;
-use super::source::{Cursor, Raw, Sources};
+use super::source::{CorpusSources, RawItem, SourceCursor};
 use super::{BuildError, is_corpus, output};
 use crate::fs::IoError;
 use crate::language;
@@ -39,11 +39,11 @@ pub fn over<U: Send>(
     work: impl Fn(&Document) -> U + Sync,
     mut take: impl FnMut(U) -> Result<(), BuildError>,
 ) -> Result<Over, BuildError> {
-    let sources = Sources::of(&named(paths)?)?;
+    let sources = CorpusSources::of(&named(paths)?)?;
     let mut progress = Progress::begin("bytes of documents read", Some(sources.bytes()));
     let mut over = Over::default();
-    let done = |raw: Raw| match raw {
-        Raw::Other(place, _, why, _) => {
+    let done = |raw: RawItem| match raw {
+        RawItem::Other(place, _, why, _) => {
             let file = place.archive.or(place.job).unwrap_or_default();
             let line = place
                 .offset
@@ -51,8 +51,8 @@ pub fn over<U: Send>(
             Err(format!("{file}{line}: {why}"))
         }
         // There are none, as no source has pages.
-        Raw::Page(page) => Err(format!("{}: is a page", page.url)),
-        Raw::Text(mut document) => {
+        RawItem::Page(page) => Err(format!("{}: is a page", page.url)),
+        RawItem::Text(mut document) => {
             if document.language.is_none() {
                 let found = language::recognise(document.text.split("\n\n"));
                 document.language = found.map(|language| language.code().to_owned());
@@ -61,11 +61,11 @@ pub fn over<U: Send>(
         }
     };
     let feed = |push: &mut dyn FnMut(_) -> bool| {
-        sources.each(Cursor::default(), None, &mut |batch| {
+        sources.each(SourceCursor::default(), None, &mut |batch| {
             push((batch.items, batch.read))
         })
     };
-    let all = |(items, read): (Vec<Raw>, u64)| {
+    let all = |(items, read): (Vec<RawItem>, u64)| {
         let done: Vec<_> = items.into_iter().map(done).collect();
         (done, read)
     };

@@ -131,7 +131,7 @@ fn rewrite(folder: &Path, gone: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), Bu
     let place = work::Workplace::open(folder, "a takedown", "", earlier)?;
     let out = place.out()?;
     let columns = output::columns(&built.measures, &built.layers);
-    let mut tally = card::Tally::default();
+    let mut tally = card::CorpusFigures::default();
     let mut progress = Progress::begin("writing documents", Some(built.documents));
     let paths = output::documents(folder)?;
     let feed = |push: &mut dyn FnMut(Vec<u8>) -> bool| {

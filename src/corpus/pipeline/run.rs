@@ -6,15 +6,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::BuildError;
-use super::barrier::{Barrier, Decide, Fate};
+use super::barrier::{Barrier, Decide, DocumentFate};
 use super::count::StepCount;
 use super::document::Document;
 use super::ordered::ordered;
 use super::plan::{Plan, Step};
 use super::removed::{self, Removed};
-use super::source::{self, Batch, Cursor, READ, Raw, Reading, Sources};
-use super::steps::{self, Local, Measured, Trace, Value};
-use super::store::{self, Store};
+use super::source::{self, CorpusSources, ItemBatch, PageReading, READ, RawItem, SourceCursor};
+use super::steps::{self, DocumentStep, Measured, Trace, Value};
+use super::store::{self, PhaseStore};
 use super::work::Workplace;
 use crate::fs::{IoError, atomic};
 use crate::progress::Step as Progress;
@@ -25,16 +25,16 @@ const FILE_BYTES: usize = if cfg!(test) { 2_000 } else { 4 << 20 };
 const FILE_BATCHES: usize = 32;
 
 /// The steps up to the next one that compares documents.
-pub(super) struct Phase {
+pub(super) struct BuildPhase {
     /// The step that begins it, by number; none for the first phase.
     barrier: Option<(usize, Barrier)>,
-    locals: Vec<(usize, Box<dyn Local>)>,
+    locals: Vec<(usize, Box<dyn DocumentStep>)>,
 }
 
 /// The phases of a plan, and how its pages are read.
-pub(super) fn phases(plan: &Plan) -> Result<(Reading, Vec<Phase>), BuildError> {
-    let reading = Reading::of(plan)?;
-    let mut phases = vec![Phase {
+pub(super) fn phases(plan: &Plan) -> Result<(PageReading, Vec<BuildPhase>), BuildError> {
+    let reading = PageReading::of(plan)?;
+    let mut phases = vec![BuildPhase {
         barrier: None,
         locals: Vec::new(),
     }];
@@ -43,7 +43,7 @@ pub(super) fn phases(plan: &Plan) -> Result<(Reading, Vec<Phase>), BuildError> {
             phase.locals.push((number, local));
         }
         if let Some(barrier) = Barrier::of(step) {
-            phases.push(Phase {
+            phases.push(BuildPhase {
                 barrier: Some((number, barrier)),
                 locals: Vec::new(),
             });
@@ -62,7 +62,7 @@ pub(super) fn counts(plan: &Plan) -> Vec<StepCount> {
 }
 
 /// What was made of some items.
-struct Made {
+struct FinishedItems {
     frames: Vec<Vec<u8>>,
     /// Lines on what was removed.
     removed: String,
@@ -70,18 +70,18 @@ struct Made {
 }
 
 /// A build in progress.
-pub(super) struct Run<'r> {
+pub(super) struct BuildRun<'r> {
     pub(super) plan: &'r Plan,
-    pub(super) sources: &'r Sources,
+    pub(super) sources: &'r CorpusSources,
     pub(super) place: Workplace,
-    pub(super) reading: Reading,
-    pub(super) phases: Vec<Phase>,
+    pub(super) reading: PageReading,
+    pub(super) phases: Vec<BuildPhase>,
     pub(super) sample: Option<u64>,
 }
 
-impl Run<'_> {
+impl BuildRun<'_> {
     /// Runs the phases that are left; returns the documents that the last one leaves.
-    pub(super) fn go(&mut self) -> Result<Store, BuildError> {
+    pub(super) fn go(&mut self) -> Result<PhaseStore, BuildError> {
         if self.place.state.counts.is_empty() {
             self.place.state.counts = counts(self.plan);
         }
@@ -106,7 +106,7 @@ impl Run<'_> {
         self.store(self.phases.len().saturating_sub(1))
     }
 
-    fn store(&self, phase: usize) -> Result<Store, BuildError> {
+    fn store(&self, phase: usize) -> Result<PhaseStore, BuildError> {
         let files = self
             .place
             .state
@@ -114,7 +114,7 @@ impl Run<'_> {
             .get(phase)
             .copied()
             .unwrap_or_default();
-        Store::open(self.place.path(&format!("phase-{phase}")), files)
+        PhaseStore::open(self.place.path(&format!("phase-{phase}")), files)
     }
 
     /// The first phase: from the sources.
@@ -135,13 +135,13 @@ impl Run<'_> {
         let from = place.state.cursor;
         let names = counts(plan);
         let mut progress = Progress::begin("bytes read", Some(sources.bytes()));
-        let work = |batch: Batch| {
-            let Batch {
+        let work = |batch: ItemBatch| {
+            let ItemBatch {
                 items,
                 cursor,
                 read,
             } = batch;
-            let mut made = Made::of(&names);
+            let mut made = FinishedItems::of(&names);
             for raw in items {
                 if let Some(document) = made.begin(raw, reading)
                     && let Some(document) = made.through(&phase.locals, document)
@@ -151,7 +151,7 @@ impl Run<'_> {
             }
             Ok::<_, BuildError>((made, cursor, read))
         };
-        let mut open = Open::default();
+        let mut open = CorpusFile::default();
         ordered(
             |push| sources.each(from, sample, push),
             work,
@@ -198,7 +198,7 @@ impl Run<'_> {
             })
         };
         let work = |(file, first, frames): (u32, usize, Vec<Vec<u8>>)| {
-            let mut made = Made::of(&names);
+            let mut made = FinishedItems::of(&names);
             for (index, frame) in (first..).zip(frames) {
                 let document = from.document(file, &frame)?;
                 if let Some(document) = made.decide(*step, &*decider, index, document)
@@ -210,7 +210,7 @@ impl Run<'_> {
             Ok::<_, BuildError>(made)
         };
         ordered(feed, work, |made| {
-            let mut open = Open::default();
+            let mut open = CorpusFile::default();
             open.add(made?);
             open.commit(number, &mut store, place, None)?;
             progress.reach(store.files().into());
@@ -219,7 +219,7 @@ impl Run<'_> {
     }
 }
 
-impl Made {
+impl FinishedItems {
     fn of(names: &[StepCount]) -> Self {
         Self {
             frames: Vec::new(),
@@ -235,7 +235,7 @@ impl Made {
     }
 
     /// Reads an item; a defect on one costs that one alone.
-    fn begin(&mut self, raw: Raw, reading: &Reading) -> Option<Document> {
+    fn begin(&mut self, raw: RawItem, reading: &PageReading) -> Option<Document> {
         let url = raw.url().to_owned();
         let mut trace = Trace::default();
         let read = AssertUnwindSafe(|| source::document(raw, reading, &mut trace));
@@ -266,7 +266,7 @@ impl Made {
     /// Takes a document through steps; `None` if one removes it.
     fn through(
         &mut self,
-        locals: &[(usize, Box<dyn Local>)],
+        locals: &[(usize, Box<dyn DocumentStep>)],
         mut document: Document,
     ) -> Option<Document> {
         for (number, local) in locals {
@@ -302,12 +302,12 @@ impl Made {
         mut document: Document,
     ) -> Option<Document> {
         match decider.decide(index, &mut document) {
-            Fate::Stays => self.count(number, StepCount::stays),
-            Fate::Marked(rule) => {
+            DocumentFate::Stays => self.count(number, StepCount::stays),
+            DocumentFate::Marked(rule) => {
                 self.count(number, StepCount::stays);
                 self.count(number, |count| count.mark(rule));
             }
-            Fate::Goes(broken, url) => {
+            DocumentFate::Goes(broken, url) => {
                 let step = self.name(number);
                 self.goes(number, &step, &document, &broken, url.as_deref());
                 return None;
@@ -347,17 +347,17 @@ impl Made {
 
 /// The file that is being made.
 #[derive(Default)]
-struct Open {
+struct CorpusFile {
     frames: Vec<Vec<u8>>,
     removed: String,
     counts: Vec<StepCount>,
     bytes: usize,
     batches: usize,
-    cursor: Option<Cursor>,
+    cursor: Option<SourceCursor>,
 }
 
-impl Open {
-    fn add(&mut self, made: Made) {
+impl CorpusFile {
+    fn add(&mut self, made: FinishedItems) {
         self.bytes += made.removed.len() + made.frames.iter().map(Vec::len).sum::<usize>();
         self.batches += 1;
         self.frames.extend(made.frames);
@@ -380,9 +380,9 @@ impl Open {
     fn commit(
         &mut self,
         phase: usize,
-        store: &mut Store,
+        store: &mut PhaseStore,
         place: &mut Workplace,
-        cursor: Option<Cursor>,
+        cursor: Option<SourceCursor>,
     ) -> Result<(), BuildError> {
         let made = std::mem::take(self);
         if made.batches == 0 {

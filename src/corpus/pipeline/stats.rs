@@ -63,7 +63,7 @@ pub struct Stats {
 ///
 /// [`BuildError`] names what is damaged.
 pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
-    let mut counting = Counting::default();
+    let mut counting = StatsCounter::default();
     counting.stats.sizes = SIZES.iter().map(|most| (*most, 0)).collect();
     counting.stats.lengths = vec![0; LENGTHS + 1];
     counting.stats.numbers = vec![0; LENGTHS + 1];
@@ -78,7 +78,7 @@ pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
         removed.add(&format!("{}: {}", gone.step, gone.rule));
         Ok(true)
     })?;
-    let Counting {
+    let StatsCounter {
         stats,
         languages,
         hosts,
@@ -100,7 +100,7 @@ pub fn stats(folder: &Path) -> Result<Stats, BuildError> {
 }
 
 #[derive(Default)]
-struct Counting {
+struct StatsCounter {
     stats: Stats,
     languages: NameTally,
     hosts: NameTally,
@@ -110,7 +110,7 @@ struct Counting {
     buckets: NameTally,
 }
 
-impl Counting {
+impl StatsCounter {
     fn add(&mut self, document: &Document) {
         let stats = &mut self.stats;
         stats.documents += 1;

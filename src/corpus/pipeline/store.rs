@@ -29,12 +29,12 @@ fn document(frame: &[u8]) -> std::io::Result<Document> {
 
 /// The files of a phase in a folder.
 #[derive(Debug, Clone)]
-pub(super) struct Store {
+pub(super) struct PhaseStore {
     folder: PathBuf,
     files: u32,
 }
 
-impl Store {
+impl PhaseStore {
     /// The files below `folder`, which is made, of which the first `files` are complete.
     pub(super) fn open(folder: PathBuf, files: u32) -> Result<Self, BuildError> {
         std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
@@ -61,8 +61,8 @@ impl Store {
     }
 
     /// The documents of a file, not yet decoded.
-    pub(super) fn frames(&self, number: u32) -> Result<Frames, BuildError> {
-        Frames::open(self.path(number))
+    pub(super) fn frames(&self, number: u32) -> Result<StoredFrames, BuildError> {
+        StoredFrames::open(self.path(number))
     }
 
     /// Passes the files in their order, each with its number.
@@ -101,8 +101,8 @@ impl Store {
     }
 
     /// The places of all documents, by which they are read in any order: eight bytes each.
-    pub(super) fn places(&self) -> Result<Places, BuildError> {
-        let mut places = Places {
+    pub(super) fn places(&self) -> Result<DocumentPlaces, BuildError> {
+        let mut places = DocumentPlaces {
             store: self.clone(),
             at: Vec::new(),
         };
@@ -125,12 +125,12 @@ const OFFSET: u32 = 36;
 
 /// Where each document lies.
 #[derive(Debug)]
-pub(super) struct Places {
-    store: Store,
+pub(super) struct DocumentPlaces {
+    store: PhaseStore,
     at: Vec<u64>,
 }
 
-impl Places {
+impl DocumentPlaces {
     pub(super) fn len(&self) -> usize {
         self.at.len()
     }
@@ -140,7 +140,7 @@ impl Places {
         let place = self.at.get(number).copied().unwrap_or(u64::MAX);
         let file = u32::try_from(place >> OFFSET).unwrap_or(u32::MAX);
         let path = self.store.path(file);
-        let mut frames = Frames::open(path)?;
+        let mut frames = StoredFrames::open(path)?;
         frames.at = place & ((1 << OFFSET) - 1);
         let moved = frames.from.seek(SeekFrom::Start(frames.at));
         moved.map_err(IoError::at(&frames.path, "reading"))?;
@@ -152,13 +152,13 @@ impl Places {
 }
 
 /// The frames of a file, one after another.
-pub(super) struct Frames {
+pub(super) struct StoredFrames {
     path: PathBuf,
     from: BufReader<File>,
     at: u64,
 }
 
-impl Frames {
+impl StoredFrames {
     fn open(path: PathBuf) -> Result<Self, BuildError> {
         let file = crate::fs::open(&path).map_err(IoError::at(&path, "opening"))?;
         Ok(Self {
@@ -206,7 +206,7 @@ impl Frames {
     }
 }
 
-impl Iterator for Frames {
+impl Iterator for StoredFrames {
     type Item = Result<Vec<u8>, BuildError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn documents_are_read_in_order_and_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path().join("a"), 0).unwrap();
+        let mut store = PhaseStore::open(folder.path().join("a"), 0).unwrap();
         let document = |n: usize| Document {
             id: n.to_string(),
             text: "x".repeat(n),

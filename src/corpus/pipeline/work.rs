@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::count::StepCount;
 use super::plan::{Plan, Step};
-use super::source::Cursor;
+use super::source::SourceCursor;
 use super::{BuildError, MARK};
 use crate::export::place;
 use crate::fs::{IoError, atomic};
@@ -32,7 +32,7 @@ const VERSION: u32 = 1;
 
 /// How far a build has come.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct BuildState {
     version: u32,
     /// The plan and its sources.
     pub(super) print: String,
@@ -43,7 +43,7 @@ pub(super) struct State {
     /// The complete files of each phase so far.
     pub(super) files: Vec<u32>,
     /// Where the sources are to be read on.
-    pub(super) cursor: Cursor,
+    pub(super) cursor: SourceCursor,
     /// What each step took and left.
     pub(super) counts: Vec<StepCount>,
 }
@@ -88,7 +88,7 @@ pub(super) struct Workplace {
     folder: PathBuf,
     /// Held while it is open.
     _lock: File,
-    pub(super) state: State,
+    pub(super) state: BuildState,
 }
 
 impl Workplace {
@@ -109,13 +109,13 @@ impl Workplace {
             Err(TryLockError::WouldBlock) => return Err(BuildError::Busy(to.to_owned())),
             Err(TryLockError::Error(e)) => return Err(IoError::at(&path, "locking")(e).into()),
         }
-        let begun = State {
+        let begun = BuildState {
             version: VERSION,
             print: print.to_owned(),
             date: date.to_owned(),
-            ..State::default()
+            ..BuildState::default()
         };
-        let is_same = |known: &State| known.print == begun.print && known.version == VERSION;
+        let is_same = |known: &BuildState| known.print == begun.print && known.version == VERSION;
         let known = match earlier {
             EarlierBuild::Goes => None,
             EarlierBuild::IsExport => read(&folder)?.filter(is_same),
@@ -288,7 +288,7 @@ pub(super) fn discard(to: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn read(folder: &Path) -> Result<Option<State>, BuildError> {
+fn read(folder: &Path) -> Result<Option<BuildState>, BuildError> {
     let path = folder.join(STATE);
     let text = match crate::fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -31,7 +31,7 @@ use crate::settings::Rank;
 use crate::topic::lm::perplexity;
 use crate::topic::model::FolderError;
 use crate::topic::model::Model;
-use unique::Groups;
+use unique::DuplicateGroups;
 
 /// The file that a ranking is written to, in the job's folder.
 pub const FILE: &str = "ranking.tsv";
@@ -189,7 +189,7 @@ fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, Ra
         let by_score = a.score.total_cmp(&b.score);
         by_score.then_with(|| a.file.cmp(&b.file))
     });
-    let mut groups = Groups::default();
+    let mut groups = DuplicateGroups::default();
     let images = groups.first_of_each(Why::Address, images, |image| image.url.clone());
     steps.address = images.len();
     let mut images = groups.first_of_each(Why::Bytes, images, |image| image.sha256.clone());

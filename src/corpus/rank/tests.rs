@@ -416,7 +416,7 @@ proptest! {
                 None => expected.push(image.clone()),
             }
         }
-        let mut groups = unique::Groups::default();
+        let mut groups = unique::DuplicateGroups::default();
         let kept = groups.first_of_near(images.clone(), near);
         prop_assert_eq!(&kept, &expected);
         let duplicates = groups.duplicates(&kept);

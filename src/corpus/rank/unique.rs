@@ -12,13 +12,13 @@ use crate::outputs::picture;
 
 /// Which image is a duplicate of which.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct DuplicateGroups {
     left_out: Vec<(Ranked, Why)>,
     /// By file the one that was kept instead, which a later step may leave out as well.
     instead: HashMap<String, String>,
 }
 
-impl Groups {
+impl DuplicateGroups {
     /// Keeps the first image of each key.
     pub fn first_of_each<K: Eq + Hash>(
         &mut self,

@@ -7,15 +7,15 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::sections::{Section, Table, decimal, duration};
-use super::{Figures, Report, Verdict};
+use super::sections::{ReportSection, Table, decimal, duration};
+use super::{Figures, JobVerdict, Report};
 use crate::crawl::figures::count;
 use crate::sanitize;
 
 const STYLE: &str = include_str!("report.css");
 
 /// The page.
-pub(super) fn page(report: &Report, sections: &[Section]) -> String {
+pub(super) fn page(report: &Report, sections: &[ReportSection]) -> String {
     let digest = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; \
@@ -62,7 +62,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
 
 /// The results of a job at a glance.
 fn verdict(job: &Figures, several: bool) -> maud::Markup {
-    let Verdict {
+    let JobVerdict {
         sentence,
         pictures,
         passages,
@@ -133,7 +133,7 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
 
 /// The figures that a job is told by, each with what it counts.
 fn facts(job: &Figures) -> [(String, String); 6] {
-    let Verdict {
+    let JobVerdict {
         documents,
         headline,
         ..

@@ -40,11 +40,11 @@ use serde::Serialize;
 pub(crate) use self::sections::Table;
 pub(crate) use self::terminal::{on_terminal, shares};
 pub use self::text::{ModelUse, Packet, Perplexity};
-pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
+pub use self::verdict::{DocumentFigures, JobVerdict, Passage, Picture};
 pub use crate::crawl::figures::count;
 use crate::crawl::figures::{CrawlFigures, LogFigures, LoggedTask};
 use crate::fs::{IoError, atomic};
-use crate::outputs::{self, Line, MAX_ROW, OutputError};
+use crate::outputs::{self, MAX_ROW, OutputError, TableLine};
 use crate::progress::Step;
 use crate::rules::RuleSet;
 use crate::settings::JobSettings;
@@ -87,7 +87,7 @@ pub struct Figures {
     /// Its `strategy.kind`.
     pub strategy: &'static str,
     /// The results, with which the report begins.
-    pub verdict: Verdict,
+    pub verdict: JobVerdict,
     /// What its log says.
     #[serde(flatten)]
     pub log: LogFigures,
@@ -182,18 +182,23 @@ fn read_log(figures: &mut Figures, config: &JobSettings) {
     let mut log = CrawlFigures::for_report(may_overlap, rules, class_of);
     let mut step = Step::begin("reading the log", None);
     let table = outputs::Table::Log;
-    let end = outputs::each_line(&config.job_folder(), table, MAX_ROW, |line: Line<'_>| {
-        step.advance(1);
-        let read = line.bytes.ok_or_else(|| "too long".to_owned());
-        match read.and_then(LoggedTask::read) {
-            Ok(task) => log.take(&task),
-            Err(why) => figures.troubles.add(format!(
-                "{}:{}: not a row that spoor wrote ({why}); left out",
-                line.path.display(),
-                line.number
-            )),
-        }
-    });
+    let end = outputs::each_line(
+        &config.job_folder(),
+        table,
+        MAX_ROW,
+        |line: TableLine<'_>| {
+            step.advance(1);
+            let read = line.bytes.ok_or_else(|| "too long".to_owned());
+            match read.and_then(LoggedTask::read) {
+                Ok(task) => log.take(&task),
+                Err(why) => figures.troubles.add(format!(
+                    "{}:{}: not a row that spoor wrote ({why}); left out",
+                    line.path.display(),
+                    line.number
+                )),
+            }
+        },
+    );
     if let Err(error) = end {
         let trouble = format!("the log was not read to its end: {error}");
         figures.troubles.add(trouble);

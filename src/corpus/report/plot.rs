@@ -36,7 +36,7 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A named line.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct PlotLine {
     /// The text of the legend.
     pub name: String,
     /// In order.
@@ -64,7 +64,7 @@ pub struct Plot {
     /// The scales of the axes.
     pub scale: Scale,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
 }
 
 impl Plot {

@@ -3,14 +3,14 @@
 //! Both pages are generated from these. Strings from the web are passed through unchanged;
 //! the writer of a page escapes them.
 
-use super::plot::{Line, Plot, Scale};
+use super::plot::{Plot, PlotLine, Scale};
 use super::text::{ModelUse, Packet, Perplexity};
 use super::{Figures, Report};
 use crate::crawl::figures::{Counted, OutcomeFigures, Series, count};
 
 /// A heading with its content.
 #[derive(Debug, Default)]
-pub(super) struct Section {
+pub(super) struct ReportSection {
     /// The heading.
     pub title: &'static str,
     /// Paragraphs.
@@ -42,7 +42,7 @@ pub(super) struct Figure {
 }
 
 /// All sections that have content.
-pub(super) fn of(report: &Report) -> Vec<Section> {
+pub(super) fn of(report: &Report) -> Vec<ReportSection> {
     let jobs = &report.jobs;
     let all = [
         overview(jobs),
@@ -58,7 +58,8 @@ pub(super) fn of(report: &Report) -> Vec<Section> {
         names(jobs, "Languages", "declared", |j| &j.log.languages),
         troubles(jobs),
     ];
-    let says = |s: &Section| !(s.text.is_empty() && s.tables.is_empty() && s.figures.is_empty());
+    let says =
+        |s: &ReportSection| !(s.text.is_empty() && s.tables.is_empty() && s.figures.is_empty());
     all.into_iter().filter(says).collect()
 }
 
@@ -77,7 +78,7 @@ fn head(jobs: &[Figures], name: &str) -> Vec<String> {
 }
 
 /// Table 5.1 of Werner 2015.
-fn overview(jobs: &[Figures]) -> Section {
+fn overview(jobs: &[Figures]) -> ReportSection {
     let rate = |of: f64, job: &Figures| match job.log.totals.page_time as f64 / 1e3 {
         s if s > 0.0 => decimal(of / s),
         _ => "-".to_owned(),
@@ -124,7 +125,7 @@ fn overview(jobs: &[Figures]) -> Section {
             job.name
         ));
     }
-    Section {
+    ReportSection {
         title: "The crawl in figures",
         text,
         tables: vec![Table {
@@ -136,13 +137,13 @@ fn overview(jobs: &[Figures]) -> Section {
 }
 
 /// Figure 5.1 of Werner 2015.
-fn perplexity(jobs: &[Figures]) -> Section {
+fn perplexity(jobs: &[Figures]) -> ReportSection {
     let of = |job: &Figures| job.perplexity.clone();
     let judged: Vec<(&Figures, Perplexity)> =
         jobs.iter().filter_map(|j| Some((j, of(j)?))).collect();
-    let mut section = Section {
+    let mut section = ReportSection {
         title: "Perplexity over sentences",
-        ..Section::default()
+        ..ReportSection::default()
     };
     if judged.is_empty() {
         let words = "No perplexities: there are no sentences, or there is no model.";
@@ -178,7 +179,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
                 .to_owned(),
         );
     }
-    let lines = judged.iter().map(|(job, perplexity)| Line {
+    let lines = judged.iter().map(|(job, perplexity)| PlotLine {
         name: job.name.clone(),
         points: thinned(&perplexity.packets),
     });
@@ -215,10 +216,10 @@ fn thinned(packets: &[Packet]) -> Vec<(f64, f64)> {
 }
 
 /// Figures 5.2 and 5.5 of Werner 2015.
-fn images(jobs: &[Figures]) -> Section {
-    let mut section = Section {
+fn images(jobs: &[Figures]) -> ReportSection {
+    let mut section = ReportSection {
         title: "Images over time",
-        ..Section::default()
+        ..ReportSection::default()
     };
     let series = |pairs: Vec<(String, &Series)>| {
         let end = pairs
@@ -231,7 +232,7 @@ fn images(jobs: &[Figures]) -> Section {
             ms if ms > 4 * 60_000 => ("minutes", 60_000.0),
             _ => ("seconds", 1000.0),
         };
-        let line = |(name, series): (String, &Series)| Line {
+        let line = |(name, series): (String, &Series)| PlotLine {
             name,
             points: series
                 .points
@@ -266,7 +267,7 @@ fn images(jobs: &[Figures]) -> Section {
     section
 }
 
-impl Section {
+impl ReportSection {
     fn draw(&mut self, file: &str, caption: String, plot: &Plot) {
         self.figures.extend(plot.svg().map(|svg| Figure {
             file: file.to_owned(),
@@ -276,7 +277,7 @@ impl Section {
     }
 }
 
-fn buckets(jobs: &[Figures]) -> Section {
+fn buckets(jobs: &[Figures]) -> ReportSection {
     let find =
         |job: &Figures, name: &str| job.log.buckets.iter().find(|b| b.bucket == name).cloned();
     let mut rows = Vec::new();
@@ -301,10 +302,10 @@ fn buckets(jobs: &[Figures]) -> Section {
     table("Buckets", words, head(jobs, "bucket"), rows)
 }
 
-fn politeness(jobs: &[Figures]) -> Section {
+fn politeness(jobs: &[Figures]) -> ReportSection {
     let of = |job: &Figures| job.log.politeness.clone();
     if jobs.iter().all(|j| of(j).measured == 0) {
-        return Section::default();
+        return ReportSection::default();
     }
     let rows = vec![
         row(jobs, "Pauses measured", |j| count(of(j).measured)),
@@ -328,7 +329,7 @@ fn politeness(jobs: &[Figures]) -> Section {
     table("Politeness", words, head(jobs, ""), rows)
 }
 
-fn errors(jobs: &[Figures]) -> Section {
+fn errors(jobs: &[Figures]) -> ReportSection {
     let mut names: Vec<(String, Option<String>)> = Vec::new();
     for ending in jobs.iter().flat_map(|j| &j.log.endings) {
         let name = (ending.outcome.clone(), ending.reason.clone());
@@ -391,7 +392,7 @@ fn errors(jobs: &[Figures]) -> Section {
     section
 }
 
-fn hosts(jobs: &[Figures]) -> Section {
+fn hosts(jobs: &[Figures]) -> ReportSection {
     if let [job] = jobs {
         let names = [
             "host",
@@ -439,7 +440,7 @@ fn hosts(jobs: &[Figures]) -> Section {
 const RULED_BY_WEEK: usize = 10;
 
 /// The rules at work.
-fn ruled(jobs: &[Figures]) -> Section {
+fn ruled(jobs: &[Figures]) -> ReportSection {
     let several = jobs.len() > 1;
     let share = |n: u64, of: u64| match of {
         0 => "-".to_owned(),
@@ -526,7 +527,7 @@ fn names(
     title: &'static str,
     name: &str,
     of: impl Fn(&Figures) -> &Counted,
-) -> Section {
+) -> ReportSection {
     let counted: Vec<Counted> = jobs.iter().map(|j| of(j).clone()).collect();
     let mut rows = side_by_side(&counted, "0");
     if counted.iter().any(|c| c.others > 0) {
@@ -560,7 +561,7 @@ fn side_by_side(jobs: &[Counted], absent: &str) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-fn troubles(jobs: &[Figures]) -> Section {
+fn troubles(jobs: &[Figures]) -> ReportSection {
     let mut text = Vec::new();
     for job in jobs {
         let named = job.troubles.named.iter();
@@ -573,16 +574,21 @@ fn troubles(jobs: &[Figures]) -> Section {
             ));
         }
     }
-    Section {
+    ReportSection {
         title: "What could not be read",
         text,
-        ..Section::default()
+        ..ReportSection::default()
     }
 }
 
 /// A section with one table; empty if the table has no rows.
-fn table(title: &'static str, words: &str, head: Vec<String>, rows: Vec<Vec<String>>) -> Section {
-    let mut section = Section::default();
+fn table(
+    title: &'static str,
+    words: &str,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+) -> ReportSection {
+    let mut section = ReportSection::default();
     if !rows.is_empty() {
         section.title = title;
         section.text.push(words.to_owned());
@@ -591,7 +597,7 @@ fn table(title: &'static str, words: &str, head: Vec<String>, rows: Vec<Vec<Stri
     section
 }
 
-impl Section {
+impl ReportSection {
     fn add(&mut self, head: Vec<String>, rows: Vec<Vec<String>>) {
         if !rows.is_empty() {
             self.tables.push(Table { head, rows });

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::sections::{self, Table};
-use super::{Figures, Report, Verdict};
+use super::{Figures, JobVerdict, Report};
 use crate::crawl::figures::{Counted, count};
 use crate::sanitize;
 
 /// The results of a job, in lines.
 fn lead(job: &Figures) -> Vec<String> {
-    let Verdict {
+    let JobVerdict {
         sentence,
         documents,
         pictures,

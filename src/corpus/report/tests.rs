@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tempfile::TempDir;
 
-use super::plot::{Line, Plot, Scale};
+use super::plot::{Plot, PlotLine, Scale};
 use super::*;
 use crate::config::Config;
 
@@ -450,7 +450,7 @@ fn words_of_strangers_stay_words() {
 
 #[test]
 fn plots_are_xml_and_nothing_is_drawn_of_nothing() {
-    let line = |name: &str, points: &[(f64, f64)]| Line {
+    let line = |name: &str, points: &[(f64, f64)]| PlotLine {
         name: name.to_owned(),
         points: points.to_vec(),
     };

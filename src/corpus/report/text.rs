@@ -69,13 +69,13 @@ pub struct Packet {
 
 /// Log probability and number of tokens, including ends of sentences.
 #[derive(Debug, Clone, Copy, Default)]
-struct Scored {
+struct ScoredTokens {
     sentences: u64,
     log10: f64,
     tokens: usize,
 }
 
-impl AddAssign for Scored {
+impl AddAssign for ScoredTokens {
     fn add_assign(&mut self, other: Self) {
         self.sentences += other.sentences;
         self.log10 += other.log10;
@@ -140,8 +140,8 @@ pub(super) fn read(figures: &mut Figures, config: &JobSettings, models: &mut Mod
         figures.troubles.add(error);
         None
     });
-    let mut steps: Steps<Scored> = Steps::of(PACKET);
-    let mut all = Scored::default();
+    let mut steps: Steps<ScoredTokens> = Steps::of(PACKET);
+    let mut all = ScoredTokens::default();
     let last = files.last().cloned();
     let mut step = Step::begin("rating sentences", None);
     for path in files {
@@ -170,7 +170,7 @@ pub(super) fn read(figures: &mut Figures, config: &JobSettings, models: &mut Mod
             if let Some((model, _)) = model
                 && sentence.len() >= MIN_TOKENS
             {
-                let scored = Scored {
+                let scored = ScoredTokens {
                     sentences: 1,
                     log10: model.lm.score(&sentence).log10,
                     tokens: sentence.len() + 1,
@@ -198,13 +198,13 @@ pub(super) fn read(figures: &mut Figures, config: &JobSettings, models: &mut Mod
 /// The perplexity of all sentences and of each packet of them.
 fn perplexity(
     (model, model_use): (&Model, ModelUse),
-    all: &Scored,
-    steps: &Steps<Scored>,
+    all: &ScoredTokens,
+    steps: &Steps<ScoredTokens>,
     sentences: u64,
 ) -> Perplexity {
     let packet = steps.width();
     let filled = (1..).zip(steps.sums()).filter(|(_, s)| s.tokens > 0);
-    let of = |scored: &Scored| lm::perplexity::perplexity(scored.log10, scored.tokens);
+    let of = |scored: &ScoredTokens| lm::perplexity::perplexity(scored.log10, scored.tokens);
     Perplexity {
         model: model.folder.clone(),
         model_use,

@@ -43,7 +43,7 @@ const MAX_WORDS: usize = 200;
 
 /// The results of a job.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Verdict {
+pub struct JobVerdict {
     /// How much is on topic, of the chosen links and of the control sample.
     pub headline: Option<Headline>,
     /// The same in one sentence.

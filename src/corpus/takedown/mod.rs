@@ -50,7 +50,7 @@ use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
 
 pub use exports::INDEX;
 pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
-use selection::Selection;
+use selection::TakedownSelection;
 
 /// The folder of the receipts, in the job's folder.
 pub const FOLDER: &str = checkpoint::RECEIPTS;
@@ -132,13 +132,13 @@ pub fn take_down(
 }
 
 /// Called before every step; a test can make it fail.
-type Watch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
+type TakedownWatch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
 
 fn take_down_with(
     config: &JobSettings,
     request: &Request,
     now: u64,
-    watch: Watch<'_>,
+    watch: TakedownWatch<'_>,
 ) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
     if request.targets.is_empty() {
         return Err(TakedownError::Nothing);
@@ -212,7 +212,7 @@ struct Removal<'a> {
     stamp: Vec<u8>,
     list: Takedowns,
     now: u64,
-    watch: Watch<'a>,
+    watch: TakedownWatch<'a>,
 }
 
 impl Removal<'_> {
@@ -250,7 +250,7 @@ impl Removal<'_> {
         self.write(checkpoint::UNFINISHED, &to_json(&receipt))?;
         (self.watch)("planned")?;
 
-        let gone = Selection::new(&scope, &self.folder, &receipt);
+        let gone = TakedownSelection::new(&scope, &self.folder, &receipt);
         if let Some(rewriting) = Rewriting::prepare(&self.folder, &self.stamp, &gone)? {
             (self.watch)("journal")?;
             self.stamp = rewriting.stamp().to_vec();
@@ -321,7 +321,7 @@ impl Removal<'_> {
     /// that forbids it.
     fn plan(&mut self, mut receipt: Receipt) -> Result<(Receipt, Scope), TakedownError> {
         let scope = self.forbidding(&mut receipt)?;
-        let mut gone = Selection::new(&scope, &self.folder, &receipt);
+        let mut gone = TakedownSelection::new(&scope, &self.folder, &receipt);
         let images = self.folder.join("images");
         let files = outputs::image_files(&self.folder).map_err(IoError::at(&images, "listing"))?;
         let mut kept: HashMap<String, Vec<usize>> = HashMap::new();
@@ -344,7 +344,7 @@ impl Removal<'_> {
                 }
             }
         }
-        let gone = Selection::new(&scope, &self.folder, &receipt).with_found(gone);
+        let gone = TakedownSelection::new(&scope, &self.folder, &receipt).with_found(gone);
         let shares = outputs::count_rows(&self.folder, &gone)?;
         (receipt.rows, receipt.pages) = (shares.rows, shares.pages);
         receipt.unnamed = shares.unnamed;
@@ -540,7 +540,7 @@ fn beginning(sha256: &str) -> String {
 
 /// The removed images whose bytes were taken down, and those that merely have no words
 /// left.
-fn by_cause(receipt: &Receipt, gone: &Selection<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
+fn by_cause(receipt: &Receipt, gone: &TakedownSelection<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
     let images = receipt.images.iter().filter(|i| gone.file(i.file.as_str()));
     let with = |wanted: bool| {
         let of = images.clone().filter(move |i| i.by.is_some() == wanted);

@@ -14,7 +14,7 @@ use crate::page::TaskKind;
 use crate::web::scope::{Scope, Target};
 
 /// What is removed, by the scope or because the search found it.
-pub(super) struct Selection<'a> {
+pub(super) struct TakedownSelection<'a> {
     scope: &'a Scope,
     files: HashSet<JobPath>,
     urls: HashSet<String>,
@@ -32,7 +32,7 @@ struct LogRow {
     file: Option<String>,
 }
 
-impl<'a> Selection<'a> {
+impl<'a> TakedownSelection<'a> {
     /// What the scope forbids, with the images of a receipt. An image that was only
     /// removed because no words were left may have been found and kept again since an
     /// interrupted attempt; then it is kept.
@@ -57,7 +57,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Adds what another selection has found.
-    pub fn with_found(self, other: Selection<'_>) -> Self {
+    pub fn with_found(self, other: TakedownSelection<'_>) -> Self {
         let found = other.found;
         Self { found, ..self }
     }
@@ -125,7 +125,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-impl Leaving for Selection<'_> {
+impl Leaving for TakedownSelection<'_> {
     fn row(&self, table: &str, row: &str) -> bool {
         if table == "images.tsv" {
             return image_row_names(row).is_some_and(|(file, url, page)| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Selection, TakedownError};
+use super::{TakedownError, TakedownSelection};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::Leaving;
@@ -52,7 +52,7 @@ fn table_of(name: &str) -> &str {
 pub(super) fn without(
     folder: &Path,
     name: &str,
-    gone: &Selection<'_>,
+    gone: &TakedownSelection<'_>,
     write: bool,
 ) -> Result<u64, TakedownError> {
     let path: PathBuf = folder.join(name);
@@ -81,7 +81,10 @@ pub(super) fn without(
 
 /// A row identifies an image by its path in any column, or by an address in a column of
 /// addresses.
-fn row_filter<'a>(gone: &'a Selection<'_>, header: &str) -> impl FnMut(&str) -> bool + use<'a> {
+fn row_filter<'a>(
+    gone: &'a TakedownSelection<'_>,
+    header: &str,
+) -> impl FnMut(&str) -> bool + use<'a> {
     let is = |name: &str, what: &str| name == what || name.ends_with(&format!("_{what}"));
     let columns: Vec<(bool, bool)> = header
         .split('\t')
@@ -103,7 +106,7 @@ fn row_filter<'a>(gone: &'a Selection<'_>, header: &str) -> impl FnMut(&str) -> 
 
 /// The part of a vote's line that is needed.
 #[derive(Deserialize)]
-struct Vote {
+struct VoteLine {
     vote: Option<u64>,
     undo: Option<u64>,
     #[serde(default)]
@@ -116,10 +119,10 @@ struct Vote {
 
 /// A vote is removed with its image, and an undo with its vote. An unreadable line is
 /// kept.
-fn vote_filter<'a>(gone: &'a Selection<'_>) -> impl FnMut(&str) -> bool + use<'a> {
+fn vote_filter<'a>(gone: &'a TakedownSelection<'_>) -> impl FnMut(&str) -> bool + use<'a> {
     let mut votes = std::collections::HashSet::new();
     move |line| {
-        let Ok(line) = serde_json::from_str::<Vote>(line) else {
+        let Ok(line) = serde_json::from_str::<VoteLine>(line) else {
             return false;
         };
         let speaks = gone.image(&line.url) || gone.file(&line.file) || gone.digest(&line.image);

@@ -40,7 +40,7 @@ pub use self::tally::{Counted, NameTally, Series, Steps, count};
 use crate::address::PageUrl;
 use crate::frontier::Focus;
 use crate::page::{Bucket, Judged, TaskKind};
-use crate::rules::{Event, RuleSet, Standing};
+use crate::rules::{Event, HostStatus, RuleSet};
 
 /// The longest time without a finished task, in milliseconds, that is not taken for a stop.
 const STOP: u64 = 60_000;
@@ -170,7 +170,7 @@ pub struct LogFigures {
     /// Judged images by class, over time since `begun`.
     pub classes_over_time: Vec<(String, Series)>,
     /// The hosts that rules are for, those with a fall first.
-    pub ruled: Vec<Standing>,
+    pub ruled: Vec<HostStatus>,
     /// What changed on these hosts, the last ones.
     pub rule_events: Vec<Event>,
     /// Pages found by score and by chance.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::row::LoggedTask;
 use crate::outputs::{MAX_ROW, OutputError, Table, each_line};
 use crate::page::TaskKind;
-use crate::rules::{Event, RuleSet, Seen, Standing, Watch};
+use crate::rules::{Event, HostStatus, RuleSet, Seen, Watch};
 
 /// The last changes that are kept.
 const EVENTS: usize = 10_000;
@@ -56,7 +56,7 @@ impl RulesAtWork {
     }
 
     /// The hosts, those with a fall first, at most so many.
-    pub fn hosts(&self, most: usize) -> Vec<Standing> {
+    pub fn hosts(&self, most: usize) -> Vec<HostStatus> {
         self.watch.standings(most)
     }
 }

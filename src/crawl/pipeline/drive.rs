@@ -19,7 +19,7 @@ use super::journey::{Inbox, Launcher, Workshops, span_of};
 use super::leasing::{self, Capacity, Leased};
 use super::options::LoopOptions;
 use super::outage::{Evidence, Leasing, Outage, Released};
-use super::steer::{Control, Phase, Signal, Steering, Stop};
+use super::steer::{Control, LoopSignal, Phase, Steering, Stop};
 use crate::clock::{millis, now};
 use crate::fetch::Fetcher;
 use crate::frontier::store::StoreError;
@@ -325,8 +325,8 @@ impl<H: Handler> Drive<'_, H> {
         let mut signal = self.control.receiver.recv_timeout(wait).ok();
         while let Some(next) = signal {
             match next {
-                Signal::Stop(why) => self.phase.stop(why, now()),
-                Signal::Ask(question) => question(&mut Steering {
+                LoopSignal::Stop(why) => self.phase.stop(why, now()),
+                LoopSignal::Ask(question) => question(&mut Steering {
                     outage: self.outage.since(),
                     most_leased: self
                         .options
@@ -338,12 +338,12 @@ impl<H: Handler> Drive<'_, H> {
                     limits: self.handler.limits(),
                     phase: &mut self.phase,
                 }),
-                Signal::Checkpoint(done) => {
+                LoopSignal::Checkpoint(done) => {
                     self.flush()?;
                     // The sender of the signal may be gone.
                     done.send(()).ok();
                 }
-                Signal::Completed => {}
+                LoopSignal::Completed => {}
             }
             signal = self.control.receiver.try_recv().ok();
         }

@@ -15,7 +15,7 @@ use super::completion::{Completion, Contact};
 use super::concurrency::Concurrency;
 use super::gate::{Entry, Gate};
 use super::handler::Processor;
-use super::steer::Signal;
+use super::steer::LoopSignal;
 use super::workshop::{Work, Workshop};
 use crate::archive::writer::{Compression, Packed};
 use crate::clock::now;
@@ -59,7 +59,7 @@ impl<P: Send + 'static> Launcher<P> {
 /// Where the loop finds completions.
 pub(super) struct Inbox<P> {
     pub completions: Sender<Completion<P>>,
-    pub signals: Sender<Signal>,
+    pub signals: Sender<LoopSignal>,
 }
 
 impl<P> Inbox<P> {
@@ -67,7 +67,7 @@ impl<P> Inbox<P> {
     pub fn deliver(&self, completion: Completion<P>) {
         // Both channels are closed only if the run has failed.
         self.completions.send(completion).ok();
-        self.signals.send(Signal::Completed).ok();
+        self.signals.send(LoopSignal::Completed).ok();
     }
 }
 

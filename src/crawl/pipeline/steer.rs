@@ -47,7 +47,7 @@ pub enum Stop {
 
 /// The published state of a run. All times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
+pub struct RunStatus {
     /// Since when the run pauses.
     pub paused: Option<u64>,
     /// Since when and why the run is ending.
@@ -64,16 +64,16 @@ pub struct Standing {
 
 /// Reads the published state of the run with the same [`Control`]. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Watch(Arc<Mutex<Standing>>);
+pub struct Watch(Arc<Mutex<RunStatus>>);
 
 impl Watch {
     /// The state after the last round.
-    pub fn now(&self) -> Standing {
+    pub fn now(&self) -> RunStatus {
         let standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         standing.clone()
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut Standing)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunStatus)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -117,7 +117,7 @@ impl Phase {
 }
 
 /// What wakes the loop.
-pub(super) enum Signal {
+pub(super) enum LoopSignal {
     /// The run is to end.
     Stop(Stop),
     /// A question or a change.
@@ -130,7 +130,7 @@ pub(super) enum Signal {
 
 /// Sends questions to a running [`drive`](super::drive()). Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Asker(Sender<Signal>);
+pub struct Asker(Sender<LoopSignal>);
 
 impl Asker {
     /// Runs `question` on the thread that owns the frontier, between two rounds of
@@ -152,7 +152,7 @@ impl Asker {
             // The sender of the question may be gone.
             answer.send(question(run)).ok();
         };
-        self.0.send(Signal::Ask(Box::new(question))).ok()?;
+        self.0.send(LoopSignal::Ask(Box::new(question))).ok()?;
         answered.await.ok()
     }
 
@@ -160,28 +160,28 @@ impl Asker {
     /// the run has ended.
     pub async fn checkpoint(&self) -> Option<()> {
         let (done, is_done) = oneshot::channel();
-        self.0.send(Signal::Checkpoint(done)).ok()?;
+        self.0.send(LoopSignal::Checkpoint(done)).ok()?;
         is_done.await.ok()
     }
 }
 
 /// Stops a running [`drive`](super::drive()). Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Stopper(Sender<Signal>);
+pub struct Stopper(Sender<LoopSignal>);
 
 impl Stopper {
     /// Stops the run: nothing more is leased, and open tasks have their time to finish.
     pub fn stop(&self, why: Stop) {
         // Fails only if the run has ended already.
-        self.0.send(Signal::Stop(why)).ok();
+        self.0.send(LoopSignal::Stop(why)).ok();
     }
 }
 
 /// Both ends of the channel by which a run gets its signals.
 #[derive(Debug)]
 pub struct Control {
-    pub(super) sender: Sender<Signal>,
-    pub(super) receiver: Receiver<Signal>,
+    pub(super) sender: Sender<LoopSignal>,
+    pub(super) receiver: Receiver<LoopSignal>,
     pub(super) watch: Watch,
     paused: bool,
 }

@@ -72,14 +72,14 @@ const MOST_DOMAINS: usize = 4_096;
 /// A few places for work that may take long.
 #[derive(Debug)]
 pub(super) struct Workshop {
-    state: Mutex<State>,
+    state: Mutex<WorkshopState>,
     /// Notified when a place is free.
     changed: Notify,
     places: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WorkshopState {
     working: usize,
     /// Of these, those of costly domains.
     costly: usize,
@@ -177,7 +177,7 @@ impl Workshop {
         done.await.ok()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkshopState> {
         // No code that could panic runs while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,7 +190,7 @@ fn yield_to_others() {
     rustix::process::nice(NICENESS).ok();
 }
 
-impl State {
+impl WorkshopState {
     /// The seconds that a domain has taken of late.
     fn taken(&self, domain: &str, now: Instant) -> f64 {
         let taken = self.taken.get(domain);

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How far the checkpoint of a running crawl is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct CheckpointStatus {
     /// The store.
     pub store: String,
     /// When the last checkpoint of this run was made, in milliseconds since 1970.
@@ -39,7 +39,7 @@ pub struct Standing {
     pub error: Option<String>,
 }
 
-impl Standing {
+impl CheckpointStatus {
     /// The age of the last checkpoint; where there is none, the time since this run began.
     pub fn age(&self, now: u64) -> Duration {
         let since = self.saved.unwrap_or(self.begun);
@@ -48,8 +48,8 @@ impl Standing {
 }
 
 #[derive(Default)]
-struct State {
-    standing: Standing,
+struct KeeperState {
+    standing: CheckpointStatus,
     /// The thread needs the whole frontier, and has it once it was asked for.
     wants_view: bool,
     view: Option<Box<dyn Readable>>,
@@ -63,12 +63,12 @@ struct State {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<KeeperState>,
     changed: Condvar,
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeeperState> {
         // Values are replaced as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,15 +101,15 @@ impl Keeper {
         let shared = Arc::new(Shared::default());
         let last = session.last.as_ref();
         let saved = last.map(|manifest| manifest.saved);
-        shared.state().standing = Standing {
+        shared.state().standing = CheckpointStatus {
             store: session.objects.address().to_owned(),
             saved: saved.filter(|saved| *saved > 0),
             commits: last.map_or(0, |manifest| manifest.commits),
             number: last.map_or(0, |manifest| manifest.number),
             begun: now(),
-            ..Standing::default()
+            ..CheckpointStatus::default()
         };
-        let keeping = Keeping {
+        let keeping = KeeperThread {
             session,
             changes: Arc::clone(&changes),
             shared: Arc::clone(&shared),
@@ -149,7 +149,7 @@ impl Keeper {
     }
 
     /// Asks for a checkpoint at once. Returns the number of the last commit: what was done so
-    /// far is in a checkpoint as soon as [`Standing::commits`] is not less.
+    /// far is in a checkpoint as soon as [`CheckpointStatus::commits`] is not less.
     pub fn hurry(&self) -> u64 {
         let last = self.changes.last();
         self.shared.state().is_hurried = true;
@@ -158,12 +158,12 @@ impl Keeper {
     }
 
     /// How far it is.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> CheckpointStatus {
         self.shared.state().standing.clone()
     }
 
     /// Reads how far it is, also from other threads.
-    pub fn reader(&self) -> impl Fn() -> Standing + Send + Sync + 'static {
+    pub fn reader(&self) -> impl Fn() -> CheckpointStatus + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.state().standing.clone()
     }
@@ -226,7 +226,7 @@ impl Drop for Keeper {
 }
 
 /// What the thread has.
-struct Keeping {
+struct KeeperThread {
     session: Session,
     changes: Arc<Changes>,
     shared: Arc<Shared>,
@@ -235,7 +235,7 @@ struct Keeping {
     stop: Box<dyn Fn() + Send>,
 }
 
-impl Keeping {
+impl KeeperThread {
     fn run(mut self) {
         let mut last = Instant::now();
         // The first one soon, so that a new store is not without for a minute.
@@ -365,7 +365,7 @@ impl Keeping {
             }
             Err(error) => state.standing.error = Some(error.to_string()),
             Ok(()) => {
-                let Standing { count, bytes, .. } = state.standing;
+                let CheckpointStatus { count, bytes, .. } = state.standing;
                 tracing::info!(count, bytes, "the checkpoint is that of the end");
             }
         }

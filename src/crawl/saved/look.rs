@@ -11,7 +11,7 @@ use crate::settings::JobSettings;
 
 /// What is in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct CheckpointContent {
     /// The store.
     pub store: String,
     /// When it was made, RFC 3339 in UTC; `None` where only its place was taken.
@@ -48,12 +48,12 @@ fn open(config: &JobSettings) -> Result<(Box<dyn Objects>, Manifest), SaveError>
 ///
 /// # Errors
 /// [`SaveError`], also where there is none.
-pub fn look(config: &JobSettings) -> Result<Found, SaveError> {
+pub fn look(config: &JobSettings) -> Result<CheckpointContent, SaveError> {
     let (objects, manifest) = open(config)?;
     found(&*objects, &manifest)
 }
 
-fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError> {
+fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<CheckpointContent, SaveError> {
     let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum();
     let (mut grown, mut count) = (0, 0);
     manifest.each_grown(objects, &mut |part| {
@@ -61,7 +61,7 @@ fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError>
         count += 1;
         Ok(())
     })?;
-    Ok(Found {
+    Ok(CheckpointContent {
         store: objects.address().to_owned(),
         saved: manifest.has_state().then(|| timestamp(manifest.saved)),
         owner: manifest.owner.clone(),
@@ -80,7 +80,7 @@ fn found(objects: &dyn Objects, manifest: &Manifest) -> Result<Found, SaveError>
 ///
 /// # Errors
 /// [`SaveError`], also where there is none. Damage is no error.
-pub fn check(config: &JobSettings) -> Result<(Found, Verified), SaveError> {
+pub fn check(config: &JobSettings) -> Result<(CheckpointContent, Verified), SaveError> {
     let (objects, manifest) = open(config)?;
     let verified = verify(&*objects, &manifest)?;
     Ok((found(&*objects, &manifest)?, verified))

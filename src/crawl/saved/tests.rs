@@ -12,7 +12,7 @@ use sha2::Digest as _;
 use tempfile::TempDir;
 
 use super::claim::{self, TakeOver};
-use super::keeper::Standing;
+use super::keeper::CheckpointStatus;
 use super::manifest::{self, Manifest};
 use super::restore::restore;
 use super::session::{Saved, Session};
@@ -489,5 +489,5 @@ fn damage_is_named() {
         .name;
     let refused = other.start(&objects).unwrap_err().to_string();
     assert!(refused.contains("of the job `test`"), "{refused}");
-    assert_eq!(Standing::default().count, 0);
+    assert_eq!(CheckpointStatus::default().count, 0);
 }

@@ -101,7 +101,7 @@ impl SavedSession {
         quick: bool,
         step: &mut Step,
     ) -> Result<Verified, SaveError> {
-        let mut work = Work::new(&*self.objects, quick, step);
+        let mut work = VerifyWork::new(&*self.objects, quick, step);
         for number in numbers {
             match manifest_of(&*self.objects, *number) {
                 Ok(manifest) => {
@@ -116,7 +116,7 @@ impl SavedSession {
     }
 }
 
-struct Work<'w> {
+struct VerifyWork<'w> {
     objects: &'w dyn Objects,
     quick: bool,
     found: Verified,
@@ -133,12 +133,12 @@ struct Work<'w> {
 /// [`SaveError::Objects`] where the store fails. Damage is no error.
 pub(super) fn verify(objects: &dyn Objects, manifest: &Manifest) -> Result<Verified, SaveError> {
     let mut step = Step::begin("objects checked", None);
-    let mut work = Work::new(objects, false, &mut step);
+    let mut work = VerifyWork::new(objects, false, &mut step);
     work.checkpoint(manifest)?;
     Ok(work.found)
 }
 
-impl<'w> Work<'w> {
+impl<'w> VerifyWork<'w> {
     fn new(objects: &'w dyn Objects, quick: bool, step: &'w mut Step) -> Self {
         Self {
             objects,

@@ -13,7 +13,7 @@ use crate::sanitize;
 
 /// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AuditLine {
     /// When, RFC 3339 in UTC.
     pub time: String,
     /// The client.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub to: Option<String>,
 }
 
-impl Entry {
+impl AuditLine {
     /// An entry with the present time.
     pub(super) fn of(who: &Who, what: &str) -> Self {
         Self {
@@ -52,8 +52,8 @@ impl Entry {
 }
 
 /// Appends an entry to the file, and to the program's own log.
-pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlError> {
-    let Entry {
+pub(super) async fn append(folder: &Path, entry: &AuditLine) -> Result<(), ControlError> {
+    let AuditLine {
         who,
         what,
         key,

@@ -214,7 +214,7 @@ pub struct LimitNow {
 }
 
 /// The place of the crawl in its cluster.
-pub(super) struct Place {
+pub(super) struct ClusterPlace {
     pub peers: Arc<dyn Peers>,
     pub session: SessionId,
     standing: watch::Receiver<Standing>,
@@ -438,7 +438,7 @@ impl ControlHandle {
         session: SessionId,
         standing: watch::Receiver<Standing>,
     ) {
-        let place = Place {
+        let place = ClusterPlace {
             peers: engine,
             session,
             standing,

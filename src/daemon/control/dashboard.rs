@@ -27,7 +27,7 @@ use crate::fs::beneath;
 use crate::outputs::Sidecar;
 use crate::outputs::picture::thumbnail;
 use crate::page::Bucket;
-use crate::rules::Standing;
+use crate::rules::HostStatus;
 use crate::sanitize;
 
 /// Hosts in the list of the best ones, and those that rules are for; changes on these.
@@ -68,7 +68,7 @@ pub struct Dashboard {
     /// The latest pages, newest first, including those that failed.
     pub pages: Vec<RecentPage>,
     /// The hosts that rules are for; empty without rules.
-    pub ruled: Vec<Standing>,
+    pub ruled: Vec<HostStatus>,
     /// The last changes of these hosts, newest first.
     pub rule_events: Vec<RuleEvent>,
 }

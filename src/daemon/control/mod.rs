@@ -65,7 +65,7 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Cells, State};
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
-use crate::crawl::saved::Standing;
+use crate::crawl::saved::CheckpointStatus;
 use crate::explain::{self, ExplainContext, Explanation, HostReport};
 use crate::fs::{atomic, beneath};
 use crate::outputs::Row;
@@ -76,7 +76,7 @@ use life::Life;
 use wanted::SharedControl;
 
 pub use crate::local::server::Who;
-pub use audit::Entry;
+pub use audit::AuditLine;
 pub use auth::{AccessError, Token};
 pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
@@ -92,7 +92,7 @@ pub(crate) use server::accept;
 pub use server::{Served, serve};
 pub use status::{Disk, MachineFigures, Memory, Queued, Stage, Status};
 pub use tail::Lost;
-pub use wanted::{KeptKey, Machines, Obedient, Told};
+pub use wanted::{KeptKey, Machines, Obedient, RequestResult};
 
 /// The most seeds that are added between two rounds of a crawl's loop.
 const SEEDS_AT_ONCE: usize = 200;
@@ -228,7 +228,7 @@ pub enum SeedResult {
 pub struct ControlHandle(Arc<Inner>);
 
 /// Reads how far the checkpoint of a running crawl is.
-pub type ReadStanding = Box<dyn Fn() -> Standing + Send + Sync>;
+pub type ReadStanding = Box<dyn Fn() -> CheckpointStatus + Send + Sync>;
 
 struct Inner {
     asker: Asker,
@@ -262,7 +262,7 @@ struct Inner {
     /// Set once this one has joined the others.
     shared: OnceLock<SharedControl>,
     /// Set once the machine has joined a cluster, if the job has one.
-    cluster: OnceLock<cluster::Place>,
+    cluster: OnceLock<cluster::ClusterPlace>,
     /// When the other machines are to be told how this one is.
     tells: tokio::sync::Notify,
 }
@@ -345,7 +345,7 @@ impl ControlHandle {
     }
 
     /// How far it is, if there is one.
-    fn checkpoint_standing(&self) -> Option<Standing> {
+    fn checkpoint_standing(&self) -> Option<CheckpointStatus> {
         self.0.checkpoint.get().map(|read| read())
     }
 
@@ -397,12 +397,12 @@ impl ControlHandle {
     /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded;
     /// then nothing is paused. In a cluster all machines pause, and
     /// [`ControlError::Order`] says that they cannot be told.
-    pub async fn pause(&self, who: &Who) -> Result<Told<Done>, ControlError> {
+    pub async fn pause(&self, who: &Who) -> Result<RequestResult<Done>, ControlError> {
         self.has_begun()?;
         let text = "paused: no further requests until it is resumed".to_owned();
         let changed = match self.shared()? {
             Some(shared) => self.give_phase(shared, true, who).await?,
-            None => Told::alone(self.pause_here(who, &timestamp(now())).await?),
+            None => RequestResult::alone(self.pause_here(who, &timestamp(now())).await?),
         };
         Ok(done(changed, text))
     }
@@ -414,7 +414,7 @@ impl ControlHandle {
         let paused = self.0.asker.steer(|run| run.phase.pause(now()));
         let changed = paused.await.ok_or(ControlError::Ended)?;
         if changed {
-            self.record(Entry::of(who, "pause")).await;
+            self.record(AuditLine::of(who, "pause")).await;
         }
         Ok(changed)
     }
@@ -424,11 +424,11 @@ impl ControlHandle {
     /// # Errors
     ///
     /// As [`ControlHandle::pause`].
-    pub async fn resume(&self, who: &Who) -> Result<Told<Done>, ControlError> {
+    pub async fn resume(&self, who: &Who) -> Result<RequestResult<Done>, ControlError> {
         self.has_begun()?;
         let changed = match self.shared()? {
             Some(shared) => self.give_phase(shared, false, who).await?,
-            None => Told::alone(self.resume_here(who).await?),
+            None => RequestResult::alone(self.resume_here(who).await?),
         };
         Ok(done(changed, "running".to_owned()))
     }
@@ -445,7 +445,7 @@ impl ControlHandle {
         let resumed = self.0.asker.steer(|run| run.phase.resume(now()));
         let changed = resumed.await.ok_or(ControlError::Ended)?;
         if changed {
-            self.record(Entry::of(who, "resume")).await;
+            self.record(AuditLine::of(who, "resume")).await;
         }
         Ok(changed)
     }
@@ -461,7 +461,7 @@ impl ControlHandle {
         let asked = self.0.asker.steer(|run| run.phase.stopping.is_none());
         let changed = asked.await.ok_or(ControlError::Ended)?;
         if changed {
-            self.record(Entry::of(who, "stop")).await;
+            self.record(AuditLine::of(who, "stop")).await;
         }
         self.0.stopper.stop(Stop::Told);
         let text = "stopping: requests in flight are finished first".to_owned();
@@ -477,7 +477,7 @@ impl ControlHandle {
         self.has_begun()?;
         let done = self.0.asker.checkpoint().await;
         done.ok_or(ControlError::Ended)?;
-        self.record(Entry::of(who, "checkpoint")).await;
+        self.record(AuditLine::of(who, "checkpoint")).await;
         let text = "everything finished is on the disk".to_owned();
         let changed = true;
         Ok(Done { changed, text })
@@ -492,7 +492,7 @@ impl ControlHandle {
         &self,
         seeds: NewSeeds,
         who: &Who,
-    ) -> Result<Told<Vec<Seeded>>, ControlError> {
+    ) -> Result<RequestResult<Vec<Seeded>>, ControlError> {
         self.has_begun()?;
         if let Some(shared) = self.shared()? {
             return self.give_seeds(shared, seeds, who).await;
@@ -504,7 +504,7 @@ impl ControlHandle {
             all.extend(answer.await.ok_or(ControlError::Ended)??);
         }
         self.record_seeds(&all, who).await;
-        Ok(Told::alone(all))
+        Ok(RequestResult::alone(all))
     }
 
     /// The last `n` rows of the crawl log, oldest first, as JSON.
@@ -522,7 +522,7 @@ impl ControlHandle {
 
     /// Records a change in the file, in the program's own log, and for clients that follow
     /// the crawl log.
-    async fn record(&self, entry: Entry) {
+    async fn record(&self, entry: AuditLine) {
         self.0.tail.entry(&entry);
         if let Err(error) = audit::append(&self.0.folder, &entry).await {
             tracing::warn!("{error}; the change takes effect nevertheless");
@@ -560,7 +560,7 @@ impl ControlHandle {
     }
 }
 
-fn done(told: Told<bool>, text: String) -> Told<Done> {
+fn done(told: RequestResult<bool>, text: String) -> RequestResult<Done> {
     told.map(|changed| Done { changed, text })
 }
 

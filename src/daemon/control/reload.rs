@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::wanted::{self, Told};
-use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
+use super::wanted::{self, RequestResult};
+use super::{AuditLine, ControlError, ControlHandle, Rerated, Who, write};
 use crate::config::{self, Config, JobSettings};
 use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::frontier::{Cells, Rescored};
@@ -130,7 +130,11 @@ impl ControlHandle {
     /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`], and
     /// [`ControlError::Change`] if a key is unknown, cannot change while the crawl runs, or has an
     /// invalid value; then nothing is changed.
-    pub async fn change(&self, edit: ConfigEdit, who: &Who) -> Result<Told<Changes>, ControlError> {
+    pub async fn change(
+        &self,
+        edit: ConfigEdit,
+        who: &Who,
+    ) -> Result<RequestResult<Changes>, ControlError> {
         let shared = self.shared()?;
         let mut held = self.0.in_force.lock().await;
         let (new, later) = match &edit {
@@ -172,7 +176,7 @@ impl ControlHandle {
             rescored,
             rated,
         };
-        Ok(Told { value, machines })
+        Ok(RequestResult { value, machines })
     }
 
     /// Checks that the ratings of a configuration can be made.
@@ -228,11 +232,11 @@ impl ControlHandle {
         answer.await.ok_or(ControlError::Ended)??;
         *held = new;
         for change in &changed {
-            self.record(Entry {
+            self.record(AuditLine {
                 key: Some(change.key.clone()),
                 from: change.from.clone(),
                 to: change.to.clone(),
-                ..Entry::of(who, "set")
+                ..AuditLine::of(who, "set")
             })
             .await;
         }

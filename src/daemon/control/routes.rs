@@ -18,10 +18,10 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::auth::{self, Auth};
 use super::problem::Problem;
-use super::tail::Line;
+use super::tail::TailLine;
 use super::{
-    Changes, ConfigEdit, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Told,
-    Who,
+    Changes, ConfigEdit, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, RequestResult,
+    Seeded, Who,
 };
 use super::{Status, cluster, dashboard, life};
 use crate::address::PageUrl;
@@ -52,7 +52,7 @@ pub(super) const MACHINES: &str = "spoor-machines";
 /// The answer to a request that holds for all machines of a cluster.
 type ToldReply<T> = Result<(HeaderMap, Json<T>), Problem>;
 
-fn told<T>(told: Told<T>) -> (HeaderMap, Json<T>) {
+fn told<T>(told: RequestResult<T>) -> (HeaderMap, Json<T>) {
     let mut headers = HeaderMap::new();
     let said = told.machines.map(|machines| machines.to_string());
     if let Some(value) = said.and_then(|said| said.parse().ok()) {
@@ -256,15 +256,15 @@ async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> 
 }
 
 /// The crawl log as it is written: an event `row` for each row, `change` for each change
-/// of the crawl ([`Entry`]), `lost` if the reader was too slow ([`Lost`]).
+/// of the crawl ([`AuditLine`]), `lost` if the reader was too slow ([`Lost`]).
 async fn follow(
     State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let lines = handle.0.tail.follow()?;
     let events = stream::unfold(lines, |mut lines| async move {
         let event = match lines.recv().await {
-            Ok(Line::Row(row)) => Event::default().event("row").data(row),
-            Ok(Line::Change(entry)) => Event::default().event("change").data(entry),
+            Ok(TailLine::Row(row)) => Event::default().event("row").data(row),
+            Ok(TailLine::Change(entry)) => Event::default().event("change").data(entry),
             Err(RecvError::Lagged(lost)) => {
                 let json = serde_json::json!(Lost { lost }).to_string();
                 Event::default().event("lost").data(json)

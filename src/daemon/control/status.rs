@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
 use crate::crawl::frontier::{Cells, Counts, HostStates};
 use crate::crawl::pipeline::Steering;
-use crate::crawl::saved::Standing;
+use crate::crawl::saved::CheckpointStatus;
 use crate::outputs::Row;
 use crate::page::{Bucket, TaskKind};
 
@@ -184,8 +184,8 @@ pub struct MachineFigures {
     pub unsent: u64,
 }
 
-impl From<Standing> for CheckpointNow {
-    fn from(standing: Standing) -> Self {
+impl From<CheckpointStatus> for CheckpointNow {
+    fn from(standing: CheckpointStatus) -> Self {
         Self {
             age_seconds: standing.age(now()).as_secs_f64(),
             store: standing.store,

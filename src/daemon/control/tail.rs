@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-use super::{ControlError, Entry};
+use super::{AuditLine, ControlError};
 use crate::outputs::{self, Part, Row, Table};
 
 /// How many rows a reader may be behind.
@@ -33,7 +33,7 @@ pub struct Lost {
 
 /// One line for the readers.
 #[derive(Debug, Clone)]
-pub(super) enum Line {
+pub(super) enum TailLine {
     /// A row of the crawl log.
     Row(std::sync::Arc<str>),
     /// A change of the crawl.
@@ -43,7 +43,7 @@ pub(super) enum Line {
 pub(super) struct Tail {
     folder: PathBuf,
     /// `None` when the crawl has ended.
-    sender: Mutex<Option<broadcast::Sender<Line>>>,
+    sender: Mutex<Option<broadcast::Sender<TailLine>>>,
 }
 
 impl Tail {
@@ -55,15 +55,15 @@ impl Tail {
     }
 
     pub fn row(&self, row: &Row<'_>) {
-        self.send(|| Line::Row(row.to_json().into()));
+        self.send(|| TailLine::Row(row.to_json().into()));
     }
 
-    pub fn entry(&self, entry: &Entry) {
-        self.send(|| Line::Change(entry.to_json().into()));
+    pub fn entry(&self, entry: &AuditLine) {
+        self.send(|| TailLine::Change(entry.to_json().into()));
     }
 
     /// Everything written from now on.
-    pub fn follow(&self) -> Result<broadcast::Receiver<Line>, ControlError> {
+    pub fn follow(&self) -> Result<broadcast::Receiver<TailLine>, ControlError> {
         match &*self.sender() {
             None => Err(ControlError::Ended),
             Some(sender) if sender.receiver_count() >= MAX_READERS => {
@@ -92,7 +92,7 @@ impl Tail {
         rows.collect::<Result<_, _>>().map_err(garbled)
     }
 
-    fn send(&self, line: impl FnOnce() -> Line) {
+    fn send(&self, line: impl FnOnce() -> TailLine) {
         if let Some(sender) = &*self.sender()
             && sender.receiver_count() > 0
         {
@@ -101,7 +101,7 @@ impl Tail {
         }
     }
 
-    fn sender(&self) -> std::sync::MutexGuard<'_, Option<broadcast::Sender<Line>>> {
+    fn sender(&self) -> std::sync::MutexGuard<'_, Option<broadcast::Sender<TailLine>>> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn a_slow_reader_loses_lines_and_is_told_how_many() {
         let tail = Tail::new(Path::new("nowhere"));
-        let entry = Entry::of(&super::super::Who("test".to_owned()), "set");
+        let entry = AuditLine::of(&super::super::Who("test".to_owned()), "set");
         let mut slow = tail.follow().unwrap();
         for _ in 0..BEHIND + 7 {
             tail.entry(&entry);
         }
         use broadcast::error::TryRecvError;
         assert!(matches!(slow.try_recv(), Err(TryRecvError::Lagged(7))));
-        assert!(matches!(slow.try_recv(), Ok(Line::Change(_))));
+        assert!(matches!(slow.try_recv(), Ok(TailLine::Change(_))));
         let others: Vec<_> = (1..MAX_READERS).map(|_| tail.follow().unwrap()).collect();
         assert!(matches!(tail.follow(), Err(ControlError::Readers(_))));
         drop(others);

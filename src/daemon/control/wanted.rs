@@ -14,7 +14,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reload::{keys, merged, with};
-use super::{Change, ControlError, ControlHandle, Entry, NewSeeds, SeedResult, Seeded, Who, seed};
+use super::{
+    AuditLine, Change, ControlError, ControlHandle, NewSeeds, SeedResult, Seeded, Who, seed,
+};
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
 use crate::config::{Changed, Config};
@@ -65,14 +67,14 @@ impl std::str::FromStr for Machines {
 
 /// The result of a request, and who has applied it where several machines crawl the job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told<T> {
+pub struct RequestResult<T> {
     /// The result on this machine.
     pub value: T,
     /// `None` where it is the only one, or the others could not be asked.
     pub machines: Option<Machines>,
 }
 
-impl<T> Told<T> {
+impl<T> RequestResult<T> {
     /// The result of a machine that crawls alone.
     pub(super) fn alone(value: T) -> Self {
         let machines = None;
@@ -80,8 +82,8 @@ impl<T> Told<T> {
     }
 
     /// The same with something else of the result.
-    pub(super) fn map<U>(self, value: impl FnOnce(T) -> U) -> Told<U> {
-        Told {
+    pub(super) fn map<U>(self, value: impl FnOnce(T) -> U) -> RequestResult<U> {
+        RequestResult {
             value: value(self.value),
             machines: self.machines,
         }
@@ -298,7 +300,7 @@ impl ControlHandle {
         shared: &SharedControl,
         list: Option<WantedList>,
         edit: &WantedEdit<'_>,
-    ) -> Result<Told<AppliedState>, ControlError> {
+    ) -> Result<RequestResult<AppliedState>, ControlError> {
         let place = self.0.cluster.get().ok_or(ControlError::Ended)?;
         let changed = place.peers.change(list.as_ref(), edit).await;
         let wanted = changed.map_err(|error| ControlError::Order(error.to_string()))?;
@@ -327,7 +329,7 @@ impl ControlHandle {
             return Err(ControlError::Order(error));
         }
         let machines = self.machines(wanted.version).await;
-        Ok(Told { value, machines })
+        Ok(RequestResult { value, machines })
     }
 
     /// How many machines have applied a state, when all have or after a while.
@@ -445,7 +447,7 @@ impl ControlHandle {
         shared: &SharedControl,
         paused: bool,
         who: &Who,
-    ) -> Result<Told<bool>, ControlError> {
+    ) -> Result<RequestResult<bool>, ControlError> {
         let said = self.said(who);
         let edit: &WantedEdit<'_> = &|wanted| {
             wanted.paused = paused;
@@ -462,7 +464,7 @@ impl ControlHandle {
         shared: &SharedControl,
         values: BTreeMap<String, Value>,
         who: &Who,
-    ) -> Result<Told<AppliedState>, ControlError> {
+    ) -> Result<RequestResult<AppliedState>, ControlError> {
         let said = self.said(who);
         let edit: &WantedEdit<'_> = &|wanted| {
             let said = WantedBy {
@@ -484,7 +486,7 @@ impl ControlHandle {
         shared: &SharedControl,
         file: &Config,
         who: &Who,
-    ) -> Result<Told<AppliedState>, ControlError> {
+    ) -> Result<RequestResult<AppliedState>, ControlError> {
         let config = file.clone();
         let settings =
             tokio::task::spawn_blocking(move || settings_of(&config, config.shared())).await;
@@ -507,7 +509,7 @@ impl ControlHandle {
         shared: &SharedControl,
         seeds: NewSeeds,
         who: &Who,
-    ) -> Result<Told<Vec<Seeded>>, ControlError> {
+    ) -> Result<RequestResult<Vec<Seeded>>, ControlError> {
         let mut value = Vec::with_capacity(seeds.urls.len());
         let mut urls = Vec::new();
         for url in seeds.urls {
@@ -521,7 +523,7 @@ impl ControlHandle {
             }
         }
         if urls.is_empty() {
-            return Ok(Told::alone(value));
+            return Ok(RequestResult::alone(value));
         }
         let list = WantedList {
             seeds: urls.clone(),
@@ -539,7 +541,7 @@ impl ControlHandle {
 
     pub(super) async fn record_seeds(&self, seeded: &[Seeded], who: &Who) {
         for seeded in seeded.iter().filter(|s| s.result != SeedResult::Refused) {
-            let mut entry = Entry::of(who, "seed");
+            let mut entry = AuditLine::of(who, "seed");
             entry.to = Some(seeded.url.clone());
             self.record(entry).await;
         }

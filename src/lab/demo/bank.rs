@@ -68,11 +68,11 @@ impl Subject {
     }
 
     /// The sentences of one share of the bank, slots unfilled.
-    pub(super) fn sentences(self, share: Share) -> Vec<&'static str> {
+    pub(super) fn sentences(self, share: BankShare) -> Vec<&'static str> {
         let training = |i: usize| i % 5 < 2;
         let lines = self.bank().lines().enumerate();
         lines
-            .filter(|(i, _)| training(*i) == (share == Share::Training))
+            .filter(|(i, _)| training(*i) == (share == BankShare::Training))
             .map(|(_, line)| line)
             .collect()
     }
@@ -170,7 +170,7 @@ impl Subject {
 
 /// The part of a bank, with its slot values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum BankShare {
     Training,
     Pages,
 }
@@ -316,20 +316,20 @@ const TRAINING_NAMES: &[&str] = &[
     "Helen Crabbe",
 ];
 
-impl Share {
+impl BankShare {
     /// The places that fill `{place}`.
     pub(super) fn places(self) -> &'static [&'static str] {
         match self {
-            Share::Training => TRAINING_PLACES,
-            Share::Pages => PAGE_PLACES,
+            BankShare::Training => TRAINING_PLACES,
+            BankShare::Pages => PAGE_PLACES,
         }
     }
 
     /// The people who fill `{name}`.
     pub(super) fn names(self) -> &'static [&'static str] {
         match self {
-            Share::Training => TRAINING_NAMES,
-            Share::Pages => PAGE_NAMES,
+            BankShare::Training => TRAINING_NAMES,
+            BankShare::Pages => PAGE_NAMES,
         }
     }
 }
@@ -343,7 +343,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn draw(dice: &mut Dice, share: Share) -> Self {
+    pub(super) fn draw(dice: &mut Dice, share: BankShare) -> Self {
         Self {
             name: dice.pick(share.names()),
             place: dice.pick(share.places()),

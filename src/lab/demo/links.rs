@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::bank::{Dice, Subject};
-use super::plan::{Anchor, Kind, Page, Spot, has_contact};
+use super::plan::{Anchor, Kind, LinkSpot, Page, has_contact};
 use super::sites::Role;
 
 /// Data about links besides the pages.
@@ -196,9 +196,9 @@ impl Links<'_> {
             return;
         }
         let spot = if self.dice.chance(35) {
-            Spot::Text
+            LinkSpot::Text
         } else {
-            Spot::List
+            LinkSpot::List
         };
         let text = text.to_owned();
         self.out.push(Anchor { to, text, spot });
@@ -339,7 +339,7 @@ fn article(links: &mut Links<'_>, map: &Map, i: usize, roads: &mut Roads) {
             .url(&format!("/lost/{}.html", 10 + links.dice.below(80)));
         roads.missing.insert(gone.clone());
         let text = links.dice.pick(VAGUE).to_owned();
-        let spot = Spot::List;
+        let spot = LinkSpot::List;
         let to = gone;
         links.out.push(Anchor { to, text, spot });
     }
@@ -386,7 +386,7 @@ fn point_out(pages: &mut [Page], map: &Map) {
         };
         let (to, text) = (pages[*to].url(), pages[*to].title.clone());
         if pages[from].links.iter().all(|link| link.to != to) {
-            let spot = Spot::List;
+            let spot = LinkSpot::List;
             pages[from].links.push(Anchor { to, text, spot });
         }
     }
@@ -413,7 +413,7 @@ fn build_bridges(pages: &mut [Page]) {
                 break;
             };
             let to = pages[to].url();
-            let (text, spot) = (words.to_owned(), Spot::Text);
+            let (text, spot) = (words.to_owned(), LinkSpot::Text);
             pages[from].links.push(Anchor { to, text, spot });
             (at, words) = (next, onward);
         }

@@ -1,6 +1,6 @@
 //! The pages of the demo web before they have links: addresses, titles, texts.
 
-use super::bank::{Dice, Share, Slots, Subject};
+use super::bank::{BankShare, Dice, Slots, Subject};
 use super::foreign;
 use super::sites::{Role, SITES, Site};
 
@@ -15,7 +15,7 @@ pub(super) enum Kind {
 
 /// The position of a link on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum LinkSpot {
     /// Inside a sentence of its own, after a paragraph.
     Text,
     /// In the list below the text.
@@ -27,7 +27,7 @@ pub(super) enum Spot {
 pub(super) struct Anchor {
     pub(super) to: String,
     pub(super) text: String,
-    pub(super) spot: Spot,
+    pub(super) spot: LinkSpot,
 }
 
 /// A page before it is rendered.
@@ -143,7 +143,7 @@ fn blank(site: &'static Site, kind: Kind, path: &str) -> (Page, Dice) {
         hidden: site.role == Role::Closed,
         paragraphs: Vec::new(),
         links: Vec::new(),
-        slots: Slots::draw(&mut dice, Share::Pages),
+        slots: Slots::draw(&mut dice, BankShare::Pages),
     };
     (page, dice)
 }
@@ -209,10 +209,10 @@ fn article(site: &'static Site, subject: Subject, folder: &str, i: usize) -> Pag
 
 /// Sentences of the pages' share; half of them have slot values of their own.
 fn sentences(dice: &mut Dice, subject: Subject, slots: &Slots, n: usize) -> Vec<String> {
-    dice.some(&subject.sentences(Share::Pages), n)
+    dice.some(&subject.sentences(BankShare::Pages), n)
         .into_iter()
         .map(|sentence| {
-            let other = Slots::draw(dice, Share::Pages);
+            let other = Slots::draw(dice, BankShare::Pages);
             let slots = if dice.chance(50) { slots } else { &other };
             slots.fill(sentence)
         })

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::DemoImage;
-use super::bank::{Dice, Share, Slots, Subject};
-use super::plan::{Anchor, Kind, Page, Spot, slug};
+use super::bank::{BankShare, Dice, Slots, Subject};
+use super::plan::{Anchor, Kind, LinkSpot, Page, slug};
 use super::sites::Role;
 
 /// Every image that a page embeds, by address.
@@ -84,7 +84,7 @@ pub(super) fn html(page: &Page, images: &mut Images) -> Vec<u8> {
         _ => ("<div class=\"post\">", "</div>"),
     };
     add(&mut out, format_args!("{open}<h1>{title}</h1>\n"));
-    let mut inline = page.links.iter().filter(|link| link.spot == Spot::Text);
+    let mut inline = page.links.iter().filter(|link| link.spot == LinkSpot::Text);
     let pictures = pictures(page, &mut dice, images);
     let mut pictures = pictures.into_iter();
     for paragraph in &page.paragraphs {
@@ -104,7 +104,7 @@ pub(super) fn html(page: &Page, images: &mut Images) -> Vec<u8> {
     }
     out.extend(pictures);
     let rest: Vec<&Anchor> = inline
-        .chain(page.links.iter().filter(|link| link.spot == Spot::List))
+        .chain(page.links.iter().filter(|link| link.spot == LinkSpot::List))
         .collect();
     if !rest.is_empty() {
         let items: String = rest
@@ -231,8 +231,8 @@ fn picture(page: &Page, n: usize, dice: &mut Dice, images: &mut Images) -> Strin
         add(&mut tag, format_args!(" title=\"{}\"", escaped(&good)));
     }
     tag.push('>');
-    let told = dice.pick(&page.subject.sentences(Share::Pages));
-    let other = Slots::draw(dice, Share::Pages);
+    let told = dice.pick(&page.subject.sentences(BankShare::Pages));
+    let other = Slots::draw(dice, BankShare::Pages);
     let slots = if page.language == "en" {
         &page.slots
     } else {

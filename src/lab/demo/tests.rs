@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use scraper::{Html, Selector};
 use sha2::{Digest, Sha256};
 
-use super::bank::{Share, Subject};
+use super::bank::{BankShare, Subject};
 use super::*;
 use crate::address::PageUrl;
 use crate::{LabResponse, Labels};
@@ -345,8 +345,8 @@ fn the_banks_are_rich_and_the_training_texts_are_apart() {
                 "an unknown slot: {line}"
             );
         }
-        let training = subject.sentences(Share::Training);
-        let pages: HashSet<_> = subject.sentences(Share::Pages).into_iter().collect();
+        let training = subject.sentences(BankShare::Training);
+        let pages: HashSet<_> = subject.sentences(BankShare::Pages).into_iter().collect();
         assert!(training.iter().all(|sentence| !pages.contains(sentence)));
     }
 }
@@ -368,7 +368,7 @@ fn the_training_texts_are_large_varied_and_apart_from_the_pages() {
         .collect();
     let banks: String = Subject::ALL
         .into_iter()
-        .flat_map(|subject| subject.sentences(Share::Pages))
+        .flat_map(|subject| subject.sentences(BankShare::Pages))
         .collect();
     let mut names = HashSet::new();
     let mut seen = HashSet::new();

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use super::Training;
-use super::bank::{Dice, Share, Slots, Subject};
+use super::bank::{BankShare, Dice, Slots, Subject};
 
 /// Sentences in one file.
 const FILE: usize = 50;
@@ -76,10 +76,10 @@ fn files(
     let mut dice = Dice::new(&format!("training {name}"));
     let mut seen = HashSet::new();
     let mut all = Vec::new();
-    let patterns = own.lines().chain(subject.sentences(Share::Training));
+    let patterns = own.lines().chain(subject.sentences(BankShare::Training));
     for pattern in patterns {
         for _ in 0..fillings {
-            let sentence = Slots::draw(&mut dice, Share::Training).fill(pattern);
+            let sentence = Slots::draw(&mut dice, BankShare::Training).fill(pattern);
             if seen.insert(without_digits(&sentence)) {
                 all.push(sentence);
             }

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::plan::Plan;
 use super::trial::{BEGINNING, Trial, reply};
 use super::web::Web;
-use super::{ExperimentError, Run};
+use super::{ExperimentError, ExperimentRun};
 use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Handler, replay_task};
 use spoor::page::{Task, TaskKind};
@@ -25,7 +25,7 @@ pub(super) struct AtOnce {
 impl AtOnce {
     /// As the plan says. The oracle has one request open, so that it stays the best that can be
     /// done.
-    pub fn of(plan: &Plan, run: &Run<'_>) -> Self {
+    pub fn of(plan: &Plan, run: &ExperimentRun<'_>) -> Self {
         Self {
             requests: run.variant.map_or(1, |_| plan.concurrency),
             seed: run.seed,

@@ -1,10 +1,10 @@
 //! The benefit of more text about a topic: results by lines of text, as table and plots.
 
-use super::harvest::{Outcome, Row, mean, percent, size};
+use super::harvest::{GroupMeans, Outcome, mean, percent, size};
 use super::plan::ORACLE;
 use super::plan::plain;
 use super::sizes::MEAN;
-use spoor::corpus::report::plot::{Line, Plot, Scale};
+use spoor::corpus::report::plot::{Plot, PlotLine, Scale};
 
 impl Outcome {
     /// Whether the plan names sizes of the texts.
@@ -14,7 +14,7 @@ impl Outcome {
 
     /// The mean share of the oracle over topics, with a row for each beginning and variant
     /// and a column for each size. Only a header if there are no results.
-    pub(super) fn lines_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
+    pub(super) fn lines_table(&self, rows: &[GroupMeans<'_>]) -> Vec<Vec<String>> {
         let rows = told(rows, |row| self.has_sizes() && row.share.is_some());
         let sizes = each(&rows, |row| row.group.lines);
         let header = ["begin", "variant"].map(str::to_owned).into_iter();
@@ -44,10 +44,10 @@ impl Outcome {
         let means = each(&rows, |row| (None, row.group.begin));
         let scenes = topics.into_iter().chain(means);
         let plots = scenes.filter_map(|(topic, begin)| {
-            let of_scene = |row: &&Row<'_>| {
+            let of_scene = |row: &&GroupMeans<'_>| {
                 row.group.begin == begin && topic.is_none_or(|topic| topic == row.group.topic)
             };
-            let rows: Vec<&Row<'_>> = rows.iter().copied().filter(of_scene).collect();
+            let rows: Vec<&GroupMeans<'_>> = rows.iter().copied().filter(of_scene).collect();
             let name = plain(&format!("{}-{begin}-lines", topic.unwrap_or(MEAN)));
             Some((name, self.lines_plot(topic, begin, &rows).svg()?))
         });
@@ -55,20 +55,20 @@ impl Outcome {
     }
 
     /// The plot of one beginning; of all topics together if none is given.
-    fn lines_plot(&self, topic: Option<&str>, begin: &str, rows: &[&Row<'_>]) -> Plot {
+    fn lines_plot(&self, topic: Option<&str>, begin: &str, rows: &[&GroupMeans<'_>]) -> Plot {
         let has_oracle = rows.iter().any(|row| row.share.is_some());
-        let found = |row: &Row<'_>| {
+        let found = |row: &GroupMeans<'_>| {
             if has_oracle {
                 row.share.map(|share| share * 100.0)
             } else {
                 Some(row.total)
             }
         };
-        let all = |row: &Row<'_>| self.texts.get(row.group.topic).copied();
+        let all = |row: &GroupMeans<'_>| self.texts.get(row.group.topic).copied();
         let variants = each(rows, |row| row.group.variant).into_iter();
         let lines = variants.map(|variant| {
             let of_variant = rows.iter().filter(|row| row.group.variant == variant);
-            let of_variant: Vec<&Row<'_>> = of_variant.copied().collect();
+            let of_variant: Vec<&GroupMeans<'_>> = of_variant.copied().collect();
             let sizes = each(&of_variant, |row| row.group.lines).into_iter();
             let points = sizes.filter_map(|lines| {
                 let of_size = of_variant.iter().filter(|row| row.group.lines == lines);
@@ -78,7 +78,7 @@ impl Outcome {
                     mean(of_size.filter_map(|row| found(row)))?,
                 ))
             });
-            Line {
+            PlotLine {
                 name: variant.to_owned(),
                 points: points.collect(),
             }
@@ -99,13 +99,16 @@ impl Outcome {
 
 /// The rows for which `holds` is true, without the oracle's, which does not depend on the
 /// text.
-fn told<'a, 'b>(rows: &'b [Row<'a>], holds: impl Fn(&Row<'a>) -> bool) -> Vec<&'b Row<'a>> {
+fn told<'a, 'b>(
+    rows: &'b [GroupMeans<'a>],
+    holds: impl Fn(&GroupMeans<'a>) -> bool,
+) -> Vec<&'b GroupMeans<'a>> {
     let rows = rows.iter().filter(|row| row.group.variant != ORACLE);
     rows.filter(|row| holds(row)).collect()
 }
 
 /// The distinct values of a property of the rows, in the order of the plan.
-fn each<'a, T: PartialEq>(rows: &[&Row<'a>], of: impl Fn(&Row<'a>) -> T) -> Vec<T> {
+fn each<'a, T: PartialEq>(rows: &[&GroupMeans<'a>], of: impl Fn(&GroupMeans<'a>) -> T) -> Vec<T> {
     let mut each = Vec::new();
     for value in rows.iter().map(|row| of(row)) {
         if !each.contains(&value) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::claims::{Beside, Claim};
 use super::plan::{ORACLE, Plan, plain};
-use spoor::corpus::report::plot::{Line, Plot, Scale};
+use spoor::corpus::report::plot::{Plot, PlotLine, Scale};
 
 /// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -112,7 +112,7 @@ impl<'a> Group<'a> {
 
 /// Means over the runs of one group.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row<'a> {
+pub(super) struct GroupMeans<'a> {
     pub group: Group<'a>,
     /// At each mark.
     found: Vec<f64>,
@@ -180,7 +180,7 @@ impl Outcome {
         self.runs.iter().filter(of_group).collect()
     }
 
-    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+    pub(super) fn rows(&self) -> Vec<GroupMeans<'_>> {
         let groups = self.groups().into_iter();
         let rows = groups.map(|group| {
             let runs = self.of(group);
@@ -195,7 +195,7 @@ impl Outcome {
             };
             let oracle = self.of(oracle).first().map(|o| o.at(self.fetches));
             let total = mean(&|run| run.at(self.fetches) as f64);
-            Row {
+            GroupMeans {
                 group,
                 total,
                 found: self
@@ -228,7 +228,7 @@ impl Outcome {
         names.chain(lines).map(str::to_owned).collect()
     }
 
-    fn names(&self, row: &Row<'_>) -> Vec<String> {
+    fn names(&self, row: &GroupMeans<'_>) -> Vec<String> {
         let group = row.group;
         let names = [group.topic, group.begin, group.variant].map(str::to_owned);
         let lines = self.has_sizes().then(|| size(group.lines));
@@ -244,7 +244,7 @@ impl Outcome {
             .collect()
     }
 
-    fn cells(&self, row: &Row<'_>) -> Vec<String> {
+    fn cells(&self, row: &GroupMeans<'_>) -> Vec<String> {
         let found = row.found.iter().map(|found| count(*found));
         let names = self.names(row).into_iter();
         names
@@ -267,7 +267,7 @@ impl Outcome {
             .collect()
     }
 
-    fn claims_cells(row: &Row<'_>) -> Vec<String> {
+    fn claims_cells(row: &GroupMeans<'_>) -> Vec<String> {
         let percent = |share: Option<f64>| match share {
             Some(share) => format!("{:.0} %", share * 100.0),
             None => "-".to_owned(),
@@ -291,7 +291,7 @@ impl Outcome {
     }
 
     /// The claims of the crawls and the truth, as a table of its own.
-    fn claims_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
+    fn claims_table(&self, rows: &[GroupMeans<'_>]) -> Vec<Vec<String>> {
         let header = self.names_header().into_iter();
         let mut table = vec![header.chain(self.claims_header()).collect()];
         let claiming = rows.iter().filter(|row| row.group.variant != ORACLE);
@@ -307,7 +307,7 @@ impl Outcome {
     pub fn means(&self) -> Vec<(String, String, f64)> {
         let rows = self.rows();
         let mut means: Vec<(String, String, f64)> = Vec::new();
-        for Row { group, .. } in rows.iter().filter(|row| row.group.lines.is_none()) {
+        for GroupMeans { group, .. } in rows.iter().filter(|row| row.group.lines.is_none()) {
             let is_known = |(begin, variant, _): &(String, String, f64)| {
                 begin == group.begin && variant == group.variant
             };
@@ -396,7 +396,7 @@ impl Outcome {
         }
         let harvests = scenes.into_iter().filter_map(|(topic, begin)| {
             let of_scene = |group: &&Group<'_>| (group.topic, group.begin) == (topic, begin);
-            let lines = groups.iter().filter(of_scene).map(|group| Line {
+            let lines = groups.iter().filter(of_scene).map(|group| PlotLine {
                 name: group.variant.to_owned(),
                 points: self.mean_curve(*group),
             });

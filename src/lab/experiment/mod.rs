@@ -96,7 +96,7 @@ pub enum ExperimentError {
 }
 
 /// One run: its crawl and its model.
-struct Run<'a> {
+struct ExperimentRun<'a> {
     topic: &'a TopicPlan,
     begin: &'a str,
     /// How many lines of the texts about the topic; `None` for all.
@@ -190,7 +190,7 @@ fn runs<'a>(
     topics: &'a [Vec<SizedTopic>],
     runtime: &tokio::runtime::Handle,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Vec<Run<'a>>, ExperimentError> {
+) -> Result<Vec<ExperimentRun<'a>>, ExperimentError> {
     let mut models: Vec<(PathBuf, Arc<Model>)> = Vec::new();
     let mut runs = Vec::new();
     for (begin, sizes) in topics.iter().flat_map(|sizes| {
@@ -225,7 +225,7 @@ fn runs<'a>(
                         model
                     }
                 };
-                runs.push(Run {
+                runs.push(ExperimentRun {
                     topic,
                     begin,
                     lines: *lines,

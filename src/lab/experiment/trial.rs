@@ -11,7 +11,7 @@ use super::clustered;
 use super::harvest::Harvest;
 use super::plan::{Division, ORACLE, Plan};
 use super::web::Web;
-use super::{ExperimentError, Run, Variant};
+use super::{ExperimentError, ExperimentRun, Variant};
 use crate::Labels;
 use crate::judge::Relevance;
 use spoor::address::PageUrl;
@@ -35,7 +35,7 @@ pub(super) const BEGINNING: u64 = 1_767_225_600_000;
 /// Crawls.
 pub(super) fn crawl(
     plan: &Plan,
-    run: &Run<'_>,
+    run: &ExperimentRun<'_>,
     web: &Web,
     labels: &Labels,
 ) -> Result<Harvest, ExperimentError> {

@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use super::*;
 use crate::page::Wire;
 use spoor_archive::Reader;
-use spoor_archive::cdxj::Line;
+use spoor_archive::cdxj::CdxjLine;
 use spoor_archive::reader::Item;
 use spoor_archive::writer::{Compression, Dictionary, Packed};
 
@@ -74,7 +74,7 @@ fn indexed(folder: &Path) -> Vec<String> {
             .join(spoor_archive::index::name_beside(&name));
         assert_eq!(index.exists(), !name.ends_with(".open"), "{name}");
         let lines = std::fs::read_to_string(index).unwrap_or_default();
-        let lines = lines.lines().map(|line| Line::parse(line).unwrap());
+        let lines = lines.lines().map(|line| CdxjLine::parse(line).unwrap());
         found.extend(lines.map(|line| line.url));
     }
     found.sort_by_key(|url| url.rsplit('/').next().unwrap().parse::<usize>().unwrap());

@@ -54,7 +54,7 @@ impl Default for Limits {
 /// What the process answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer {
+enum ChildAnswer {
     Read(Box<Original>),
     Encrypted,
     Damaged,
@@ -64,7 +64,7 @@ enum Answer {
 #[cfg(test)]
 pub(super) fn read_here(bytes: Vec<u8>) -> Result<Original, String> {
     match worker::read(bytes, &Limits::default()) {
-        Answer::Read(original) => Ok(*original),
+        ChildAnswer::Read(original) => Ok(*original),
         other => Err(format!("{other:?}")),
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::super::original::Original;
-use super::{Answer, Failure, Limits, PATIENCE, WORKER};
+use super::{ChildAnswer, Failure, Limits, PATIENCE, WORKER};
 
 /// What is passed on besides text, as a multiple of the longest text: a line of one character
 /// takes thirty.
@@ -123,11 +123,11 @@ impl Reader {
     fn understood(&self, answer: &[u8]) -> Result<Original, Failure> {
         let answer = serde_json::from_slice(answer);
         match answer.map_err(|error| Failure::Crashed(format!("its answer is {error}")))? {
-            Answer::Read(original) if original.text.trim().is_empty() => Err(Failure::NoText),
-            Answer::Read(original) if says_nothing(&original) => Err(Failure::NoText),
-            Answer::Read(original) => Ok(*original),
-            Answer::Encrypted => Err(Failure::Encrypted),
-            Answer::Damaged => Err(Failure::Damaged),
+            ChildAnswer::Read(original) if original.text.trim().is_empty() => Err(Failure::NoText),
+            ChildAnswer::Read(original) if says_nothing(&original) => Err(Failure::NoText),
+            ChildAnswer::Read(original) => Ok(*original),
+            ChildAnswer::Encrypted => Err(Failure::Encrypted),
+            ChildAnswer::Damaged => Err(Failure::Damaged),
         }
     }
 

@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use hayro_interpret::InterpreterCache;
 use hayro_interpret::hayro_syntax::{DecryptionError, LoadPdfError, Pdf};
 
-use super::super::original::{Line, Original, Start, characters};
+use super::super::original::{Original, PdfLine, Start, characters};
 use super::super::{about, glyphs, layout};
-use super::{Answer, Limits};
+use super::{ChildAnswer, Limits};
 
 /// Reads the file at standard input within the limits, and writes the answer.
 ///
@@ -27,16 +27,16 @@ pub fn work(limits: &Limits) -> io::Result<()> {
 }
 
 /// Reads a file.
-pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Answer {
+pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> ChildAnswer {
     let pdf = match Pdf::new(bytes) {
         Ok(pdf) => pdf,
         Err(LoadPdfError::Decryption(
             DecryptionError::PasswordProtected | DecryptionError::UnsupportedAlgorithm,
-        )) => return Answer::Encrypted,
-        Err(LoadPdfError::Decryption(_) | LoadPdfError::Invalid) => return Answer::Damaged,
+        )) => return ChildAnswer::Encrypted,
+        Err(LoadPdfError::Decryption(_) | LoadPdfError::Invalid) => return ChildAnswer::Damaged,
     };
     if pdf.pages().is_empty() {
-        return Answer::Damaged;
+        return ChildAnswer::Damaged;
     }
     let mut original = Original {
         about: about::of(&pdf),
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Answer {
         for line in lines {
             let unknown = line.text.matches(char::REPLACEMENT_CHARACTER).count();
             original.unknown += u32::try_from(unknown).unwrap_or(u32::MAX);
-            original.lines.push(Line {
+            original.lines.push(PdfLine {
                 at,
                 start: line.start,
             });
@@ -72,5 +72,5 @@ pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Answer {
     if let Some(first) = original.lines.first_mut() {
         first.start = Start::Paragraph;
     }
-    Answer::Read(Box::new(original))
+    ChildAnswer::Read(Box::new(original))
 }

@@ -8,7 +8,7 @@ use super::words::{Vocabulary, folded, is_hyphen, is_of_word};
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum LineEnding {
     /// Without a hyphen, or one that is no part of a word.
     None,
     /// In a divided word: the hyphen goes.
@@ -20,7 +20,7 @@ pub(super) enum Ending {
 }
 
 /// What is known of words.
-pub(super) struct Known<'k> {
+pub(super) struct KnownWords<'k> {
     pub(super) own: &'k Vocabulary,
     /// Whether a list has a word.
     pub(super) listed: &'k dyn Fn(&str) -> bool,
@@ -38,12 +38,12 @@ const CONJUNCTIONS: [&str; 20] = [
 ];
 
 /// How `line` ends, given the one that follows.
-pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
+pub(super) fn ending(line: &str, next: &str, known: &KnownWords<'_>) -> LineEnding {
     let Some(hyphen) = line.chars().next_back().filter(|c| is_hyphen(*c)) else {
-        return Ending::None;
+        return LineEnding::None;
     };
     let Some(before) = line.get(..line.len() - hyphen.len_utf8()) else {
-        return Ending::None;
+        return LineEnding::None;
     };
     let begin = before.rfind(|c| !is_of_word(c));
     let begin = begin.map_or(0, |at| {
@@ -56,13 +56,13 @@ pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
     let right = next.get(..next.find(|c| !is_of_word(c)).unwrap_or(next.len()));
     let right = right.unwrap_or_default();
     let (Some(last), Some(first)) = (left.chars().next_back(), right.chars().next()) else {
-        return Ending::None;
+        return LineEnding::None;
     };
     if hyphen == '\u{ad}' && first.is_alphabetic() && known.soft_divides {
-        return Ending::Divided;
+        return LineEnding::Divided;
     }
     if !last.is_alphanumeric() || !first.is_alphanumeric() {
-        return Ending::None;
+        return LineEnding::None;
     }
     let token = before
         .rsplit(char::is_whitespace)
@@ -70,13 +70,13 @@ pub(super) fn ending(line: &str, next: &str, known: &Known<'_>) -> Ending {
         .unwrap_or_default();
     let is_address = token.contains("://") || token.contains('@') || token.starts_with("www.");
     if !last.is_alphabetic() || !first.is_alphabetic() || is_address || left.starts_with('-') {
-        return Ending::Compound;
+        return LineEnding::Compound;
     }
     of_words(left, right, known)
 }
 
 /// The same for two halves of letters.
-fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
+fn of_words(left: &str, right: &str, known: &KnownWords<'_>) -> LineEnding {
     let is_capital = |c: char| c.is_uppercase();
     // Headings may be in capitals as a whole.
     let all_capitals =
@@ -89,24 +89,24 @@ fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
     let (whole, with_hyphen) = (own.count(&joined), own.count(&compound));
     if whole > 0 || with_hyphen > 0 {
         return if with_hyphen >= whole {
-            Ending::Compound
+            LineEnding::Compound
         } else {
-            Ending::Divided
+            LineEnding::Divided
         };
     }
     // No language divides a word before a capital letter.
     if begins_anew {
-        return Ending::Compound;
+        return LineEnding::Compound;
     }
     // Of a longer compound only the parts at the hyphen matter.
     let last = left.rsplit('-').next().unwrap_or_default();
     let first = right.split('-').next().unwrap_or_default();
     let middle = format!("{last}{first}");
     if CONJUNCTIONS.contains(&right.as_str()) && !listed(&joined) {
-        return Ending::Suspended;
+        return LineEnding::Suspended;
     }
     if own.count(&middle) > 0 || listed(&middle) || listed(&joined) {
-        return Ending::Divided;
+        return LineEnding::Divided;
     }
     let is_word = |part: &str| {
         let count = own.count(part) + own.as_part(part);
@@ -121,23 +121,23 @@ fn of_words(left: &str, right: &str, known: &Known<'_>) -> Ending {
     let in_compounds = own.as_part(last) + own.as_part(first) > 0 || left.contains('-');
     // One letter is never divided from its word: "e-mail", "x-axis".
     if last.chars().count() == 1 {
-        return Ending::Compound;
+        return LineEnding::Compound;
     }
     if in_compounds && is_word(last) && is_word(first) {
-        return Ending::Compound;
+        return LineEnding::Compound;
     }
-    Ending::Divided
+    LineEnding::Divided
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(text: &str, line: &str, next: &str, list: Option<&[&str]>) -> Ending {
+    fn of(text: &str, line: &str, next: &str, list: Option<&[&str]>) -> LineEnding {
         let lines = [text];
         let own = Vocabulary::of(&lines, &[0]);
         let listed = |word: &str| list.is_some_and(|list| list.contains(&word));
-        let known = Known {
+        let known = KnownWords {
             own: &own,
             listed: &listed,
             has_list: list.is_some(),
@@ -150,15 +150,21 @@ mod tests {
     fn the_text_itself_tells_compounds_from_divided_words() {
         let text = "A lighthouse has a well-known keeper.";
         let ending = |line: &str, next: &str| of(text, line, next, None);
-        assert_eq!(ending("the light-", "house on"), Ending::Divided);
-        assert_eq!(ending("a well-", "known one"), Ending::Compound);
-        assert_eq!(ending("a Well-", "known,"), Ending::Compound);
+        assert_eq!(ending("the light-", "house on"), LineEnding::Divided);
+        assert_eq!(ending("a well-", "known one"), LineEnding::Compound);
+        assert_eq!(ending("a Well-", "known,"), LineEnding::Compound);
         // Neither is known.
-        assert_eq!(ending("remem-", "ber"), Ending::Divided);
-        assert_eq!(ending("soft\u{ad}", "ware"), Ending::Divided);
+        assert_eq!(ending("remem-", "ber"), LineEnding::Divided);
+        assert_eq!(ending("soft\u{ad}", "ware"), LineEnding::Divided);
         let all_soft = "a well\u{ad}known light of 1910\u{ad}1935";
-        assert_eq!(of(all_soft, "well\u{ad}", "known", None), Ending::Compound);
-        assert_eq!(of(all_soft, "light\u{ad}", "house", None), Ending::Divided);
+        assert_eq!(
+            of(all_soft, "well\u{ad}", "known", None),
+            LineEnding::Compound
+        );
+        assert_eq!(
+            of(all_soft, "light\u{ad}", "house", None),
+            LineEnding::Divided
+        );
     }
 
     #[test]
@@ -173,24 +179,30 @@ mod tests {
             "understand",
         ];
         let ending = |text: &str, line: &str, next: &str| of(text, line, next, Some(list));
-        assert_eq!(ending("two-way", "a two-", "digit year"), Ending::Compound);
-        assert_eq!(ending("two-way", "con-", "currency"), Ending::Divided);
-        assert_eq!(ending("under-age", "under-", "stand"), Ending::Divided);
+        assert_eq!(
+            ending("two-way", "a two-", "digit year"),
+            LineEnding::Compound
+        );
+        assert_eq!(ending("two-way", "con-", "currency"), LineEnding::Divided);
+        assert_eq!(ending("under-age", "under-", "stand"), LineEnding::Divided);
         let art = of("of the", "state-of-", "the-art", Some(&["of", "the"]));
-        assert_eq!(art, Ending::Compound);
+        assert_eq!(art, LineEnding::Compound);
     }
 
     #[test]
     fn what_no_language_divides_keeps_its_hyphen() {
         let ending = |line: &str, next: &str| of("", line, next, None);
-        assert_eq!(ending("Frau Meier-", "Schultze-Friese"), Ending::Compound);
-        assert_eq!(ending("das GNU-", "Manifest"), Ending::Compound);
-        assert_eq!(ending("CON-", "TENTS"), Ending::Divided);
-        assert_eq!(ending("an e-", "mail"), Ending::Compound);
-        assert_eq!(ending("from 2019-", "2020"), Ending::Compound);
-        assert_eq!(ending("see http://a.test/a-", "page"), Ending::Compound);
-        assert_eq!(ending("the option --no-", "wait"), Ending::Compound);
-        assert_eq!(ending("Ein-", "und Ausgabe"), Ending::Suspended);
+        assert_eq!(
+            ending("Frau Meier-", "Schultze-Friese"),
+            LineEnding::Compound
+        );
+        assert_eq!(ending("das GNU-", "Manifest"), LineEnding::Compound);
+        assert_eq!(ending("CON-", "TENTS"), LineEnding::Divided);
+        assert_eq!(ending("an e-", "mail"), LineEnding::Compound);
+        assert_eq!(ending("from 2019-", "2020"), LineEnding::Compound);
+        assert_eq!(ending("see http://a.test/a-", "page"), LineEnding::Compound);
+        assert_eq!(ending("the option --no-", "wait"), LineEnding::Compound);
+        assert_eq!(ending("Ein-", "und Ausgabe"), LineEnding::Suspended);
         for (line, next) in [
             ("a -", "dash"),
             ("the end", "next"),
@@ -198,7 +210,7 @@ mod tests {
             ("-", "x"),
             ("", ""),
         ] {
-            assert_eq!(ending(line, next), Ending::None, "{line:?} {next:?}");
+            assert_eq!(ending(line, next), LineEnding::None, "{line:?} {next:?}");
         }
     }
 }

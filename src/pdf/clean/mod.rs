@@ -97,35 +97,35 @@ impl Original {
         let removed = removed.iter().filter(|removed| **removed).count();
         cleaned.counts.lines_removed = u32::try_from(removed).unwrap_or(u32::MAX);
         let known = |word: &str| words.is_some_and(|has| has(language, word));
-        let known = hyphens::Known {
+        let known = hyphens::KnownWords {
             own: &vocabulary,
             listed: &known,
             has_list: words.is_some(),
             soft_divides: !lines.iter().any(|line| has_soft_within(line)),
         };
         let mut before: Option<&str> = None;
-        let mut ending = hyphens::Ending::None;
+        let mut ending = hyphens::LineEnding::None;
         for (place, number) in kept.iter().enumerate() {
             let (Some(line), Some(own)) = (self.lines.get(*number), lines.get(*number)) else {
                 continue;
             };
             let next = kept.get(place + 1).and_then(|next| lines.get(*next));
             let joint = joint(before, ending, line.start, own);
-            ending = next.map_or(hyphens::Ending::None, |next| {
+            ending = next.map_or(hyphens::LineEnding::None, |next| {
                 hyphens::ending(own, next, &known)
             });
             let mut text = *own;
             match ending {
-                hyphens::Ending::Divided => {
+                hyphens::LineEnding::Divided => {
                     cleaned.counts.hyphens_removed += 1;
                     let mut all = text.chars();
                     all.next_back();
                     text = all.as_str();
                 }
-                hyphens::Ending::Compound | hyphens::Ending::Suspended => {
+                hyphens::LineEnding::Compound | hyphens::LineEnding::Suspended => {
                     cleaned.counts.hyphens_kept += 1;
                 }
-                hyphens::Ending::None => {}
+                hyphens::LineEnding::None => {}
             }
             cleaned.add(line.at, text, joint);
             before = Some(own);
@@ -152,17 +152,17 @@ impl Original {
 }
 
 /// How a line follows the one before it.
-fn joint(before: Option<&str>, ending: hyphens::Ending, start: Start, own: &str) -> Joint {
-    use hyphens::Ending;
+fn joint(before: Option<&str>, ending: hyphens::LineEnding, start: Start, own: &str) -> Joint {
+    use hyphens::LineEnding;
     let Some(before) = before else {
         return Joint::Paragraph;
     };
     match (ending, start) {
-        (Ending::Divided | Ending::Compound, _) => Joint::Tight,
-        (Ending::Suspended, _) => Joint::Line,
-        (Ending::None, Start::Paragraph) => Joint::Paragraph,
-        (Ending::None, Start::Region) if !runs_on(before, own) => Joint::Paragraph,
-        (Ending::None, _) => {
+        (LineEnding::Divided | LineEnding::Compound, _) => Joint::Tight,
+        (LineEnding::Suspended, _) => Joint::Line,
+        (LineEnding::None, Start::Paragraph) => Joint::Paragraph,
+        (LineEnding::None, Start::Region) if !runs_on(before, own) => Joint::Paragraph,
+        (LineEnding::None, _) => {
             let (last, first) = (before.chars().next_back(), own.chars().next());
             if last.is_some_and(is_unspaced) && first.is_some_and(is_unspaced) {
                 Joint::Tight

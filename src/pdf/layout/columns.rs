@@ -6,10 +6,10 @@
 //! within columns are found in the same way.
 
 use super::is_rtl;
-use super::segments::Segment;
+use super::segments::PlacedRun;
 
 /// A region: the segments of one column, from top to bottom.
-pub(super) type Region = Vec<Segment>;
+pub(super) type Region = Vec<PlacedRun>;
 
 /// The narrowest gutter, in sizes of the font.
 const GUTTER: f32 = 0.8;
@@ -28,7 +28,7 @@ const MAX_SEGMENTS: usize = 1_500;
 const APART: f32 = 0.8;
 
 /// The regions of a page.
-pub(super) fn ordered(mut segments: Vec<Segment>) -> Vec<Region> {
+pub(super) fn ordered(mut segments: Vec<PlacedRun>) -> Vec<Region> {
     segments.retain(|segment| segment.x0.is_finite() && segment.y.is_finite());
     segments.sort_by(|a, b| a.y.total_cmp(&b.y).then(a.x0.total_cmp(&b.x0)));
     let mut regions = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn ordered(mut segments: Vec<Segment>) -> Vec<Region> {
 }
 
 /// Whether any two segments stand side by side.
-fn are_beside(segments: &[Segment]) -> bool {
+fn are_beside(segments: &[PlacedRun]) -> bool {
     let mut pairs = segments.windows(2);
     pairs.any(|pair| match pair {
         [a, b] => a.bottom() > b.top() && (a.x1 < b.x0 || b.x1 < a.x0),
@@ -54,7 +54,7 @@ fn are_beside(segments: &[Segment]) -> bool {
     })
 }
 
-fn is_mostly_rtl(segments: &[Segment]) -> bool {
+fn is_mostly_rtl(segments: &[PlacedRun]) -> bool {
     let (mut right, mut left) = (0_usize, 0_usize);
     let items = segments.iter().flat_map(|segment| &segment.items);
     for c in items.flat_map(|item| item.text.chars()) {
@@ -69,7 +69,7 @@ fn is_mostly_rtl(segments: &[Segment]) -> bool {
 
 /// Takes up to two rows off the top and the bottom that are apart from the rest: the parts of
 /// a running head would seem to belong to the columns under them.
-fn with_edges(mut segments: Vec<Segment>) -> (Vec<Region>, Vec<Segment>, Vec<Region>) {
+fn with_edges(mut segments: Vec<PlacedRun>) -> (Vec<Region>, Vec<PlacedRun>, Vec<Region>) {
     let mut head = Vec::new();
     let mut foot = Vec::new();
     for _ in 0..2 {
@@ -78,10 +78,13 @@ fn with_edges(mut segments: Vec<Segment>) -> (Vec<Region>, Vec<Segment>, Vec<Reg
         let end = segments.iter().position(|segment| segment.top() >= bottom);
         let Some(end) = end else { break };
         let row = segments.get(..end).unwrap_or_default();
-        let deepest = row.iter().map(Segment::bottom).fold(bottom, f32::max);
+        let deepest = row.iter().map(PlacedRun::bottom).fold(bottom, f32::max);
         let size = row.iter().map(|segment| segment.size).fold(0.0, f32::max);
         let next = segments.get(end..).unwrap_or_default();
-        let next = next.iter().map(Segment::top).fold(f32::INFINITY, f32::min);
+        let next = next
+            .iter()
+            .map(PlacedRun::top)
+            .fold(f32::INFINITY, f32::min);
         if next - deepest < APART * size {
             break;
         }
@@ -93,12 +96,12 @@ fn with_edges(mut segments: Vec<Segment>) -> (Vec<Region>, Vec<Segment>, Vec<Reg
         let before = segments.iter().rposition(|segment| segment.bottom() <= top);
         let Some(before) = before else { break };
         let row = segments.get(before + 1..).unwrap_or_default();
-        let highest = row.iter().map(Segment::top).fold(top, f32::min);
+        let highest = row.iter().map(PlacedRun::top).fold(top, f32::min);
         let size = row.iter().map(|segment| segment.size).fold(0.0, f32::max);
         let above = segments.get(..=before).unwrap_or_default();
         let above = above
             .iter()
-            .map(Segment::bottom)
+            .map(PlacedRun::bottom)
             .fold(f32::NEG_INFINITY, f32::max);
         if highest - above < APART * size {
             break;
@@ -109,7 +112,7 @@ fn with_edges(mut segments: Vec<Segment>) -> (Vec<Region>, Vec<Segment>, Vec<Reg
 }
 
 /// Adds the regions of some segments, which are sorted from top to bottom.
-fn columns(segments: Vec<Segment>, rtl: bool, depth: usize, regions: &mut Vec<Region>) {
+fn columns(segments: Vec<PlacedRun>, rtl: bool, depth: usize, regions: &mut Vec<Region>) {
     let mut single: Region = Vec::new();
     let mut rest = segments;
     while !rest.is_empty() {
@@ -138,7 +141,7 @@ fn columns(segments: Vec<Segment>, rtl: bool, depth: usize, regions: &mut Vec<Re
 
 /// The first run of segments with a gutter between two columns: where it begins and ends, and
 /// where the gutter is.
-fn band(segments: &[Segment]) -> Option<(usize, usize, f32)> {
+fn band(segments: &[PlacedRun]) -> Option<(usize, usize, f32)> {
     let width = GUTTER * middle_size(segments);
     for begin in 0..segments.len() {
         let own = segments.get(begin..)?;
@@ -173,7 +176,7 @@ fn band(segments: &[Segment]) -> Option<(usize, usize, f32)> {
     None
 }
 
-fn middle_size(segments: &[Segment]) -> f32 {
+fn middle_size(segments: &[PlacedRun]) -> f32 {
     let mut sizes: Vec<f32> = segments.iter().map(|segment| segment.size).collect();
     sizes.sort_by(f32::total_cmp);
     sizes.get(sizes.len() / 2).copied().unwrap_or(10.0)
@@ -212,8 +215,8 @@ impl Free {
 }
 
 /// Whether both sides of a gutter look like columns of text.
-fn are_columns(run: &[Segment], gutter: f32) -> bool {
-    let (left, right): (Vec<&Segment>, Vec<&Segment>) =
+fn are_columns(run: &[PlacedRun], gutter: f32) -> bool {
+    let (left, right): (Vec<&PlacedRun>, Vec<&PlacedRun>) =
         run.iter().partition(|segment| segment.x1 <= gutter);
     let (Some(left), Some(right)) = (Side::of(&left), Side::of(&right)) else {
         return false;
@@ -238,7 +241,7 @@ struct Side {
 }
 
 impl Side {
-    fn of(segments: &[&Segment]) -> Option<Self> {
+    fn of(segments: &[&PlacedRun]) -> Option<Self> {
         let mut side = Self {
             from: f32::INFINITY,
             to: f32::NEG_INFINITY,

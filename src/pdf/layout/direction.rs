@@ -4,26 +4,26 @@ use super::{is_number, is_rtl};
 
 /// What a part of a line says of direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum DirectionClass {
     Left,
     Right,
     Number,
     Neutral,
 }
 
-fn class(text: &str) -> Class {
+fn class(text: &str) -> DirectionClass {
     for c in text.chars() {
         if is_rtl(c) {
-            return Class::Right;
+            return DirectionClass::Right;
         }
         if is_number(c) {
-            return Class::Number;
+            return DirectionClass::Number;
         }
         if c.is_alphabetic() {
-            return Class::Left;
+            return DirectionClass::Left;
         }
     }
-    Class::Neutral
+    DirectionClass::Neutral
 }
 
 /// The text of a line, given the characters of its glyphs from left to right.
@@ -33,9 +33,9 @@ fn class(text: &str) -> Class {
 /// This undoes the reordering of the Unicode Bidirectional Algorithm (UAX #9) for the lines
 /// of usual texts; embedded directions that no character shows are lost in a PDF.
 pub(super) fn logical(parts: &[String]) -> String {
-    let classes: Vec<Class> = parts.iter().map(|part| class(part)).collect();
-    let count = |class: Class| classes.iter().filter(|own| **own == class).count();
-    let (left, right) = (count(Class::Left), count(Class::Right));
+    let classes: Vec<DirectionClass> = parts.iter().map(|part| class(part)).collect();
+    let count = |class: DirectionClass| classes.iter().filter(|own| **own == class).count();
+    let (left, right) = (count(DirectionClass::Left), count(DirectionClass::Right));
     if right == 0 {
         return parts.concat();
     }
@@ -47,15 +47,17 @@ pub(super) fn logical(parts: &[String]) -> String {
         // Only the runs of right-to-left script are turned.
         let mut at = 0;
         while let Some(class) = classes.get(at) {
-            if *class != Class::Right {
+            if *class != DirectionClass::Right {
                 order.push((at, false));
                 at += 1;
                 continue;
             }
             let run = classes.get(at..).unwrap_or_default();
-            let end = run.iter().position(|class| *class == Class::Left);
+            let end = run.iter().position(|class| *class == DirectionClass::Left);
             let run = run.get(..end.unwrap_or(run.len())).unwrap_or_default();
-            let last = run.iter().rposition(|class| *class == Class::Right);
+            let last = run
+                .iter()
+                .rposition(|class| *class == DirectionClass::Right);
             let length = last.unwrap_or(0) + 1;
             turned(
                 all.get(at..at + length).unwrap_or_default(),
@@ -70,7 +72,7 @@ pub(super) fn logical(parts: &[String]) -> String {
         let Some(part) = parts.get(place) else {
             continue;
         };
-        if mirrored && classes.get(place) == Some(&Class::Neutral) {
+        if mirrored && classes.get(place) == Some(&DirectionClass::Neutral) {
             text.extend(part.chars().map(mirror));
         } else {
             text.push_str(part);
@@ -81,11 +83,16 @@ pub(super) fn logical(parts: &[String]) -> String {
 
 /// Turns a run around but for what runs from left to right in it; tells of each place whether
 /// it is in the turned direction.
-fn turned(run: &[usize], classes: &[Class], order: &mut Vec<(usize, bool)>) {
-    let class = |place: usize| classes.get(place).copied().unwrap_or(Class::Neutral);
+fn turned(run: &[usize], classes: &[DirectionClass], order: &mut Vec<(usize, bool)>) {
+    let class = |place: usize| {
+        classes
+            .get(place)
+            .copied()
+            .unwrap_or(DirectionClass::Neutral)
+    };
     let mut rest = run.len();
     while let Some(place) = rest.checked_sub(1).and_then(|last| run.get(last)) {
-        if !matches!(class(*place), Class::Left | Class::Number) {
+        if !matches!(class(*place), DirectionClass::Left | DirectionClass::Number) {
             order.push((*place, true));
             rest -= 1;
             continue;
@@ -94,17 +101,17 @@ fn turned(run: &[usize], classes: &[Class], order: &mut Vec<(usize, bool)>) {
         // the other direction.
         let mut begin = rest - 1;
         let mut at = rest - 1;
-        let mut only_numbers = class(*place) == Class::Number;
+        let mut only_numbers = class(*place) == DirectionClass::Number;
         let mut neutrals = 0;
         while let Some(before) = at.checked_sub(1) {
             let own = run
                 .get(before)
-                .map_or(Class::Neutral, |place| class(*place));
+                .map_or(DirectionClass::Neutral, |place| class(*place));
             match own {
-                Class::Right => break,
-                Class::Neutral => neutrals += 1,
-                Class::Left | Class::Number => {
-                    let is_number = own == Class::Number;
+                DirectionClass::Right => break,
+                DirectionClass::Neutral => neutrals += 1,
+                DirectionClass::Left | DirectionClass::Number => {
+                    let is_number = own == DirectionClass::Number;
                     // Between numbers only one separator joins.
                     if only_numbers && is_number && neutrals > 1 {
                         break;

@@ -9,12 +9,12 @@ mod direction;
 mod rows;
 mod segments;
 
-use super::glyphs::{Glyph, Turn};
+use super::glyphs::{Glyph, TextDirection};
 use super::original::Start;
 
 /// A line of a page.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct PlacedLine {
     pub(super) text: String,
     pub(super) start: Start,
     /// The size of its font, in points.
@@ -28,7 +28,7 @@ const MOST_CHARACTERS: usize = 300;
 
 /// The title that a first page has in large letters above its text, for a file that states
 /// none; `None` where nothing stands out.
-pub(super) fn title(lines: &[Placed]) -> Option<String> {
+pub(super) fn title(lines: &[PlacedLine]) -> Option<String> {
     let mut sizes: Vec<f32> = lines
         .iter()
         .flat_map(|line| std::iter::repeat_n(line.size, line.text.len()))
@@ -39,7 +39,7 @@ pub(super) fn title(lines: &[Placed]) -> Option<String> {
     if largest < LARGER * usual {
         return None;
     }
-    let is_large = |line: &&Placed| line.size > 0.95 * largest;
+    let is_large = |line: &&PlacedLine| line.size > 0.95 * largest;
     let title = lines.iter().skip_while(|line| !is_large(line));
     let title: Vec<&str> = title.take_while(is_large).map(|line| &*line.text).collect();
     let is_short = title.len() <= MOST_LINES;
@@ -50,12 +50,12 @@ pub(super) fn title(lines: &[Placed]) -> Option<String> {
 }
 
 /// The lines of a page. Text that runs in another direction than most follows at the end.
-pub(super) fn lines(glyphs: Vec<Glyph>) -> Vec<Placed> {
-    let mut turns: [(Turn, Vec<Glyph>); 4] = [
-        (Turn::Upright, Vec::new()),
-        (Turn::Down, Vec::new()),
-        (Turn::Up, Vec::new()),
-        (Turn::Over, Vec::new()),
+pub(super) fn lines(glyphs: Vec<Glyph>) -> Vec<PlacedLine> {
+    let mut turns: [(TextDirection, Vec<Glyph>); 4] = [
+        (TextDirection::Upright, Vec::new()),
+        (TextDirection::Down, Vec::new()),
+        (TextDirection::Up, Vec::new()),
+        (TextDirection::Over, Vec::new()),
     ];
     for glyph in glyphs {
         if let Some((_, own)) = turns.iter_mut().find(|(turn, _)| *turn == glyph.turn) {
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn glyph(text: &str, x: f32, y: f32, turn: Turn) -> Glyph {
+    fn glyph(text: &str, x: f32, y: f32, turn: TextDirection) -> Glyph {
         Glyph {
             text: text.to_owned(),
             x0: x,
@@ -128,23 +128,23 @@ mod tests {
         let text = |glyphs| lines(glyphs).remove(0).text;
         // Latin: the mark after its letter.
         let latin = vec![
-            glyph("a", 0.0, 0.0, Turn::Upright),
-            glyph("\u{308}", 2.0, 0.0, Turn::Upright),
-            glyph("b", 5.0, 0.0, Turn::Upright),
+            glyph("a", 0.0, 0.0, TextDirection::Upright),
+            glyph("\u{308}", 2.0, 0.0, TextDirection::Upright),
+            glyph("b", 5.0, 0.0, TextDirection::Upright),
         ];
         assert_eq!(text(latin), "äb");
         // Arabic, painted from left to right: before it.
         let arabic = vec![
-            glyph("م", 0.0, 0.0, Turn::Upright),
-            glyph("\u{64b}", 5.5, 0.0, Turn::Upright),
-            glyph("ا", 8.0, 0.0, Turn::Upright),
+            glyph("م", 0.0, 0.0, TextDirection::Upright),
+            glyph("\u{64b}", 5.5, 0.0, TextDirection::Upright),
+            glyph("ا", 8.0, 0.0, TextDirection::Upright),
         ];
         assert_eq!(text(arabic), "اً م");
         // TeX: the accent alone, then the letter under it.
         let tex = vec![
-            glyph("\u{a8}", 0.0, 0.0, Turn::Upright),
-            glyph("u", 0.2, 0.0, Turn::Upright),
-            glyph("b", 5.0, 0.0, Turn::Upright),
+            glyph("\u{a8}", 0.0, 0.0, TextDirection::Upright),
+            glyph("u", 0.2, 0.0, TextDirection::Upright),
+            glyph("b", 5.0, 0.0, TextDirection::Upright),
         ];
         assert_eq!(text(tex), "üb");
     }
@@ -158,7 +158,7 @@ mod tests {
             places in prop::collection::hash_map((0..60_i16, 0..80_i16), ("[a-zא-ת0-9.]", 0..3_u8), 0..300)
         ) {
             let glyphs = places.iter().map(|((x, y), (text, turn))| {
-                let turn = [Turn::Upright, Turn::Up, Turn::Upright][usize::from(*turn)];
+                let turn = [TextDirection::Upright, TextDirection::Up, TextDirection::Upright][usize::from(*turn)];
                 glyph(text, f32::from(*x) * 5.5, f32::from(*y) * 3.0, turn)
             });
             let mut found: Vec<char> = lines(glyphs.collect())

@@ -3,8 +3,8 @@
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use super::super::original::Start;
-use super::segments::{Item, Segment};
-use super::{Placed, direction, is_mark, is_unspaced};
+use super::segments::{PlacedGlyph, PlacedRun};
+use super::{PlacedLine, direction, is_mark, is_unspaced};
 
 /// The narrowest gap between two words, in sizes of the font. TeX shrinks spaces down to 0.22.
 const WORD: f32 = 0.14;
@@ -26,7 +26,7 @@ const INDENT: f32 = 0.8;
 const SHORT: f32 = 0.25;
 
 /// A line of a region.
-struct Row {
+struct RegionRow {
     text: String,
     x0: f32,
     x1: f32,
@@ -35,15 +35,15 @@ struct Row {
 }
 
 /// Adds the lines of a region.
-pub(super) fn lines(region: Vec<Segment>, lines: &mut Vec<Placed>) {
-    let rows: Vec<Row> = rows(region)
+pub(super) fn lines(region: Vec<PlacedRun>, lines: &mut Vec<PlacedLine>) {
+    let rows: Vec<RegionRow> = rows(region)
         .into_iter()
         .map(row)
         .filter(|row| !row.text.is_empty())
         .collect();
     let starts = starts(&rows);
     let placed = rows.into_iter().zip(starts);
-    lines.extend(placed.map(|(row, start)| Placed {
+    lines.extend(placed.map(|(row, start)| PlacedLine {
         text: row.text,
         start,
         size: row.size,
@@ -51,8 +51,8 @@ pub(super) fn lines(region: Vec<Segment>, lines: &mut Vec<Placed>) {
 }
 
 /// The segments of each row.
-fn rows(segments: Vec<Segment>) -> Vec<Vec<Segment>> {
-    let mut rows: Vec<Vec<Segment>> = Vec::new();
+fn rows(segments: Vec<PlacedRun>) -> Vec<Vec<PlacedRun>> {
+    let mut rows: Vec<Vec<PlacedRun>> = Vec::new();
     // The base line and the size of the largest segment of the last row.
     let (mut y, mut size) = (f32::NEG_INFINITY, 0.0_f32);
     for segment in segments {
@@ -77,15 +77,15 @@ fn rows(segments: Vec<Segment>) -> Vec<Vec<Segment>> {
     rows
 }
 
-fn row(segments: Vec<Segment>) -> Row {
-    let mut row = Row {
+fn row(segments: Vec<PlacedRun>) -> RegionRow {
+    let mut row = RegionRow {
         text: String::new(),
         x0: f32::INFINITY,
         x1: f32::NEG_INFINITY,
         y: 0.0,
         size: 0.0,
     };
-    let mut items: Vec<Item> = Vec::new();
+    let mut items: Vec<PlacedGlyph> = Vec::new();
     for segment in segments {
         row.x0 = row.x0.min(segment.x0);
         row.x1 = row.x1.max(segment.x1);
@@ -132,9 +132,9 @@ fn row(segments: Vec<Segment>) -> Row {
 
 /// The gap that is added between all letters of a row, as titles have it, in sizes of the
 /// font; 0 in a usual row, whose letters touch and whose words alone have gaps between them.
-fn tracking(items: &[Item]) -> f32 {
+fn tracking(items: &[PlacedGlyph]) -> f32 {
     let pairs = items.iter().zip(items.iter().skip(1));
-    let is_word = |item: &Item| item.text.chars().all(char::is_alphabetic);
+    let is_word = |item: &PlacedGlyph| item.text.chars().all(char::is_alphabetic);
     // Digits with gaps between them may be the cells of a table.
     let pairs = pairs.filter(|(a, b)| is_word(a) && is_word(b));
     let mut gaps: Vec<f32> = pairs
@@ -151,7 +151,7 @@ fn tracking(items: &[Item]) -> f32 {
 }
 
 /// How each row follows the one before.
-fn starts(rows: &[Row]) -> Vec<Start> {
+fn starts(rows: &[RegionRow]) -> Vec<Start> {
     let usual = usual_distance(rows);
     let left = rows.iter().map(|row| row.x0).fold(f32::INFINITY, f32::min);
     let right = rows
@@ -168,7 +168,7 @@ fn starts(rows: &[Row]) -> Vec<Start> {
         let size = row.size.max(before.size);
         let is_far = usual.is_some_and(|usual| distance > LEAD * usual) || distance > 2.2 * size;
         let other_size = (row.size - before.size).abs() > 0.12 * size;
-        let is_set_in = |row: &Row| row.x0 > left + INDENT * row.size;
+        let is_set_in = |row: &RegionRow| row.x0 > left + INDENT * row.size;
         let begins = is_set_in(row)
             && row.x0 > before.x0 + INDENT * row.size
             && row.x0 < left + (right - left) * 0.3;
@@ -184,7 +184,7 @@ fn starts(rows: &[Row]) -> Vec<Start> {
 }
 
 /// The usual distance between two lines: the middle one.
-fn usual_distance(rows: &[Row]) -> Option<f32> {
+fn usual_distance(rows: &[RegionRow]) -> Option<f32> {
     let pairs = rows.windows(2);
     let mut all: Vec<f32> = pairs
         .filter_map(|pair| match pair {

@@ -16,14 +16,14 @@ const TWICE: f32 = 0.1;
 
 /// Characters of a glyph, with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Item {
+pub(super) struct PlacedGlyph {
     pub(super) text: String,
     pub(super) x0: f32,
     pub(super) x1: f32,
     pub(super) size: f32,
 }
 
-impl Item {
+impl PlacedGlyph {
     pub(super) fn is_blank(&self) -> bool {
         self.text == " "
     }
@@ -31,8 +31,8 @@ impl Item {
 
 /// Glyphs that follow one another.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Segment {
-    pub(super) items: Vec<Item>,
+pub(super) struct PlacedRun {
+    pub(super) items: Vec<PlacedGlyph>,
     pub(super) x0: f32,
     pub(super) x1: f32,
     /// The base line of its largest glyph.
@@ -41,7 +41,7 @@ pub(super) struct Segment {
     pub(super) size: f32,
 }
 
-impl Segment {
+impl PlacedRun {
     /// How high its letters reach.
     pub(super) fn top(&self) -> f32 {
         self.y - 0.75 * self.size
@@ -89,8 +89,8 @@ impl Segment {
     }
 }
 
-fn item(glyph: Glyph) -> Item {
-    Item {
+fn item(glyph: Glyph) -> PlacedGlyph {
+    PlacedGlyph {
         text: glyph.text,
         x0: glyph.x0,
         x1: glyph.x1,
@@ -99,9 +99,9 @@ fn item(glyph: Glyph) -> Item {
 }
 
 /// The segments of a page. Blank glyphs extend none: some programs put columns apart by them.
-pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<Segment> {
-    let mut seen = Seen::default();
-    let mut segments: Vec<Segment> = Vec::new();
+pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<PlacedRun> {
+    let mut seen = PaintedGlyphs::default();
+    let mut segments: Vec<PlacedRun> = Vec::new();
     let mut blank: Option<Glyph> = None;
     // A mark that waits for its letter.
     let mut mark: Option<Glyph> = None;
@@ -138,7 +138,7 @@ pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<Segment> {
                 }
                 open.push(glyph);
             }
-            None => segments.push(Segment::of(glyph)),
+            None => segments.push(PlacedRun::of(glyph)),
         }
         blank = None;
     }
@@ -147,7 +147,7 @@ pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<Segment> {
 }
 
 /// Puts a mark on the letter that was painted before it.
-fn put_on_last(segments: &mut Vec<Segment>, mark: Option<Glyph>) {
+fn put_on_last(segments: &mut Vec<PlacedRun>, mark: Option<Glyph>) {
     let Some(mark) = mark else {
         return;
     };
@@ -155,13 +155,13 @@ fn put_on_last(segments: &mut Vec<Segment>, mark: Option<Glyph>) {
     let last = open.and_then(|open| open.items.last_mut());
     match last {
         Some(last) => last.text.push_str(&mark.text),
-        None => segments.push(Segment::of(mark)),
+        None => segments.push(PlacedRun::of(mark)),
     }
 }
 
 /// Joins an accent with its letter where one is painted over the other, as old fonts of TeX
 /// have it; tells whether it did.
-fn accented(open: &mut Segment, glyph: &Glyph) -> bool {
+fn accented(open: &mut PlacedRun, glyph: &Glyph) -> bool {
     let Some(last) = open.items.last_mut() else {
         return false;
     };
@@ -225,9 +225,9 @@ fn combining(c: char) -> Option<char> {
 
 /// The glyphs that were painted, by their places.
 #[derive(Default)]
-struct Seen(FxHashMap<(u64, i32, i32), (f32, f32)>);
+struct PaintedGlyphs(FxHashMap<(u64, i32, i32), (f32, f32)>);
 
-impl Seen {
+impl PaintedGlyphs {
     /// Notes a glyph; tells whether the same is at the same place already.
     fn has(&mut self, glyph: &Glyph) -> bool {
         let cell = TWICE * glyph.size;

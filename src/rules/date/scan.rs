@@ -7,7 +7,7 @@ use super::{DateError, DateForm, Order, Read, day};
 
 /// A piece of a text.
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum DatePiece {
     /// A number with its digits.
     Number { value: i64, digits: usize },
     /// A word, in lower case.
@@ -20,14 +20,14 @@ enum Piece {
 
 /// A date, as precise as it was given.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Found {
+enum PartialDate {
     Day(Date),
     Month(i32, i8),
 }
 
 /// A date, and the piece after it.
-struct Hit {
-    found: Found,
+struct DateHit {
+    found: PartialDate,
     next: usize,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn read(form: &DateForm, text: &str) -> Result<Read, DateError> {
             continue;
         };
         let iso = match hit.found {
-            Found::Month(year, month) => format!("{year:04}-{month:02}"),
-            Found::Day(date) => {
+            PartialDate::Month(year, month) => format!("{year:04}-{month:02}"),
+            PartialDate::Day(date) => {
                 let (time, offset) = time_of(&pieces, hit.next);
                 shown(form, date, time, offset)
             }
@@ -61,17 +61,17 @@ pub(super) fn read(form: &DateForm, text: &str) -> Result<Read, DateError> {
 }
 
 /// Whether the text has a second, different date.
-fn another(form: &DateForm, pieces: &[Piece], first: &Hit, text: &str) -> bool {
+fn another(form: &DateForm, pieces: &[DatePiece], first: &DateHit, text: &str) -> bool {
     (first.next..pieces.len()).any(|at| match date_at(form, pieces, at, text) {
-        Ok(Some(hit)) => hit.found != first.found && matches!(hit.found, Found::Day(_)),
+        Ok(Some(hit)) => hit.found != first.found && matches!(hit.found, PartialDate::Day(_)),
         _ => false,
     })
 }
 
 /// Why there is no date.
-fn nothing(form: &DateForm, pieces: &[Piece], text: &str) -> DateError {
-    let word = |piece: &Piece| match piece {
-        Piece::Word(word) => Some(word.clone()),
+fn nothing(form: &DateForm, pieces: &[DatePiece], text: &str) -> DateError {
+    let word = |piece: &DatePiece| match piece {
+        DatePiece::Word(word) => Some(word.clone()),
         _ => None,
     };
     let words: Vec<String> = pieces.iter().filter_map(word).collect();
@@ -82,7 +82,7 @@ fn nothing(form: &DateForm, pieces: &[Piece], text: &str) -> DateError {
     let names_month = words
         .iter()
         .any(|word| month(form, word).is_ok_and(|m| m.is_some()));
-    let has_number = pieces.iter().any(|p| matches!(p, Piece::Number { .. }));
+    let has_number = pieces.iter().any(|p| matches!(p, DatePiece::Number { .. }));
     if names_month && has_number {
         return DateError::NoYear(text.to_owned());
     }
@@ -123,7 +123,7 @@ const RELATIVE: &[&str] = &[
     "назад",
 ];
 
-fn pieces(text: &str) -> Vec<Piece> {
+fn pieces(text: &str) -> Vec<DatePiece> {
     let mut pieces = Vec::new();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -134,20 +134,20 @@ fn pieces(text: &str) -> Vec<Piece> {
                 value = value.saturating_mul(10).saturating_add(i64::from(more));
                 digits += 1;
             }
-            Piece::Number { value, digits }
+            DatePiece::Number { value, digits }
         } else if is_unit(c) {
-            Piece::Sign(c)
+            DatePiece::Sign(c)
         } else if c.is_alphabetic() {
             let mut word = c.to_lowercase().collect::<String>();
             while let Some(more) = chars.next_if(|c| c.is_alphabetic() && !is_unit(*c)) {
                 word.extend(more.to_lowercase());
             }
-            Piece::Word(word)
+            DatePiece::Word(word)
         } else if c.is_whitespace() {
             while chars.next_if(|c| c.is_whitespace()).is_some() {}
-            Piece::Blank
+            DatePiece::Blank
         } else {
-            Piece::Sign(c)
+            DatePiece::Sign(c)
         };
         pieces.push(piece);
     }
@@ -163,8 +163,8 @@ fn is_unit(c: char) -> bool {
 }
 
 /// `20120214055058` or `20120214` alone, as archives write times.
-fn compact(pieces: &[Piece]) -> Option<(Date, Option<Time>, Option<Offset>)> {
-    let [Piece::Number { value, digits }] = pieces else {
+fn compact(pieces: &[DatePiece]) -> Option<(Date, Option<Time>, Option<Offset>)> {
+    let [DatePiece::Number { value, digits }] = pieces else {
         return None;
     };
     let part = |power: i64, size: i64| i32::try_from(value / power % size).unwrap_or_default();
@@ -193,15 +193,15 @@ fn compact(pieces: &[Piece]) -> Option<(Date, Option<Time>, Option<Offset>)> {
 /// The date that begins at a piece.
 fn date_at(
     form: &DateForm,
-    pieces: &[Piece],
+    pieces: &[DatePiece],
     at: usize,
     text: &str,
-) -> Result<Option<Hit>, DateError> {
+) -> Result<Option<DateHit>, DateError> {
     // A number within a longer one, such as `1.234.567`, or after a letter is none.
     let before = at.checked_sub(1).and_then(|before| pieces.get(before));
     match pieces.get(at) {
-        Some(Piece::Number { value, digits }) => {
-            if matches!(before, Some(Piece::Number { .. } | Piece::Word(_))) {
+        Some(DatePiece::Number { value, digits }) => {
+            if matches!(before, Some(DatePiece::Number { .. } | DatePiece::Word(_))) {
                 return Ok(None);
             }
             if let Some(hit) = units(pieces, at) {
@@ -212,7 +212,7 @@ fn date_at(
             }
             with_day_first(form, pieces, at, (*value, *digits), text)
         }
-        Some(Piece::Word(word)) => {
+        Some(DatePiece::Word(word)) => {
             let Some(month) = month(form, word).map_err(|months| two_months(word, &months))? else {
                 return Ok(None);
             };
@@ -223,13 +223,13 @@ fn date_at(
 }
 
 /// 2018年2月14日
-fn units(pieces: &[Piece], at: usize) -> Option<Option<Hit>> {
+fn units(pieces: &[DatePiece], at: usize) -> Option<Option<DateHit>> {
     let number = |at: usize| match pieces.get(at) {
-        Some(Piece::Number { value, .. }) => i32::try_from(*value).ok(),
+        Some(DatePiece::Number { value, .. }) => i32::try_from(*value).ok(),
         _ => None,
     };
-    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&Piece::Blank));
-    let is = |at: usize, units: &[char]| matches!(pieces.get(at), Some(Piece::Sign(c)) if units.contains(c));
+    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&DatePiece::Blank));
+    let is = |at: usize, units: &[char]| matches!(pieces.get(at), Some(DatePiece::Sign(c)) if units.contains(c));
     let year = number(at)?;
     if !is(at + 1, &['年']) {
         return None;
@@ -243,14 +243,14 @@ fn units(pieces: &[Piece], at: usize) -> Option<Option<Hit>> {
     let at = skip(next);
     if let (Some(of_month), true) = (number(at), is(at + 1, &['日', '號', '号'])) {
         let date = day(year, month, of_month);
-        return Some(date.map(|date| Hit {
-            found: Found::Day(date),
+        return Some(date.map(|date| DateHit {
+            found: PartialDate::Day(date),
             next: at + 2,
         }));
     }
     let first = day(year, month, 1);
-    Some(first.map(|date| Hit {
-        found: Found::Month(year, date.month()),
+    Some(first.map(|date| DateHit {
+        found: PartialDate::Month(year, date.month()),
         next,
     }))
 }
@@ -258,10 +258,10 @@ fn units(pieces: &[Piece], at: usize) -> Option<Option<Hit>> {
 /// Three numbers with the same separator.
 fn in_numbers(
     form: &DateForm,
-    pieces: &[Piece],
+    pieces: &[DatePiece],
     at: usize,
     text: &str,
-) -> Result<Option<Hit>, DateError> {
+) -> Result<Option<DateHit>, DateError> {
     let Some((numbers, separator, next)) = three(pieces, at) else {
         return Ok(None);
     };
@@ -270,8 +270,8 @@ fn in_numbers(
         return Ok(None);
     }
     let hit = |date| {
-        Ok(Some(Hit {
-            found: Found::Day(date),
+        Ok(Some(DateHit {
+            found: PartialDate::Day(date),
             next,
         }))
     };
@@ -311,16 +311,18 @@ fn in_numbers(
 type Number = (i32, usize);
 
 /// Three numbers with the same separator, which may be followed by a blank.
-fn three(pieces: &[Piece], at: usize) -> Option<([Number; 3], char, usize)> {
+fn three(pieces: &[DatePiece], at: usize) -> Option<([Number; 3], char, usize)> {
     let number = |at: usize| match pieces.get(at) {
-        Some(Piece::Number { value, digits }) => Some((i32::try_from(*value).ok()?, *digits)),
+        Some(DatePiece::Number { value, digits }) => Some((i32::try_from(*value).ok()?, *digits)),
         _ => None,
     };
     let separator = |at: usize| match pieces.get(at) {
-        Some(Piece::Sign(c @ ('.' | '/' | '-' | '\u{2010}' | '\u{2011}' | '\u{2013}'))) => Some(*c),
+        Some(DatePiece::Sign(c @ ('.' | '/' | '-' | '\u{2010}' | '\u{2011}' | '\u{2013}'))) => {
+            Some(*c)
+        }
         _ => None,
     };
-    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&Piece::Blank));
+    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&DatePiece::Blank));
     let a = number(at)?;
     let first = separator(skip(at + 1))?;
     let at = skip(skip(at + 1) + 1);
@@ -339,14 +341,14 @@ fn three(pieces: &[Piece], at: usize) -> Option<([Number; 3], char, usize)> {
 /// 14. Februar 2018, 14 février 2018, 14 de fevereiro de 2018, 14-Feb-18
 fn with_day_first(
     form: &DateForm,
-    pieces: &[Piece],
+    pieces: &[DatePiece],
     at: usize,
     (value, digits): (i64, usize),
     text: &str,
-) -> Result<Option<Hit>, DateError> {
+) -> Result<Option<DateHit>, DateError> {
     // The year may be in front: 2018 February 14.
     let after = skip_between(pieces, at + 1);
-    let Some(Piece::Word(word)) = pieces.get(after) else {
+    let Some(DatePiece::Word(word)) = pieces.get(after) else {
         return Ok(None);
     };
     let Some(month) = month(form, word).map_err(|months| two_months(word, &months))? else {
@@ -354,15 +356,15 @@ fn with_day_first(
     };
     let then = skip_between(pieces, after + 1);
     let number = match pieces.get(then) {
-        Some(Piece::Number { value, digits }) => Some((*value, *digits)),
+        Some(DatePiece::Number { value, digits }) => Some((*value, *digits)),
         _ => None,
     };
     let small = |value: i64| i32::try_from(value).unwrap_or(i32::MAX);
     if digits == 4 {
         return Ok(match number {
             Some((of_month, 1 | 2)) => {
-                day(small(value), month.into(), small(of_month)).map(|date| Hit {
-                    found: Found::Day(date),
+                day(small(value), month.into(), small(of_month)).map(|date| DateHit {
+                    found: PartialDate::Day(date),
                     next: then + 1,
                 })
             }
@@ -378,8 +380,8 @@ fn with_day_first(
         _ => return Ok(None),
     };
     match day(year, month.into(), small(value)) {
-        Some(date) => Ok(Some(Hit {
-            found: Found::Day(date),
+        Some(date) => Ok(Some(DateHit {
+            found: PartialDate::Day(date),
             next: then + 1,
         })),
         None => Err(DateError::NoDay(text.to_owned())),
@@ -388,13 +390,13 @@ fn with_day_first(
 
 /// February 14, 2018, or February 2018
 fn with_month_first(
-    pieces: &[Piece],
+    pieces: &[DatePiece],
     at: usize,
     month: i8,
     text: &str,
-) -> Result<Option<Hit>, DateError> {
+) -> Result<Option<DateHit>, DateError> {
     let number = |at: usize| match pieces.get(at) {
-        Some(Piece::Number { value, digits }) => Some((i32::try_from(*value).ok()?, *digits)),
+        Some(DatePiece::Number { value, digits }) => Some((i32::try_from(*value).ok()?, *digits)),
         _ => None,
     };
     let first = skip_between(pieces, at + 1);
@@ -402,8 +404,8 @@ fn with_month_first(
         return Ok(None);
     };
     if digits == 4 {
-        let hit = day(value, month.into(), 1).map(|_| Hit {
-            found: Found::Month(value, month),
+        let hit = day(value, month.into(), 1).map(|_| DateHit {
+            found: PartialDate::Month(value, month),
             next: first + 1,
         });
         return Ok(hit);
@@ -415,7 +417,7 @@ fn with_month_first(
     let year = match number(second) {
         Some((year, 4)) => year,
         // `Feb 14, 18`; after a blank alone it may be anything.
-        Some((year, 2)) if pieces.get(first + 1) == Some(&Piece::Sign(',')) => {
+        Some((year, 2)) if pieces.get(first + 1) == Some(&DatePiece::Sign(',')) => {
             if is_time(pieces, second) {
                 return Ok(None);
             }
@@ -424,8 +426,8 @@ fn with_month_first(
         _ => return Ok(None),
     };
     match day(year, month.into(), value) {
-        Some(date) => Ok(Some(Hit {
-            found: Found::Day(date),
+        Some(date) => Ok(Some(DateHit {
+            found: PartialDate::Day(date),
             next: second + 1,
         })),
         None => Err(DateError::NoDay(text.to_owned())),
@@ -433,7 +435,7 @@ fn with_month_first(
 }
 
 /// The position after blanks, signs and small words between the parts of a date.
-fn skip_between(pieces: &[Piece], mut at: usize) -> usize {
+fn skip_between(pieces: &[DatePiece], mut at: usize) -> usize {
     let small = |word: &str| {
         matches!(
             word,
@@ -442,10 +444,10 @@ fn skip_between(pieces: &[Piece], mut at: usize) -> usize {
     };
     for _ in 0..6 {
         match pieces.get(at) {
-            Some(Piece::Blank | Piece::Sign('.' | ',' | '-' | '/' | '\'' | '’' | '°' | 'º')) => {
-                at += 1
-            }
-            Some(Piece::Word(word)) if small(word) => at += 1,
+            Some(
+                DatePiece::Blank | DatePiece::Sign('.' | ',' | '-' | '/' | '\'' | '’' | '°' | 'º'),
+            ) => at += 1,
+            Some(DatePiece::Word(word)) if small(word) => at += 1,
             _ => break,
         }
     }
@@ -453,8 +455,8 @@ fn skip_between(pieces: &[Piece], mut at: usize) -> usize {
 }
 
 /// Whether a number is the hour of a time.
-fn is_time(pieces: &[Piece], at: usize) -> bool {
-    matches!(pieces.get(at + 1), Some(Piece::Sign(':')))
+fn is_time(pieces: &[DatePiece], at: usize) -> bool {
+    matches!(pieces.get(at + 1), Some(DatePiece::Sign(':')))
 }
 
 /// The month that a word names in the languages of the field; an error if they differ.
@@ -487,13 +489,13 @@ fn century(year: i32) -> i32 {
 }
 
 /// The time after a date, within a few words, and its offset.
-fn time_of(pieces: &[Piece], from: usize) -> (Option<Time>, Option<Offset>) {
+fn time_of(pieces: &[DatePiece], from: usize) -> (Option<Time>, Option<Offset>) {
     for at in from..pieces.len().min(from + 12) {
         let number = |at: usize| match pieces.get(at) {
-            Some(Piece::Number { value, digits }) if *digits <= 2 => i8::try_from(*value).ok(),
+            Some(DatePiece::Number { value, digits }) if *digits <= 2 => i8::try_from(*value).ok(),
             _ => None,
         };
-        let colon = |at: usize| matches!(pieces.get(at), Some(Piece::Sign(':')));
+        let colon = |at: usize| matches!(pieces.get(at), Some(DatePiece::Sign(':')));
         let (Some(hour), true, Some(minute)) = (number(at), colon(at + 1), number(at + 2)) else {
             continue;
         };
@@ -503,8 +505,8 @@ fn time_of(pieces: &[Piece], from: usize) -> (Option<Time>, Option<Offset>) {
             second = given;
             next += 2;
             // A fraction of a second is left out.
-            let fraction = matches!(pieces.get(next), Some(Piece::Sign('.' | ',')));
-            if fraction && matches!(pieces.get(next + 1), Some(Piece::Number { .. })) {
+            let fraction = matches!(pieces.get(next), Some(DatePiece::Sign('.' | ',')));
+            if fraction && matches!(pieces.get(next + 1), Some(DatePiece::Number { .. })) {
                 next += 2;
             }
         }
@@ -516,15 +518,15 @@ fn time_of(pieces: &[Piece], from: usize) -> (Option<Time>, Option<Offset>) {
 }
 
 /// The hour of 24, and the piece after `am` or `pm`.
-fn half_of_day(pieces: &[Piece], hour: i8, at: usize) -> (i8, usize) {
-    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&Piece::Blank));
+fn half_of_day(pieces: &[DatePiece], hour: i8, at: usize) -> (i8, usize) {
+    let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&DatePiece::Blank));
     let word_at = skip(at);
-    let Some(Piece::Word(word)) = pieces.get(word_at) else {
+    let Some(DatePiece::Word(word)) = pieces.get(word_at) else {
         return (hour, at);
     };
     let dotted = |second: &str| {
-        pieces.get(word_at + 1) == Some(&Piece::Sign('.'))
-            && pieces.get(word_at + 2) == Some(&Piece::Word(second.to_owned()))
+        pieces.get(word_at + 1) == Some(&DatePiece::Sign('.'))
+            && pieces.get(word_at + 2) == Some(&DatePiece::Word(second.to_owned()))
     };
     let (half, next) = match word.as_str() {
         half @ ("am" | "pm") => (half, word_at + 1),
@@ -540,24 +542,26 @@ fn half_of_day(pieces: &[Piece], hour: i8, at: usize) -> (i8, usize) {
     (hour, next)
 }
 
-fn offset_at(pieces: &[Piece], at: usize) -> Option<Offset> {
-    let at = at + usize::from(pieces.get(at) == Some(&Piece::Blank));
+fn offset_at(pieces: &[DatePiece], at: usize) -> Option<Offset> {
+    let at = at + usize::from(pieces.get(at) == Some(&DatePiece::Blank));
     match pieces.get(at)? {
-        Piece::Word(word) if matches!(word.as_str(), "z" | "utc" | "gmt") => {
+        DatePiece::Word(word) if matches!(word.as_str(), "z" | "utc" | "gmt") => {
             match pieces.get(at + 1) {
-                Some(Piece::Sign('+' | '-')) => offset_at(pieces, at + 1),
+                Some(DatePiece::Sign('+' | '-')) => offset_at(pieces, at + 1),
                 _ => Some(Offset::UTC),
             }
         }
-        Piece::Sign(sign @ ('+' | '-' | '\u{2212}')) => {
-            let Some(Piece::Number { value, digits }) = pieces.get(at + 1) else {
+        DatePiece::Sign(sign @ ('+' | '-' | '\u{2212}')) => {
+            let Some(DatePiece::Number { value, digits }) = pieces.get(at + 1) else {
                 return None;
             };
             let value = i32::try_from(*value).ok()?;
             let (hours, minutes) = match (digits, pieces.get(at + 2), pieces.get(at + 3)) {
-                (1 | 2, Some(Piece::Sign(':')), Some(Piece::Number { value: minutes, .. })) => {
-                    (value, i32::try_from(*minutes).ok()?)
-                }
+                (
+                    1 | 2,
+                    Some(DatePiece::Sign(':')),
+                    Some(DatePiece::Number { value: minutes, .. }),
+                ) => (value, i32::try_from(*minutes).ok()?),
                 (1 | 2, _, _) => (value, 0),
                 (4, _, _) => (value / 100, value % 100),
                 _ => return None,

@@ -66,14 +66,14 @@ impl<'t> Problems<'t> {
 }
 
 /// A table whose keys are known.
-pub(super) struct Table<'v, 'p, 't> {
+pub(super) struct KeyTable<'v, 'p, 't> {
     table: &'v DeTable<'v>,
     span: Range<usize>,
     key: &'p str,
     pub problems: &'p mut Problems<'t>,
 }
 
-impl<'v, 'p, 't> Table<'v, 'p, 't> {
+impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
     /// The table in `value`; tells of unknown keys.
     pub fn new(
         value: &'v Spanned<DeValue<'v>>,

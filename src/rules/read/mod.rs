@@ -13,7 +13,7 @@ use scraper::Selector;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use self::keys::{Problems, Table};
+use self::keys::{KeyTable, Problems};
 use super::pattern::{self, UrlPattern};
 use super::rule::{Css, Example, Field, Origin, Rule, Source};
 use super::transform::{FieldValue, Transform};
@@ -181,7 +181,7 @@ fn rule(block: &Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Option<Rul
     } else {
         format!("rule.{name}")
     };
-    let mut table = Table::new(block, &key, RULE, problems)?;
+    let mut table = KeyTable::new(block, &key, RULE, problems)?;
     let origin = Origin {
         file: table.problems.file.to_owned(),
         line: table.problems.line(block.span().start),
@@ -245,7 +245,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// A date as a string or as TOML writes dates.
-fn date(key: &str, table: &mut Table<'_, '_, '_>) -> Option<Date> {
+fn date(key: &str, table: &mut KeyTable<'_, '_, '_>) -> Option<Date> {
     let value = table.value(key)?;
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
@@ -259,7 +259,7 @@ fn date(key: &str, table: &mut Table<'_, '_, '_>) -> Option<Date> {
     date
 }
 
-fn css(text: &str, key: &str, table: &mut Table<'_, '_, '_>) -> Option<Css> {
+fn css(text: &str, key: &str, table: &mut KeyTable<'_, '_, '_>) -> Option<Css> {
     let made = css_of(text);
     if let Err(why) = &made {
         table.wrong(key, why.clone());
@@ -324,7 +324,7 @@ fn field(block: &Spanned<DeValue<'_>>, rule: &str, problems: &mut Problems<'_>) 
     let name = named(block).unwrap_or_default().to_owned();
     let key = format!("{rule}.{name}");
     let key = key.trim_end_matches('.');
-    let mut table = Table::new(block, key, FIELD, problems)?;
+    let mut table = KeyTable::new(block, key, FIELD, problems)?;
     if !is_name(&name) {
         let message = "is required: letters, digits, `-` and `_`, 1 to 60 of them".to_owned();
         table.wrong("name", message);
@@ -367,7 +367,7 @@ fn field(block: &Spanned<DeValue<'_>>, rule: &str, problems: &mut Problems<'_>) 
     })
 }
 
-fn source(key: &str, table: &mut Table<'_, '_, '_>) -> Option<Source> {
+fn source(key: &str, table: &mut KeyTable<'_, '_, '_>) -> Option<Source> {
     let text = table.text(key)?;
     match key {
         "css" => css(&text, key, table).map(Source::Css),
@@ -382,7 +382,7 @@ fn source(key: &str, table: &mut Table<'_, '_, '_>) -> Option<Source> {
     }
 }
 
-fn regex(text: &str, key: &str, table: &mut Table<'_, '_, '_>) -> Option<Regex> {
+fn regex(text: &str, key: &str, table: &mut KeyTable<'_, '_, '_>) -> Option<Regex> {
     match pattern::regex(text) {
         Ok(regex) => Some(regex),
         Err(why) => {
@@ -412,7 +412,7 @@ fn example(
     fields: &[String],
     problems: &mut Problems<'_>,
 ) -> Option<Example> {
-    let mut table = Table::new(block, key, EXAMPLE, problems)?;
+    let mut table = KeyTable::new(block, key, EXAMPLE, problems)?;
     let line = table.problems.line(block.span().start);
     let page = table.text("page");
     if page.is_none() && !table.has("page") {

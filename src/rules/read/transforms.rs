@@ -7,13 +7,13 @@ use toml::de::{DeTable, DeValue};
 use super::super::date::{DateForm, Language, Order};
 use super::super::pattern;
 use super::super::transform::Transform;
-use super::keys::{Problems, Table, article};
+use super::keys::{KeyTable, Problems, article};
 
 /// The transforms that are a word.
 const WORDS: &str = "trim, collapse, lower, number, absolute, date";
 
 /// The value of `transform`: a list of words and tables.
-pub(super) fn read(table: &mut Table<'_, '_, '_>) -> Vec<Transform> {
+pub(super) fn read(table: &mut KeyTable<'_, '_, '_>) -> Vec<Transform> {
     let Some(value) = table.value("transform") else {
         return super::usual_transforms();
     };
@@ -115,7 +115,7 @@ fn with_settings(
 }
 
 fn date(value: &Spanned<DeValue<'_>>, key: &str, problems: &mut Problems<'_>) -> Option<DateForm> {
-    let mut table = Table::new(value, key, &["order", "languages", "timezone"], problems)?;
+    let mut table = KeyTable::new(value, key, &["order", "languages", "timezone"], problems)?;
     let mut form = DateForm::default();
     if let Some(name) = table.text("order") {
         form.order = Order::of_name(&name);

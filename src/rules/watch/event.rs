@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::share::{Told, WINDOW};
+use super::share::{ChangeFigures, WINDOW};
 use super::weeks::Against;
 
 /// What has changed.
@@ -71,7 +71,13 @@ pub struct Event {
 }
 
 impl Event {
-    pub(super) fn of(time: &str, host: &str, url: &str, what: What<'_>, told: Told) -> Self {
+    pub(super) fn of(
+        time: &str,
+        host: &str,
+        url: &str,
+        what: ShareSubject<'_>,
+        told: ChangeFigures,
+    ) -> Self {
         Self {
             time: time.to_owned(),
             host: host.to_owned(),
@@ -156,27 +162,27 @@ impl fmt::Display for Event {
 
 /// What a share is of.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum What<'a> {
+pub(super) enum ShareSubject<'a> {
     Matched,
     Answered,
     Filled(&'a str, &'a str),
 }
 
-impl What<'_> {
+impl ShareSubject<'_> {
     /// Its name among what has fallen.
     pub fn name(self) -> String {
         match self {
-            What::Matched => "unmatched".to_owned(),
-            What::Answered => "refused".to_owned(),
-            What::Filled(rule, field) => format!("{rule}.{field}"),
+            ShareSubject::Matched => "unmatched".to_owned(),
+            ShareSubject::Answered => "refused".to_owned(),
+            ShareSubject::Filled(rule, field) => format!("{rule}.{field}"),
         }
     }
 
     pub fn change(self, is_fall: bool) -> Change {
         match self {
-            What::Matched if is_fall => Change::Unmatched,
-            What::Answered if is_fall => Change::Refused,
-            What::Filled(rule, field) if is_fall => Change::Unfilled {
+            ShareSubject::Matched if is_fall => Change::Unmatched,
+            ShareSubject::Answered if is_fall => Change::Refused,
+            ShareSubject::Filled(rule, field) if is_fall => Change::Unfilled {
                 rule: rule.to_owned(),
                 field: field.to_owned(),
             },
@@ -186,9 +192,9 @@ impl What<'_> {
 
     fn words(self) -> String {
         match self {
-            What::Matched => "the share of pages that a rule matches".to_owned(),
-            What::Answered => "the share of answered requests".to_owned(),
-            What::Filled(rule, field) => {
+            ShareSubject::Matched => "the share of pages that a rule matches".to_owned(),
+            ShareSubject::Answered => "the share of answered requests".to_owned(),
+            ShareSubject::Filled(rule, field) => {
                 format!("the share of pages with `{field}` of the rule `{rule}`")
             }
         }

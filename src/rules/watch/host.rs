@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::event::What;
-use super::share::Followed;
+use super::event::ShareSubject;
+use super::share::FollowedShare;
 use super::weeks::{self, Weeks};
 
 #[derive(Debug, Clone)]
 pub(super) struct HostState {
-    pub matched: Followed,
-    pub answered: Followed,
+    pub matched: FollowedShare,
+    pub answered: FollowedShare,
     /// By rule and field.
-    pub filled: BTreeMap<(String, String), Followed>,
+    pub filled: BTreeMap<(String, String), FollowedShare>,
     /// The pages that each rule matched, by week.
     pub rules: BTreeMap<String, Weeks>,
     pub standing: Totals,
@@ -38,7 +38,7 @@ pub struct Totals {
 
 /// How a host stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Standing {
+pub struct HostStatus {
     /// The host.
     pub host: String,
     /// Its figures.
@@ -79,8 +79,8 @@ pub struct RuleWeek {
 impl HostState {
     pub fn keeping(weeks: usize) -> Self {
         Self {
-            matched: Followed::keeping(weeks),
-            answered: Followed::keeping(weeks),
+            matched: FollowedShare::keeping(weeks),
+            answered: FollowedShare::keeping(weeks),
             filled: BTreeMap::new(),
             rules: BTreeMap::new(),
             standing: Totals::default(),
@@ -89,14 +89,14 @@ impl HostState {
     }
 
     /// All shares that are followed.
-    pub fn followed(&self) -> impl Iterator<Item = (What<'_>, &Followed)> {
+    pub fn followed(&self) -> impl Iterator<Item = (ShareSubject<'_>, &FollowedShare)> {
         let filled = self.filled.iter();
         [
-            (What::Matched, &self.matched),
-            (What::Answered, &self.answered),
+            (ShareSubject::Matched, &self.matched),
+            (ShareSubject::Answered, &self.answered),
         ]
         .into_iter()
-        .chain(filled.map(|((rule, field), share)| (What::Filled(rule, field), share)))
+        .chain(filled.map(|((rule, field), share)| (ShareSubject::Filled(rule, field), share)))
     }
 
     pub fn fallen(&self) -> Vec<String> {

@@ -20,14 +20,14 @@ use std::collections::HashMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use self::event::What;
+use self::event::ShareSubject;
 use self::host::HostState;
-use self::share::Followed;
+use self::share::FollowedShare;
 use self::weeks::{BEFORE, Weeks};
 use super::rule::Applied;
 
 pub use self::event::{Change, Event};
-pub use self::host::{HostWeek, RuleWeek, Standing, Totals};
+pub use self::host::{HostStatus, HostWeek, RuleWeek, Totals};
 pub use self::weeks::Against;
 
 /// The most hosts that are watched; later ones are not.
@@ -148,7 +148,7 @@ impl Watch {
         let week = weeks::monday(seen.time);
         let is_unordered = self.is_unordered;
         let mut events = Vec::new();
-        let mut follow = |share: &mut Followed, hit: bool, what: What<'_>| {
+        let mut follow = |share: &mut FollowedShare, hit: bool, what: ShareSubject<'_>| {
             if is_unordered {
                 if let Some(week) = week {
                     share.weeks.count(week, hit, seen.url);
@@ -161,7 +161,7 @@ impl Watch {
         };
         if let Some(is_refused) = seen.is_refused {
             host.standing.refused += u64::from(is_refused);
-            follow(&mut host.answered, !is_refused, What::Answered);
+            follow(&mut host.answered, !is_refused, ShareSubject::Answered);
         }
         let Some(applied) = seen.applied else {
             return events;
@@ -172,7 +172,11 @@ impl Watch {
         host.standing.required += required;
         let missing = u64::try_from(applied.missing.len()).unwrap_or_default();
         host.standing.filled += required.saturating_sub(missing);
-        follow(&mut host.matched, applied.rule.is_some(), What::Matched);
+        follow(
+            &mut host.matched,
+            applied.rule.is_some(),
+            ShareSubject::Matched,
+        );
         if let Some(rule) = &applied.rule {
             if let Some(week) = week {
                 let weeks = host.rules.entry(rule.clone());
@@ -182,8 +186,8 @@ impl Watch {
             for field in &applied.required {
                 let share = host.filled.entry((rule.clone(), field.clone()));
                 let hit = !applied.missing.iter().any(|missing| missing == field);
-                let share = share.or_insert_with(|| Followed::keeping(kept));
-                follow(share, hit, What::Filled(rule, field));
+                let share = share.or_insert_with(|| FollowedShare::keeping(kept));
+                follow(share, hit, ShareSubject::Filled(rule, field));
             }
         }
         if is_unordered {
@@ -211,17 +215,17 @@ impl Watch {
     pub fn judged(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for (host, state) in &mut self.hosts {
-            let mut judge = |share: &mut Followed, what: What<'_>| {
+            let mut judge = |share: &mut FollowedShare, what: ShareSubject<'_>| {
                 for verdict in share.weeks.judge_all() {
                     let time = format!("{}T00:00:00Z", verdict.against.week);
                     let told = share.told(verdict);
                     events.extend(told.map(|told| Event::of(&time, host, "", what, told)));
                 }
             };
-            judge(&mut state.matched, What::Matched);
-            judge(&mut state.answered, What::Answered);
+            judge(&mut state.matched, ShareSubject::Matched);
+            judge(&mut state.answered, ShareSubject::Answered);
             for ((rule, field), share) in &mut state.filled {
-                judge(share, What::Filled(rule, field));
+                judge(share, ShareSubject::Filled(rule, field));
             }
         }
         events.sort_by(|a, b| (&a.time, &a.host).cmp(&(&b.time, &b.host)));
@@ -239,7 +243,7 @@ impl Watch {
     }
 
     /// How hosts stand, at most so many: those with a fall first, then the largest.
-    pub fn standings(&self, most: usize) -> Vec<Standing> {
+    pub fn standings(&self, most: usize) -> Vec<HostStatus> {
         let mut all: Vec<(bool, &String, &HostState)> = self
             .hosts
             .iter()
@@ -254,7 +258,7 @@ impl Watch {
             key.then_with(|| a.cmp(b))
         });
         let all = all.into_iter().take(most);
-        all.map(|(_, host, state)| Standing {
+        all.map(|(_, host, state)| HostStatus {
             host: host.clone(),
             totals: state.standing.clone(),
             fallen: state.fallen(),

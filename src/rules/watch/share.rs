@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use jiff::civil::Date;
 
-use super::weeks::{Against, Verdict, Weeks};
+use super::weeks::{Against, WeekVerdict, Weeks};
 
 /// How many of the last pages are compared with those before.
 pub(super) const WINDOW: usize = 10;
@@ -19,15 +19,15 @@ const STANDARD_ERRORS: f64 = 4.0;
 
 /// A share among the last pages, and by week.
 #[derive(Debug, Clone)]
-pub(super) struct Followed {
-    last: Share,
+pub(super) struct FollowedShare {
+    last: RecentShare,
     pub weeks: Weeks,
     /// The last pages had told the fall of the week already: its end is not told either.
     is_silent: bool,
 }
 
 /// The figures of a change.
-pub(super) struct Told {
+pub(super) struct ChangeFigures {
     /// Whether the share has fallen; it has risen again otherwise.
     pub is_fall: bool,
     pub before: f64,
@@ -37,10 +37,10 @@ pub(super) struct Told {
     pub url: Option<String>,
 }
 
-impl Followed {
+impl FollowedShare {
     pub fn keeping(weeks: usize) -> Self {
         Self {
-            last: Share::default(),
+            last: RecentShare::default(),
             weeks: Weeks::keeping(weeks),
             is_silent: false,
         }
@@ -51,10 +51,10 @@ impl Followed {
     }
 
     /// Counts a page, and returns what it tells.
-    pub fn push(&mut self, hit: bool, week: Option<Date>, url: &str) -> Vec<Told> {
+    pub fn push(&mut self, hit: bool, week: Option<Date>, url: &str) -> Vec<ChangeFigures> {
         let mut told = Vec::new();
         if let Some(is_fall) = self.last.push(hit) {
-            told.push(Told {
+            told.push(ChangeFigures {
                 is_fall,
                 before: self.last.before_share(),
                 now: self.last.now(),
@@ -68,11 +68,11 @@ impl Followed {
     }
 
     /// What the judgement of a week tells, unless the last pages have told it.
-    pub fn told(&mut self, verdict: Verdict) -> Option<Told> {
+    pub fn told(&mut self, verdict: WeekVerdict) -> Option<ChangeFigures> {
         if verdict.is_fall {
             self.is_silent = self.last.fallen;
         }
-        (!self.is_silent).then_some(Told {
+        (!self.is_silent).then_some(ChangeFigures {
             is_fall: verdict.is_fall,
             before: verdict.before,
             now: verdict.now,
@@ -84,14 +84,14 @@ impl Followed {
 
 /// A share among the last pages.
 #[derive(Debug, Clone, Default)]
-struct Share {
+struct RecentShare {
     before: f64,
     before_hits: f64,
     recent: VecDeque<bool>,
     fallen: bool,
 }
 
-impl Share {
+impl RecentShare {
     /// Counts a page. True if the share has just fallen, false if it has risen again.
     fn push(&mut self, hit: bool) -> Option<bool> {
         self.recent.push_back(hit);

@@ -50,14 +50,14 @@ pub(super) fn shown<S: Serializer>(day: &Date, serializer: S) -> Result<S::Ok, S
 
 /// How many of how many in a week.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct WeekCount {
     /// All.
     pub of: u32,
     /// Those that count.
     pub hits: u32,
 }
 
-impl Tally {
+impl WeekCount {
     fn push(&mut self, hit: bool) {
         self.of = self.of.saturating_add(1);
         self.hits = self.hits.saturating_add(u32::from(hit));
@@ -82,7 +82,7 @@ pub struct Against {
 
 /// What a week tells.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct WeekVerdict {
     /// Whether the share has fallen; it has risen again otherwise.
     pub is_fall: bool,
     /// The mean of the weeks before.
@@ -99,7 +99,7 @@ pub struct Verdict {
 #[derive(Debug, Clone)]
 struct Week {
     monday: Date,
-    tally: Tally,
+    tally: WeekCount,
     /// The last page that is no hit.
     missed: Option<Box<str>>,
 }
@@ -155,7 +155,7 @@ impl Weeks {
     }
 
     /// The counts of a week.
-    pub fn of(&self, monday: Date) -> Tally {
+    pub fn of(&self, monday: Date) -> WeekCount {
         let found = self.weeks.iter().find(|week| week.monday == monday);
         found.map(|week| week.tally).unwrap_or_default()
     }
@@ -175,7 +175,7 @@ impl Weeks {
             _ => {
                 let mut week = Week {
                     monday,
-                    tally: Tally::default(),
+                    tally: WeekCount::default(),
                     missed: None,
                 };
                 week.push(hit, url);
@@ -189,7 +189,7 @@ impl Weeks {
 
     /// Counts a page, as they come in the order of time. The week is judged at its pages,
     /// and at the first page of a later one.
-    pub fn push(&mut self, monday: Date, hit: bool, url: &str) -> Option<Verdict> {
+    pub fn push(&mut self, monday: Date, hit: bool, url: &str) -> Option<WeekVerdict> {
         let last = self.weeks.last().map(|week| week.monday.cmp(&monday));
         let ended = match last {
             Some(Ordering::Less) => self.judge(self.weeks.len() - 1, true),
@@ -206,14 +206,14 @@ impl Weeks {
     }
 
     /// Judges all weeks, oldest first, as if each were over.
-    pub fn judge_all(&mut self) -> Vec<Verdict> {
+    pub fn judge_all(&mut self) -> Vec<WeekVerdict> {
         (0..self.weeks.len())
             .filter_map(|at| self.judge(at, true))
             .collect()
     }
 
     /// Whether the share of a week has fallen, or risen again after a fall.
-    fn judge(&mut self, at: usize, is_over: bool) -> Option<Verdict> {
+    fn judge(&mut self, at: usize, is_over: bool) -> Option<WeekVerdict> {
         let judged = self.weeks.get(at)?;
         let (week, tally) = (judged.monday, judged.tally);
         if tally.of < LEAST_PAGES {
@@ -235,7 +235,7 @@ impl Weeks {
             return None;
         }
         let now = tally.share();
-        let verdict = |is_fall| Verdict {
+        let verdict = |is_fall| WeekVerdict {
             is_fall,
             before: before.mean,
             now,
@@ -270,22 +270,22 @@ impl Weeks {
 }
 
 /// The weeks before, taken together.
-struct Before {
+struct WeeksBefore {
     weeks: usize,
     mean: f64,
     lowest: f64,
-    sum: Tally,
+    sum: WeekCount,
 }
 
-fn compared(weeks: &[Week], fall: Option<Fall>) -> Before {
+fn compared(weeks: &[Week], fall: Option<Fall>) -> WeeksBefore {
     let fits = |week: &&Week| {
         week.tally.of >= LEAST_PAGES && fall.is_none_or(|fall| week.monday < fall.since)
     };
-    let mut before = Before {
+    let mut before = WeeksBefore {
         weeks: 0,
         mean: 0.0,
         lowest: 1.0,
-        sum: Tally::default(),
+        sum: WeekCount::default(),
     };
     let mut shares = 0.0;
     let mut number = 0.0;
@@ -305,7 +305,7 @@ fn compared(weeks: &[Week], fall: Option<Fall>) -> Before {
 /// How probable it is that of all hits so few or fewer fall on the pages of `now`, if they
 /// are dealt out by chance: the lower tail of the hypergeometric distribution, or 1 if these
 /// are no fewer than the average.
-fn chance(before: Tally, now: Tally) -> f64 {
+fn chance(before: WeekCount, now: WeekCount) -> f64 {
     let (drawn, others) = (f64::from(now.of), f64::from(before.of));
     let hits = f64::from(before.hits) + f64::from(now.hits);
     let misses = drawn + others - hits;
@@ -448,7 +448,7 @@ mod tests {
     /// The values were computed with fractions of whole numbers.
     #[test]
     fn the_test_is_exact() {
-        let tally = |hits, of| Tally { of, hits };
+        let tally = |hits, of| WeekCount { of, hits };
         let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b}");
         near(chance(tally(24, 24), tally(0, 6)), 1.0 / 593_775.0);
         near(chance(tally(10, 10), tally(5, 5)), 1.0);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use scraper::Node;
 
-use super::super::tree::{Place, Tree};
+use super::super::tree::{Tree, TreeNode};
 use super::functions;
-use super::parse::{Axis, Comparison, Expr, Operator, Step, Test};
-use super::value::{Value, of_number, to_number};
-use super::{Found, TooCostly};
+use super::parse::{Axis, Comparison, Expr, LocationStep, NodeTest, Operator};
+use super::value::{XPathValue, of_number, to_number};
+use super::{TooCostly, XPathResult};
 
 /// The most bytes of a string.
 const MAX_STRING: usize = 4 << 20;
@@ -20,29 +20,33 @@ const MAX_TEXTS: usize = 32 << 20;
 const BYTES_PER_STEP: usize = 64;
 
 /// Evaluates `expr` at the document.
-pub(super) fn evaluate(expr: &Expr, tree: &Tree<'_>, steps: usize) -> Result<Found, TooCostly> {
+pub(super) fn evaluate(
+    expr: &Expr,
+    tree: &Tree<'_>,
+    steps: usize,
+) -> Result<XPathResult, TooCostly> {
     let mut eval = Eval {
         tree,
         left: steps,
         known: HashMap::new(),
     };
     let at = At {
-        node: Place::node(0),
+        node: TreeNode::node(0),
         position: 1,
         size: 1,
     };
     Ok(match eval.expr(expr, at)? {
-        Value::Nodes(nodes) => Found::Nodes(nodes),
-        Value::Text(text) => Found::Text(text),
-        Value::Number(value) => Found::Text(of_number(value)),
-        Value::Truth(is) => Found::Text(is.to_string()),
+        XPathValue::Nodes(nodes) => XPathResult::Nodes(nodes),
+        XPathValue::Text(text) => XPathResult::Text(text),
+        XPathValue::Number(value) => XPathResult::Text(of_number(value)),
+        XPathValue::Truth(is) => XPathResult::Text(is.to_string()),
     })
 }
 
 /// The context of an expression.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
-    pub node: Place,
+    pub node: TreeNode,
     pub position: usize,
     pub size: usize,
 }
@@ -53,19 +57,19 @@ pub(super) struct Eval<'t, 'a> {
     left: usize,
     /// Values of paths from the document, which are the same wherever they stand, by the
     /// address of their expression.
-    known: HashMap<usize, Vec<Place>>,
+    known: HashMap<usize, Vec<TreeNode>>,
 }
 
 /// A step of a path, perhaps along another axis than it is written with.
 #[derive(Clone, Copy)]
 struct Along<'e> {
     axis: Axis,
-    test: &'e Test,
+    test: &'e NodeTest,
     predicates: &'e [Expr],
 }
 
 impl<'e> Along<'e> {
-    fn of(step: &'e Step) -> Self {
+    fn of(step: &'e LocationStep) -> Self {
         Self {
             axis: step.axis,
             test: &step.test,
@@ -86,18 +90,18 @@ impl Eval<'_, '_> {
         self.spend(1 + bytes / BYTES_PER_STEP)
     }
 
-    pub fn expr(&mut self, expr: &Expr, at: At) -> Result<Value, TooCostly> {
+    pub fn expr(&mut self, expr: &Expr, at: At) -> Result<XPathValue, TooCostly> {
         self.spend(1)?;
         Ok(match expr {
-            Expr::Or(a, b) => Value::Truth(self.truth(a, at)? || self.truth(b, at)?),
-            Expr::And(a, b) => Value::Truth(self.truth(a, at)? && self.truth(b, at)?),
+            Expr::Or(a, b) => XPathValue::Truth(self.truth(a, at)? || self.truth(b, at)?),
+            Expr::And(a, b) => XPathValue::Truth(self.truth(a, at)? && self.truth(b, at)?),
             Expr::Compare(how, a, b) => {
                 let (a, b) = (self.expr(a, at)?, self.expr(b, at)?);
-                Value::Truth(self.compare(*how, &a, &b)?)
+                XPathValue::Truth(self.compare(*how, &a, &b)?)
             }
             Expr::Arithmetic(how, a, b) => {
                 let (a, b) = (self.number(a, at)?, self.number(b, at)?);
-                Value::Number(match how {
+                XPathValue::Number(match how {
                     Operator::Add => a + b,
                     Operator::Subtract => a - b,
                     Operator::Multiply => a * b,
@@ -105,19 +109,19 @@ impl Eval<'_, '_> {
                     Operator::Modulo => a % b,
                 })
             }
-            Expr::Negate(inner) => Value::Number(-self.number(inner, at)?),
+            Expr::Negate(inner) => XPathValue::Number(-self.number(inner, at)?),
             Expr::Union(a, b) => {
                 let (mut all, b) = (self.nodes(a, at)?, self.nodes(b, at)?);
                 all.extend(b);
-                Value::Nodes(self.sorted(all)?)
+                XPathValue::Nodes(self.sorted(all)?)
             }
-            Expr::Number(value) => Value::Number(*value),
-            Expr::Literal(text) => Value::Text(text.clone()),
+            Expr::Number(value) => XPathValue::Number(*value),
+            Expr::Literal(text) => XPathValue::Text(text.clone()),
             Expr::Call(function, arguments) => functions::call(self, *function, arguments, at)?,
             Expr::Path {
                 from_root: false,
                 steps,
-            } => Value::Nodes(self.walk(vec![at.node], steps)?),
+            } => XPathValue::Nodes(self.walk(vec![at.node], steps)?),
             Expr::Path {
                 from_root: true,
                 steps,
@@ -126,11 +130,11 @@ impl Eval<'_, '_> {
                 if let Some(nodes) = self.known.get(&key) {
                     let nodes = nodes.clone();
                     self.spend(nodes.len() / 4)?;
-                    return Ok(Value::Nodes(nodes));
+                    return Ok(XPathValue::Nodes(nodes));
                 }
-                let nodes = self.walk(vec![Place::node(0)], steps)?;
+                let nodes = self.walk(vec![TreeNode::node(0)], steps)?;
                 self.known.insert(key, nodes.clone());
-                Value::Nodes(nodes)
+                XPathValue::Nodes(nodes)
             }
             Expr::Filter {
                 of,
@@ -141,15 +145,15 @@ impl Eval<'_, '_> {
                 for predicate in predicates {
                     nodes = self.keep(nodes, predicate)?;
                 }
-                Value::Nodes(self.walk(nodes, steps)?)
+                XPathValue::Nodes(self.walk(nodes, steps)?)
             }
         })
     }
 
     /// The nodes of an expression; none if its value is of another kind.
-    pub fn nodes(&mut self, expr: &Expr, at: At) -> Result<Vec<Place>, TooCostly> {
+    pub fn nodes(&mut self, expr: &Expr, at: At) -> Result<Vec<TreeNode>, TooCostly> {
         match self.expr(expr, at)? {
-            Value::Nodes(nodes) => Ok(nodes),
+            XPathValue::Nodes(nodes) => Ok(nodes),
             _ => Ok(Vec::new()),
         }
     }
@@ -169,24 +173,24 @@ impl Eval<'_, '_> {
         self.string_of(value)
     }
 
-    fn number_of(&mut self, value: &Value) -> Result<f64, TooCostly> {
+    fn number_of(&mut self, value: &XPathValue) -> Result<f64, TooCostly> {
         Ok(match value {
-            Value::Number(value) => *value,
-            Value::Truth(is) => f64::from(u8::from(*is)),
-            Value::Text(text) => to_number(text),
-            Value::Nodes(nodes) => match nodes.first() {
+            XPathValue::Number(value) => *value,
+            XPathValue::Truth(is) => f64::from(u8::from(*is)),
+            XPathValue::Text(text) => to_number(text),
+            XPathValue::Nodes(nodes) => match nodes.first() {
                 Some(first) => to_number(&self.text_of(*first)?),
                 None => f64::NAN,
             },
         })
     }
 
-    fn string_of(&mut self, value: Value) -> Result<String, TooCostly> {
+    fn string_of(&mut self, value: XPathValue) -> Result<String, TooCostly> {
         Ok(match value {
-            Value::Text(text) => text,
-            Value::Number(value) => of_number(value),
-            Value::Truth(is) => is.to_string(),
-            Value::Nodes(nodes) => match nodes.first() {
+            XPathValue::Text(text) => text,
+            XPathValue::Number(value) => of_number(value),
+            XPathValue::Truth(is) => is.to_string(),
+            XPathValue::Nodes(nodes) => match nodes.first() {
                 Some(first) => self.text_of(*first)?,
                 None => String::new(),
             },
@@ -194,7 +198,7 @@ impl Eval<'_, '_> {
     }
 
     /// The text of a node.
-    pub fn text_of(&mut self, node: Place) -> Result<String, TooCostly> {
+    pub fn text_of(&mut self, node: TreeNode) -> Result<String, TooCostly> {
         let mut text = String::new();
         let visited = self.tree.text(node, &mut text, MAX_STRING);
         self.spend(visited)?;
@@ -202,7 +206,7 @@ impl Eval<'_, '_> {
         Ok(text)
     }
 
-    fn sorted(&mut self, mut nodes: Vec<Place>) -> Result<Vec<Place>, TooCostly> {
+    fn sorted(&mut self, mut nodes: Vec<TreeNode>) -> Result<Vec<TreeNode>, TooCostly> {
         self.spend(nodes.len())?;
         nodes.sort_unstable();
         nodes.dedup();
@@ -210,7 +214,11 @@ impl Eval<'_, '_> {
     }
 
     /// The nodes that `steps` lead to.
-    fn walk(&mut self, from: Vec<Place>, steps: &[Step]) -> Result<Vec<Place>, TooCostly> {
+    fn walk(
+        &mut self,
+        from: Vec<TreeNode>,
+        steps: &[LocationStep],
+    ) -> Result<Vec<TreeNode>, TooCostly> {
         let mut nodes = from;
         let mut rest = steps;
         while let Some((step, after)) = rest.split_first() {
@@ -233,7 +241,7 @@ impl Eval<'_, '_> {
         Ok(nodes)
     }
 
-    fn step(&mut self, from: &[Place], step: Along<'_>) -> Result<Vec<Place>, TooCostly> {
+    fn step(&mut self, from: &[TreeNode], step: Along<'_>) -> Result<Vec<TreeNode>, TooCostly> {
         let mut out = Vec::new();
         // Descendants of nodes within one another are found once.
         let mut passed = 0;
@@ -268,14 +276,14 @@ impl Eval<'_, '_> {
     }
 
     /// The nodes of an axis that pass the test of the step, in document order.
-    fn axis(&mut self, node: Place, step: Along<'_>) -> Result<Vec<Place>, TooCostly> {
+    fn axis(&mut self, node: TreeNode, step: Along<'_>) -> Result<Vec<TreeNode>, TooCostly> {
         let tree = self.tree;
         let at = node.index();
         let is_attribute = node.attribute > 0;
         let end = tree.end(at);
-        let mut found: Vec<Place> = Vec::new();
+        let mut found: Vec<TreeNode> = Vec::new();
         let mut visited = 1;
-        let mut see = |place: Place| {
+        let mut see = |place: TreeNode| {
             visited += 1;
             if fits(tree, place, step) {
                 found.push(place);
@@ -286,16 +294,16 @@ impl Eval<'_, '_> {
             Axis::Attribute => {
                 if let (false, Some(Node::Element(element))) = (is_attribute, tree.value(at)) {
                     let count = u32::try_from(element.attrs().count()).unwrap_or(u32::MAX);
-                    (1..=count).for_each(|attribute| see(Place { attribute, ..node }));
+                    (1..=count).for_each(|attribute| see(TreeNode { attribute, ..node }));
                 }
             }
-            Axis::Child if !is_attribute => tree.children(at).for_each(|c| see(Place::node(c))),
+            Axis::Child if !is_attribute => tree.children(at).for_each(|c| see(TreeNode::node(c))),
             Axis::Descendant | Axis::DescendantOrSelf => {
                 if step.axis == Axis::DescendantOrSelf {
                     see(node);
                 }
                 if !is_attribute {
-                    (at + 1..end).for_each(|at| see(Place::node(at)));
+                    (at + 1..end).for_each(|at| see(TreeNode::node(at)));
                 }
             }
             Axis::Parent => {
@@ -304,7 +312,7 @@ impl Eval<'_, '_> {
                 } else {
                     tree.parent(at)
                 };
-                parent.into_iter().for_each(|at| see(Place::node(at)));
+                parent.into_iter().for_each(|at| see(TreeNode::node(at)));
             }
             Axis::Ancestor | Axis::AncestorOrSelf => {
                 let mut line = Vec::new();
@@ -317,32 +325,32 @@ impl Eval<'_, '_> {
                     tree.parent(at)
                 };
                 while let Some(at) = above {
-                    line.push(Place::node(at));
+                    line.push(TreeNode::node(at));
                     above = tree.parent(at);
                 }
                 line.into_iter().rev().for_each(see);
             }
             Axis::Following => {
                 let from = if is_attribute { at + 1 } else { end };
-                (from..tree.len()).for_each(|at| see(Place::node(at)));
+                (from..tree.len()).for_each(|at| see(TreeNode::node(at)));
             }
             Axis::Preceding => {
                 // A node that ends before this one begins is no ancestor.
                 let all = (1..at).filter(|before| tree.end(*before) <= at);
-                all.for_each(|at| see(Place::node(at)));
+                all.for_each(|at| see(TreeNode::node(at)));
                 visited += at;
             }
             Axis::FollowingSibling if !is_attribute => {
                 let parent = tree.parent(at);
                 let all = parent.into_iter().flat_map(|parent| tree.children(parent));
                 all.filter(|sibling| *sibling > at)
-                    .for_each(|at| see(Place::node(at)));
+                    .for_each(|at| see(TreeNode::node(at)));
             }
             Axis::PrecedingSibling if !is_attribute => {
                 let parent = tree.parent(at);
                 let all = parent.into_iter().flat_map(|parent| tree.children(parent));
                 all.take_while(|sibling| *sibling < at)
-                    .for_each(|at| see(Place::node(at)));
+                    .for_each(|at| see(TreeNode::node(at)));
             }
             Axis::Child | Axis::FollowingSibling | Axis::PrecedingSibling => {}
         }
@@ -350,12 +358,12 @@ impl Eval<'_, '_> {
         Ok(found)
     }
 
-    fn fits(&self, place: Place, step: Along<'_>) -> bool {
+    fn fits(&self, place: TreeNode, step: Along<'_>) -> bool {
         fits(self.tree, place, step)
     }
 
     /// The nodes for which a predicate holds.
-    fn keep(&mut self, nodes: Vec<Place>, predicate: &Expr) -> Result<Vec<Place>, TooCostly> {
+    fn keep(&mut self, nodes: Vec<TreeNode>, predicate: &Expr) -> Result<Vec<TreeNode>, TooCostly> {
         let size = nodes.len();
         // A number is a position.
         if let Expr::Number(wanted) = predicate {
@@ -374,7 +382,7 @@ impl Eval<'_, '_> {
                 size,
             };
             let holds = match self.expr(predicate, at)? {
-                Value::Number(wanted) => wanted == as_f64(position),
+                XPathValue::Number(wanted) => wanted == as_f64(position),
                 other => truth(&other),
             };
             if holds {
@@ -384,12 +392,16 @@ impl Eval<'_, '_> {
         Ok(kept)
     }
 
-    fn compare(&mut self, how: Comparison, a: &Value, b: &Value) -> Result<bool, TooCostly> {
+    fn compare(
+        &mut self,
+        how: Comparison,
+        a: &XPathValue,
+        b: &XPathValue,
+    ) -> Result<bool, TooCostly> {
         match (a, b) {
-            (Value::Nodes(_), Value::Truth(_)) | (Value::Truth(_), Value::Nodes(_)) => {
-                Ok(holds(how, truth(a), truth(b)))
-            }
-            (Value::Nodes(left), Value::Nodes(right)) => {
+            (XPathValue::Nodes(_), XPathValue::Truth(_))
+            | (XPathValue::Truth(_), XPathValue::Nodes(_)) => Ok(holds(how, truth(a), truth(b))),
+            (XPathValue::Nodes(left), XPathValue::Nodes(right)) => {
                 let mut texts = Vec::new();
                 let mut bytes = 0;
                 for node in right {
@@ -398,10 +410,10 @@ impl Eval<'_, '_> {
                     if bytes > MAX_TEXTS {
                         return Err(TooCostly);
                     }
-                    texts.push(Value::Text(text));
+                    texts.push(XPathValue::Text(text));
                 }
                 for node in left {
-                    let text = Value::Text(self.text_of(*node)?);
+                    let text = XPathValue::Text(self.text_of(*node)?);
                     for other in &texts {
                         self.spend(1)?;
                         if plain(how, &text, other) {
@@ -411,18 +423,18 @@ impl Eval<'_, '_> {
                 }
                 Ok(false)
             }
-            (Value::Nodes(nodes), other) => {
+            (XPathValue::Nodes(nodes), other) => {
                 for node in nodes {
-                    let text = Value::Text(self.text_of(*node)?);
+                    let text = XPathValue::Text(self.text_of(*node)?);
                     if plain(how, &text, other) {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            (other, Value::Nodes(nodes)) => {
+            (other, XPathValue::Nodes(nodes)) => {
                 for node in nodes {
-                    let text = Value::Text(self.text_of(*node)?);
+                    let text = XPathValue::Text(self.text_of(*node)?);
                     if plain(how, other, &text) {
                         return Ok(true);
                     }
@@ -435,19 +447,19 @@ impl Eval<'_, '_> {
 }
 
 /// Compares two values that are no sets of nodes (section 3.4).
-fn plain(how: Comparison, a: &Value, b: &Value) -> bool {
-    let number = |value: &Value| match value {
-        Value::Number(value) => *value,
-        Value::Truth(is) => f64::from(u8::from(*is)),
-        Value::Text(text) => to_number(text),
-        Value::Nodes(_) => f64::NAN,
+fn plain(how: Comparison, a: &XPathValue, b: &XPathValue) -> bool {
+    let number = |value: &XPathValue| match value {
+        XPathValue::Number(value) => *value,
+        XPathValue::Truth(is) => f64::from(u8::from(*is)),
+        XPathValue::Text(text) => to_number(text),
+        XPathValue::Nodes(_) => f64::NAN,
     };
     let is_equality = matches!(how, Comparison::Equal | Comparison::NotEqual);
     match (a, b) {
-        (Value::Truth(_), _) | (_, Value::Truth(_)) if is_equality => {
+        (XPathValue::Truth(_), _) | (_, XPathValue::Truth(_)) if is_equality => {
             holds(how, truth(a), truth(b))
         }
-        (Value::Text(a), Value::Text(b)) if is_equality => holds(how, a, b),
+        (XPathValue::Text(a), XPathValue::Text(b)) if is_equality => holds(how, a, b),
         _ => holds(how, number(a), number(b)),
     }
 }
@@ -463,12 +475,12 @@ fn holds<T: PartialOrd>(how: Comparison, a: T, b: T) -> bool {
     }
 }
 
-pub(super) fn truth(value: &Value) -> bool {
+pub(super) fn truth(value: &XPathValue) -> bool {
     match value {
-        Value::Nodes(nodes) => !nodes.is_empty(),
-        Value::Text(text) => !text.is_empty(),
-        Value::Number(value) => *value != 0.0 && !value.is_nan(),
-        Value::Truth(is) => *is,
+        XPathValue::Nodes(nodes) => !nodes.is_empty(),
+        XPathValue::Text(text) => !text.is_empty(),
+        XPathValue::Number(value) => *value != 0.0 && !value.is_nan(),
+        XPathValue::Truth(is) => *is,
     }
 }
 
@@ -477,36 +489,36 @@ pub(super) fn as_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-fn fits(tree: &Tree<'_>, place: Place, step: Along<'_>) -> bool {
+fn fits(tree: &Tree<'_>, place: TreeNode, step: Along<'_>) -> bool {
     if place.attribute > 0 {
         return match step.test {
             // The principal kind of an axis is attributes only on the axis of that name.
-            Test::Any => step.axis == Axis::Attribute,
-            Test::Name(name) => {
+            NodeTest::Any => step.axis == Axis::Attribute,
+            NodeTest::Name(name) => {
                 step.axis == Axis::Attribute
                     && tree
                         .attribute(place)
                         .is_some_and(|(found, _)| found == name)
             }
-            Test::Node => true,
-            Test::Text | Test::Comment => false,
+            NodeTest::Node => true,
+            NodeTest::Text | NodeTest::Comment => false,
         };
     }
     let Some(node) = tree.value(place.index()) else {
         return false;
     };
     match step.test {
-        Test::Any => node.is_element(),
-        Test::Name(name) => node.as_element().is_some_and(|e| e.name() == name),
+        NodeTest::Any => node.is_element(),
+        NodeTest::Name(name) => node.as_element().is_some_and(|e| e.name() == name),
         // The doctype is no node of XPath.
-        Test::Node => !node.is_doctype(),
-        Test::Text => node.is_text(),
-        Test::Comment => node.is_comment(),
+        NodeTest::Node => !node.is_doctype(),
+        NodeTest::Text => node.is_text(),
+        NodeTest::Comment => node.is_comment(),
     }
 }
 
-fn is_anywhere(step: &Step) -> bool {
-    step.axis == Axis::DescendantOrSelf && step.test == Test::Node && step.predicates.is_empty()
+fn is_anywhere(step: &LocationStep) -> bool {
+    step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node && step.predicates.is_empty()
 }
 
 /// Whether a predicate may depend on the position.

@@ -2,11 +2,11 @@
 
 use scraper::Node;
 
-use super::super::tree::Place;
+use super::super::tree::TreeNode;
 use super::TooCostly;
 use super::eval::{At, Eval, as_f64, truth};
 use super::parse::{Expr, Function};
-use super::value::{Value, to_number};
+use super::value::{XPathValue, to_number};
 
 /// Calls a function, whose number of arguments was checked.
 pub(super) fn call(
@@ -14,64 +14,64 @@ pub(super) fn call(
     function: Function,
     arguments: &[Expr],
     at: At,
-) -> Result<Value, TooCostly> {
-    let mut call = Call {
+) -> Result<XPathValue, TooCostly> {
+    let mut call = FunctionCall {
         eval,
         arguments,
         at,
     };
     Ok(match function {
-        Function::Last => Value::Number(as_f64(at.size)),
-        Function::Position => Value::Number(as_f64(at.position)),
-        Function::Count => Value::Number(as_f64(call.nodes()?.len())),
-        Function::Id => Value::Nodes(call.by_id()?),
-        Function::LocalName | Function::Name => Value::Text(call.name()?),
-        Function::String => Value::Text(call.text_or_own(0)?),
+        Function::Last => XPathValue::Number(as_f64(at.size)),
+        Function::Position => XPathValue::Number(as_f64(at.position)),
+        Function::Count => XPathValue::Number(as_f64(call.nodes()?.len())),
+        Function::Id => XPathValue::Nodes(call.by_id()?),
+        Function::LocalName | Function::Name => XPathValue::Text(call.name()?),
+        Function::String => XPathValue::Text(call.text_or_own(0)?),
         Function::Concat => {
             let mut all = String::new();
             for nth in 0..arguments.len() {
                 all.push_str(&call.text(nth)?);
                 call.eval.spend_text(all.len())?;
             }
-            Value::Text(all)
+            XPathValue::Text(all)
         }
         Function::StartsWith => {
             let (text, start) = (call.text(0)?, call.text(1)?);
-            Value::Truth(text.starts_with(&start))
+            XPathValue::Truth(text.starts_with(&start))
         }
         Function::Contains => {
             let (text, part) = (call.text(0)?, call.text(1)?);
-            Value::Truth(text.contains(&part))
+            XPathValue::Truth(text.contains(&part))
         }
         Function::SubstringBefore => {
             let (text, part) = (call.text(0)?, call.text(1)?);
             let found = text.split_once(&part).map(|(before, _)| before);
-            Value::Text(found.unwrap_or_default().to_owned())
+            XPathValue::Text(found.unwrap_or_default().to_owned())
         }
         Function::SubstringAfter => {
             let (text, part) = (call.text(0)?, call.text(1)?);
             let found = text.split_once(&part).map(|(_, after)| after);
-            Value::Text(found.unwrap_or_default().to_owned())
+            XPathValue::Text(found.unwrap_or_default().to_owned())
         }
-        Function::Substring => Value::Text(call.substring()?),
+        Function::Substring => XPathValue::Text(call.substring()?),
         Function::StringLength => {
             let text = call.text_or_own(0)?;
-            Value::Number(as_f64(text.chars().count()))
+            XPathValue::Number(as_f64(text.chars().count()))
         }
         Function::NormalizeSpace => {
             let text = call.text_or_own(0)?;
             let words = text
                 .split([' ', '\t', '\r', '\n'])
                 .filter(|word| !word.is_empty());
-            Value::Text(words.collect::<Vec<_>>().join(" "))
+            XPathValue::Text(words.collect::<Vec<_>>().join(" "))
         }
-        Function::Translate => Value::Text(call.translate()?),
-        Function::Boolean => Value::Truth(call.truth()?),
-        Function::Not => Value::Truth(!call.truth()?),
-        Function::True => Value::Truth(true),
-        Function::False => Value::Truth(false),
-        Function::Lang => Value::Truth(call.lang()?),
-        Function::Number => Value::Number(match arguments.first() {
+        Function::Translate => XPathValue::Text(call.translate()?),
+        Function::Boolean => XPathValue::Truth(call.truth()?),
+        Function::Not => XPathValue::Truth(!call.truth()?),
+        Function::True => XPathValue::Truth(true),
+        Function::False => XPathValue::Truth(false),
+        Function::Lang => XPathValue::Truth(call.lang()?),
+        Function::Number => XPathValue::Number(match arguments.first() {
             Some(argument) => call.eval.number(argument, at)?,
             None => to_number(&call.eval.text_of(at.node)?),
         }),
@@ -80,22 +80,22 @@ pub(super) fn call(
             for node in call.nodes()? {
                 sum += to_number(&call.eval.text_of(node)?);
             }
-            Value::Number(sum)
+            XPathValue::Number(sum)
         }
-        Function::Floor => Value::Number(call.number()?.floor()),
-        Function::Ceiling => Value::Number(call.number()?.ceil()),
-        Function::Round => Value::Number((call.number()? + 0.5).floor()),
+        Function::Floor => XPathValue::Number(call.number()?.floor()),
+        Function::Ceiling => XPathValue::Number(call.number()?.ceil()),
+        Function::Round => XPathValue::Number((call.number()? + 0.5).floor()),
     })
 }
 
-struct Call<'c, 't, 'a> {
+struct FunctionCall<'c, 't, 'a> {
     eval: &'c mut Eval<'t, 'a>,
     arguments: &'c [Expr],
     at: At,
 }
 
-impl Call<'_, '_, '_> {
-    fn nodes(&mut self) -> Result<Vec<Place>, TooCostly> {
+impl FunctionCall<'_, '_, '_> {
+    fn nodes(&mut self) -> Result<Vec<TreeNode>, TooCostly> {
         match self.arguments.first() {
             Some(argument) => self.eval.nodes(argument, self.at),
             None => Ok(vec![self.at.node]),
@@ -136,13 +136,13 @@ impl Call<'_, '_, '_> {
         }
     }
 
-    fn by_id(&mut self) -> Result<Vec<Place>, TooCostly> {
+    fn by_id(&mut self) -> Result<Vec<TreeNode>, TooCostly> {
         let value = match self.arguments.first() {
             Some(argument) => self.eval.expr(argument, self.at)?,
             None => return Ok(Vec::new()),
         };
         let names = match value {
-            Value::Nodes(nodes) => {
+            XPathValue::Nodes(nodes) => {
                 let mut all = String::new();
                 for node in nodes {
                     all.push_str(&self.eval.text_of(node)?);
@@ -151,8 +151,8 @@ impl Call<'_, '_, '_> {
                 }
                 all
             }
-            Value::Text(text) => text,
-            Value::Number(_) | Value::Truth(_) => String::new(),
+            XPathValue::Text(text) => text,
+            XPathValue::Number(_) | XPathValue::Truth(_) => String::new(),
         };
         let mut wanted: Vec<&str> = names.split_ascii_whitespace().collect();
         let mut found = Vec::new();
@@ -165,7 +165,7 @@ impl Call<'_, '_, '_> {
                 && let Some(nth) = wanted.iter().position(|name| *name == id)
             {
                 wanted.swap_remove(nth);
-                found.push(Place::node(at));
+                found.push(TreeNode::node(at));
             }
         }
         Ok(found)

@@ -4,7 +4,7 @@ use super::{XPathError, error};
 
 /// A token.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(super) enum XPathToken {
     Open,
     Close,
     OpenSquare,
@@ -37,13 +37,13 @@ pub(super) enum Token {
 }
 
 /// A token and the byte at which it begins.
-pub(super) type Placed = (Token, usize);
+pub(super) type PlacedToken = (XPathToken, usize);
 
 /// The most tokens: chains of operators are walked as deep as they are long.
 const MAX_TOKENS: usize = 512;
 
 /// The tokens of `text`.
-pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, XPathError> {
+pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>, XPathError> {
     let mut lexer = Lexer {
         text,
         at: 0,
@@ -61,7 +61,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, XPathError> {
 struct Lexer<'t> {
     text: &'t str,
     at: usize,
-    out: Vec<Placed>,
+    out: Vec<PlacedToken>,
 }
 
 impl Lexer<'_> {
@@ -80,8 +80,8 @@ impl Lexer<'_> {
             return Ok(false);
         };
         let (token, length) = match symbol(rest) {
-            Some(Token::Star) => (self.star(), 1),
-            Some(Token::Dot) if rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit()) => {
+            Some(XPathToken::Star) => (self.star(), 1),
+            Some(XPathToken::Dot) if rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit()) => {
                 number(rest)
             }
             Some(token) => {
@@ -95,7 +95,7 @@ impl Lexer<'_> {
                     return Err(error(from, "the quotation mark is not closed"));
                 };
                 let text = inner.get(..end).unwrap_or_default().to_owned();
-                (Token::Literal(text), end + 2)
+                (XPathToken::Literal(text), end + 2)
             }
             None if first == '$' => {
                 return Err(error(from, "variables (`$name`) are not supported"));
@@ -123,81 +123,81 @@ impl Lexer<'_> {
         self.out.last().is_some_and(|(token, _)| {
             matches!(
                 token,
-                Token::Close
-                    | Token::CloseSquare
-                    | Token::Dot
-                    | Token::DotDot
-                    | Token::Star
-                    | Token::Number(_)
-                    | Token::Literal(_)
-                    | Token::Name(_)
+                XPathToken::Close
+                    | XPathToken::CloseSquare
+                    | XPathToken::Dot
+                    | XPathToken::DotDot
+                    | XPathToken::Star
+                    | XPathToken::Number(_)
+                    | XPathToken::Literal(_)
+                    | XPathToken::Name(_)
             )
         })
     }
 
-    fn star(&self) -> Token {
+    fn star(&self) -> XPathToken {
         if self.after_operand() {
-            Token::Multiply
+            XPathToken::Multiply
         } else {
-            Token::Star
+            XPathToken::Star
         }
     }
 
-    fn named(&self, name: String) -> Token {
+    fn named(&self, name: String) -> XPathToken {
         if !self.after_operand() {
-            return Token::Name(name);
+            return XPathToken::Name(name);
         }
         match name.as_str() {
-            "and" => Token::And,
-            "or" => Token::Or,
-            "mod" => Token::Mod,
-            "div" => Token::Div,
-            _ => Token::Name(name),
+            "and" => XPathToken::And,
+            "or" => XPathToken::Or,
+            "mod" => XPathToken::Mod,
+            "div" => XPathToken::Div,
+            _ => XPathToken::Name(name),
         }
     }
 }
 
-fn symbol(rest: &str) -> Option<Token> {
+fn symbol(rest: &str) -> Option<XPathToken> {
     let two = [
-        ("..", Token::DotDot),
-        ("::", Token::ColonColon),
-        ("//", Token::SlashSlash),
-        ("!=", Token::NotEqual),
-        ("<=", Token::LessEqual),
-        (">=", Token::MoreEqual),
-        ("(", Token::Open),
-        (")", Token::Close),
-        ("[", Token::OpenSquare),
-        ("]", Token::CloseSquare),
-        (".", Token::Dot),
-        ("@", Token::At),
-        (",", Token::Comma),
-        ("/", Token::Slash),
-        ("|", Token::Bar),
-        ("+", Token::Plus),
-        ("-", Token::Minus),
-        ("=", Token::Equal),
-        ("<", Token::Less),
-        (">", Token::More),
-        ("*", Token::Star),
+        ("..", XPathToken::DotDot),
+        ("::", XPathToken::ColonColon),
+        ("//", XPathToken::SlashSlash),
+        ("!=", XPathToken::NotEqual),
+        ("<=", XPathToken::LessEqual),
+        (">=", XPathToken::MoreEqual),
+        ("(", XPathToken::Open),
+        (")", XPathToken::Close),
+        ("[", XPathToken::OpenSquare),
+        ("]", XPathToken::CloseSquare),
+        (".", XPathToken::Dot),
+        ("@", XPathToken::At),
+        (",", XPathToken::Comma),
+        ("/", XPathToken::Slash),
+        ("|", XPathToken::Bar),
+        ("+", XPathToken::Plus),
+        ("-", XPathToken::Minus),
+        ("=", XPathToken::Equal),
+        ("<", XPathToken::Less),
+        (">", XPathToken::More),
+        ("*", XPathToken::Star),
     ];
     let found = two.into_iter().find(|(text, _)| rest.starts_with(text));
     found.map(|(_, token)| token)
 }
 
-fn width(token: &Token) -> usize {
+fn width(token: &XPathToken) -> usize {
     match token {
-        Token::DotDot
-        | Token::ColonColon
-        | Token::SlashSlash
-        | Token::NotEqual
-        | Token::LessEqual
-        | Token::MoreEqual => 2,
+        XPathToken::DotDot
+        | XPathToken::ColonColon
+        | XPathToken::SlashSlash
+        | XPathToken::NotEqual
+        | XPathToken::LessEqual
+        | XPathToken::MoreEqual => 2,
         _ => 1,
     }
 }
 
-fn number(rest: &str) -> (Token, usize) {
+fn number(rest: &str) -> (XPathToken, usize) {
     let mut dots = 0;
     let text: String = rest
         .chars()
@@ -207,7 +207,7 @@ fn number(rest: &str) -> (Token, usize) {
         })
         .collect();
     let value = text.parse().unwrap_or(f64::NAN);
-    (Token::Number(value), text.len())
+    (XPathToken::Number(value), text.len())
 }
 
 fn starts_name(c: char) -> bool {

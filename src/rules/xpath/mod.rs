@@ -16,7 +16,7 @@ mod parse;
 mod value;
 
 use self::parse::Expr;
-use super::tree::{Place, Tree};
+use super::tree::{Tree, TreeNode};
 
 /// The longest expression, in bytes.
 pub(super) const MAX_BYTES: usize = 4_096;
@@ -56,9 +56,9 @@ pub struct XPath {
 
 /// The result of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Found {
+pub(super) enum XPathResult {
     /// Nodes, in document order, each once.
-    Nodes(Vec<Place>),
+    Nodes(Vec<TreeNode>),
     /// A string, a number or a truth value as a string.
     Text(String),
 }
@@ -89,18 +89,18 @@ impl XPath {
     }
 
     /// Evaluates the expression at the document.
-    pub(super) fn find(&self, tree: &Tree<'_>) -> Result<Found, TooCostly> {
+    pub(super) fn find(&self, tree: &Tree<'_>) -> Result<XPathResult, TooCostly> {
         eval::evaluate(&self.expr, tree, MAX_STEPS)
     }
 }
 
 #[cfg(test)]
-impl Found {
+impl XPathResult {
     /// The text of each node, for tests.
     pub fn texts(self, tree: &Tree<'_>) -> Vec<String> {
         match self {
-            Found::Text(text) => vec![text],
-            Found::Nodes(nodes) => nodes.into_iter().map(|node| tree.whole(node)).collect(),
+            XPathResult::Text(text) => vec![text],
+            XPathResult::Nodes(nodes) => nodes.into_iter().map(|node| tree.whole(node)).collect(),
         }
     }
 }

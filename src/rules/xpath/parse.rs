@@ -1,6 +1,6 @@
 //! From tokens to an expression.
 
-use super::lexer::{Placed, Token, tokens};
+use super::lexer::{PlacedToken, XPathToken, tokens};
 use super::{XPathError, error};
 
 /// The deepest nesting of brackets.
@@ -21,13 +21,13 @@ pub(super) enum Expr {
     /// Steps from the context node, or from the document.
     Path {
         from_root: bool,
-        steps: Vec<Step>,
+        steps: Vec<LocationStep>,
     },
     /// An expression with predicates and further steps.
     Filter {
         of: Box<Expr>,
         predicates: Vec<Expr>,
-        steps: Vec<Step>,
+        steps: Vec<LocationStep>,
     },
 }
 
@@ -52,9 +52,9 @@ pub(super) enum Operator {
 
 /// A step of a path.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Step {
+pub(super) struct LocationStep {
     pub axis: Axis,
-    pub test: Test,
+    pub test: NodeTest,
     pub predicates: Vec<Expr>,
 }
 
@@ -85,7 +85,7 @@ impl Axis {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Test {
+pub(super) enum NodeTest {
     /// `*`
     Any,
     Name(String),
@@ -159,21 +159,21 @@ pub(super) fn parse(text: &str) -> Result<Expr, XPathError> {
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<PlacedToken>,
     next: usize,
     /// Length of the text.
     end: usize,
     depth: usize,
 }
 
-type Parsed = Result<Expr, XPathError>;
+type ParsedExpression = Result<Expr, XPathError>;
 
 impl Parser {
-    fn peek(&self) -> Option<&Token> {
+    fn peek(&self) -> Option<&XPathToken> {
         self.tokens.get(self.next).map(|(token, _)| token)
     }
 
-    fn after(&self) -> Option<&Token> {
+    fn after(&self) -> Option<&XPathToken> {
         self.tokens.get(self.next + 1).map(|(token, _)| token)
     }
 
@@ -181,47 +181,47 @@ impl Parser {
         self.tokens.get(self.next).map_or(self.end, |(_, at)| *at)
     }
 
-    fn take(&mut self, token: &Token) -> bool {
+    fn take(&mut self, token: &XPathToken) -> bool {
         let is = self.peek() == Some(token);
         self.next += usize::from(is);
         is
     }
 
-    fn expect(&mut self, token: &Token, what: &str) -> Result<(), XPathError> {
+    fn expect(&mut self, token: &XPathToken, what: &str) -> Result<(), XPathError> {
         if self.take(token) {
             return Ok(());
         }
         Err(error(self.place(), &format!("{what} is expected here")))
     }
 
-    fn or(&mut self) -> Parsed {
+    fn or(&mut self) -> ParsedExpression {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let why = format!("brackets nest deeper than {MAX_DEPTH}");
             return Err(error(self.place(), &why));
         }
         let mut left = self.and()?;
-        while self.take(&Token::Or) {
+        while self.take(&XPathToken::Or) {
             left = Expr::Or(Box::new(left), Box::new(self.and()?));
         }
         self.depth -= 1;
         Ok(left)
     }
 
-    fn and(&mut self) -> Parsed {
+    fn and(&mut self) -> ParsedExpression {
         let mut left = self.equality()?;
-        while self.take(&Token::And) {
+        while self.take(&XPathToken::And) {
             left = Expr::And(Box::new(left), Box::new(self.equality()?));
         }
         Ok(left)
     }
 
-    fn equality(&mut self) -> Parsed {
+    fn equality(&mut self) -> ParsedExpression {
         let mut left = self.relation()?;
         loop {
             let how = match self.peek() {
-                Some(Token::Equal) => Comparison::Equal,
-                Some(Token::NotEqual) => Comparison::NotEqual,
+                Some(XPathToken::Equal) => Comparison::Equal,
+                Some(XPathToken::NotEqual) => Comparison::NotEqual,
                 _ => return Ok(left),
             };
             self.next += 1;
@@ -229,14 +229,14 @@ impl Parser {
         }
     }
 
-    fn relation(&mut self) -> Parsed {
+    fn relation(&mut self) -> ParsedExpression {
         let mut left = self.sum()?;
         loop {
             let how = match self.peek() {
-                Some(Token::Less) => Comparison::Less,
-                Some(Token::LessEqual) => Comparison::LessEqual,
-                Some(Token::More) => Comparison::More,
-                Some(Token::MoreEqual) => Comparison::MoreEqual,
+                Some(XPathToken::Less) => Comparison::Less,
+                Some(XPathToken::LessEqual) => Comparison::LessEqual,
+                Some(XPathToken::More) => Comparison::More,
+                Some(XPathToken::MoreEqual) => Comparison::MoreEqual,
                 _ => return Ok(left),
             };
             self.next += 1;
@@ -244,12 +244,12 @@ impl Parser {
         }
     }
 
-    fn sum(&mut self) -> Parsed {
+    fn sum(&mut self) -> ParsedExpression {
         let mut left = self.product()?;
         loop {
             let how = match self.peek() {
-                Some(Token::Plus) => Operator::Add,
-                Some(Token::Minus) => Operator::Subtract,
+                Some(XPathToken::Plus) => Operator::Add,
+                Some(XPathToken::Minus) => Operator::Subtract,
                 _ => return Ok(left),
             };
             self.next += 1;
@@ -257,13 +257,13 @@ impl Parser {
         }
     }
 
-    fn product(&mut self) -> Parsed {
+    fn product(&mut self) -> ParsedExpression {
         let mut left = self.unary()?;
         loop {
             let how = match self.peek() {
-                Some(Token::Multiply) => Operator::Multiply,
-                Some(Token::Div) => Operator::Divide,
-                Some(Token::Mod) => Operator::Modulo,
+                Some(XPathToken::Multiply) => Operator::Multiply,
+                Some(XPathToken::Div) => Operator::Divide,
+                Some(XPathToken::Mod) => Operator::Modulo,
                 _ => return Ok(left),
             };
             self.next += 1;
@@ -271,9 +271,9 @@ impl Parser {
         }
     }
 
-    fn unary(&mut self) -> Parsed {
+    fn unary(&mut self) -> ParsedExpression {
         let mut minus = 0_usize;
-        while self.take(&Token::Minus) {
+        while self.take(&XPathToken::Minus) {
             minus += 1;
         }
         let expr = self.union()?;
@@ -284,17 +284,17 @@ impl Parser {
         })
     }
 
-    fn union(&mut self) -> Parsed {
+    fn union(&mut self) -> ParsedExpression {
         let mut left = self.path()?;
-        while self.take(&Token::Bar) {
+        while self.take(&XPathToken::Bar) {
             left = Expr::Union(Box::new(left), Box::new(self.path()?));
         }
         Ok(left)
     }
 
-    fn path(&mut self) -> Parsed {
+    fn path(&mut self) -> ParsedExpression {
         match self.peek() {
-            Some(Token::Slash) => {
+            Some(XPathToken::Slash) => {
                 self.next += 1;
                 let steps = if self.begins_step() {
                     self.steps(Vec::new())?
@@ -306,7 +306,7 @@ impl Parser {
                     steps,
                 })
             }
-            Some(Token::SlashSlash) => {
+            Some(XPathToken::SlashSlash) => {
                 self.next += 1;
                 let steps = self.steps(vec![anywhere()])?;
                 Ok(Expr::Path {
@@ -325,48 +325,54 @@ impl Parser {
     fn begins_step(&self) -> bool {
         matches!(
             self.peek(),
-            Some(Token::Dot | Token::DotDot | Token::At | Token::Star | Token::Name(_))
+            Some(
+                XPathToken::Dot
+                    | XPathToken::DotDot
+                    | XPathToken::At
+                    | XPathToken::Star
+                    | XPathToken::Name(_)
+            )
         )
     }
 
     fn begins_filter(&self) -> bool {
         match self.peek() {
-            Some(Token::Open | Token::Literal(_) | Token::Number(_)) => true,
-            Some(Token::Name(name)) => {
+            Some(XPathToken::Open | XPathToken::Literal(_) | XPathToken::Number(_)) => true,
+            Some(XPathToken::Name(name)) => {
                 let is_type = matches!(
                     name.as_str(),
                     "node" | "text" | "comment" | "processing-instruction"
                 );
-                !is_type && self.after() == Some(&Token::Open)
+                !is_type && self.after() == Some(&XPathToken::Open)
             }
             _ => false,
         }
     }
 
-    fn filter(&mut self) -> Parsed {
+    fn filter(&mut self) -> ParsedExpression {
         let of = match self.peek().cloned() {
-            Some(Token::Literal(text)) => {
+            Some(XPathToken::Literal(text)) => {
                 self.next += 1;
                 Expr::Literal(text)
             }
-            Some(Token::Number(value)) => {
+            Some(XPathToken::Number(value)) => {
                 self.next += 1;
                 Expr::Number(value)
             }
-            Some(Token::Name(name)) => self.call(&name)?,
+            Some(XPathToken::Name(name)) => self.call(&name)?,
             _ => {
-                self.expect(&Token::Open, "`(`")?;
+                self.expect(&XPathToken::Open, "`(`")?;
                 let inner = self.or()?;
-                self.expect(&Token::Close, "`)`")?;
+                self.expect(&XPathToken::Close, "`)`")?;
                 inner
             }
         };
         let place = self.place();
         let predicates = self.predicates()?;
         let mut steps = Vec::new();
-        if self.take(&Token::SlashSlash) {
+        if self.take(&XPathToken::SlashSlash) {
             steps = self.steps(vec![anywhere()])?;
-        } else if self.take(&Token::Slash) {
+        } else if self.take(&XPathToken::Slash) {
             steps = self.steps(Vec::new())?;
         }
         if predicates.is_empty() && steps.is_empty() {
@@ -382,7 +388,7 @@ impl Parser {
         })
     }
 
-    fn call(&mut self, name: &str) -> Parsed {
+    fn call(&mut self, name: &str) -> ParsedExpression {
         let place = self.place();
         let Some((function, least, most)) = Function::named(name) else {
             let why = format!(
@@ -393,13 +399,13 @@ impl Parser {
         };
         self.next += 2;
         let mut arguments = Vec::new();
-        while self.peek() != Some(&Token::Close) {
+        while self.peek() != Some(&XPathToken::Close) {
             if !arguments.is_empty() {
-                self.expect(&Token::Comma, "`,` or `)`")?;
+                self.expect(&XPathToken::Comma, "`,` or `)`")?;
             }
             arguments.push(self.or()?);
         }
-        self.expect(&Token::Close, "`)`")?;
+        self.expect(&XPathToken::Close, "`)`")?;
         if !(least..=most).contains(&arguments.len()) {
             let why = format!(
                 "`{name}()` takes {least} to {most} arguments, not {}",
@@ -417,35 +423,35 @@ impl Parser {
         Ok(Expr::Call(function, arguments))
     }
 
-    fn steps(&mut self, mut steps: Vec<Step>) -> Result<Vec<Step>, XPathError> {
+    fn steps(&mut self, mut steps: Vec<LocationStep>) -> Result<Vec<LocationStep>, XPathError> {
         loop {
             steps.push(self.step()?);
-            if self.take(&Token::SlashSlash) {
+            if self.take(&XPathToken::SlashSlash) {
                 steps.push(anywhere());
-            } else if !self.take(&Token::Slash) {
+            } else if !self.take(&XPathToken::Slash) {
                 return Ok(steps);
             }
         }
     }
 
-    fn step(&mut self) -> Result<Step, XPathError> {
+    fn step(&mut self) -> Result<LocationStep, XPathError> {
         let short = match self.peek() {
-            Some(Token::Dot) => Some(Axis::SelfNode),
-            Some(Token::DotDot) => Some(Axis::Parent),
+            Some(XPathToken::Dot) => Some(Axis::SelfNode),
+            Some(XPathToken::DotDot) => Some(Axis::Parent),
             _ => None,
         };
         if let Some(axis) = short {
             self.next += 1;
-            return Ok(Step {
+            return Ok(LocationStep {
                 axis,
-                test: Test::Node,
+                test: NodeTest::Node,
                 predicates: Vec::new(),
             });
         }
         let axis = self.axis()?;
         let test = self.test()?;
         let predicates = self.predicates()?;
-        Ok(Step {
+        Ok(LocationStep {
             axis,
             test,
             predicates,
@@ -453,10 +459,12 @@ impl Parser {
     }
 
     fn axis(&mut self) -> Result<Axis, XPathError> {
-        if self.take(&Token::At) {
+        if self.take(&XPathToken::At) {
             return Ok(Axis::Attribute);
         }
-        let (Some(Token::Name(name)), Some(Token::ColonColon)) = (self.peek(), self.after()) else {
+        let (Some(XPathToken::Name(name)), Some(XPathToken::ColonColon)) =
+            (self.peek(), self.after())
+        else {
             return Ok(Axis::Child);
         };
         let axis = match name.as_str() {
@@ -481,50 +489,50 @@ impl Parser {
         Ok(axis)
     }
 
-    fn test(&mut self) -> Result<Test, XPathError> {
+    fn test(&mut self) -> Result<NodeTest, XPathError> {
         let place = self.place();
-        if self.take(&Token::Star) {
-            return Ok(Test::Any);
+        if self.take(&XPathToken::Star) {
+            return Ok(NodeTest::Any);
         }
-        let Some(Token::Name(name)) = self.peek().cloned() else {
+        let Some(XPathToken::Name(name)) = self.peek().cloned() else {
             return Err(error(place, "a step is expected here"));
         };
         self.next += 1;
-        if self.take(&Token::Open) {
+        if self.take(&XPathToken::Open) {
             let test = match name.as_str() {
-                "node" => Test::Node,
-                "text" => Test::Text,
-                "comment" => Test::Comment,
+                "node" => NodeTest::Node,
+                "text" => NodeTest::Text,
+                "comment" => NodeTest::Comment,
                 other => {
                     let why = format!("`{other}()` is no step");
                     return Err(error(place, &why));
                 }
             };
-            self.expect(&Token::Close, "`)`")?;
+            self.expect(&XPathToken::Close, "`)`")?;
             return Ok(test);
         }
         if name.contains(':') {
             let why = format!("`{name}` has a prefix; namespaces are not supported");
             return Err(error(place, &why));
         }
-        Ok(Test::Name(name))
+        Ok(NodeTest::Name(name))
     }
 
     fn predicates(&mut self) -> Result<Vec<Expr>, XPathError> {
         let mut predicates = Vec::new();
-        while self.take(&Token::OpenSquare) {
+        while self.take(&XPathToken::OpenSquare) {
             predicates.push(self.or()?);
-            self.expect(&Token::CloseSquare, "`]`")?;
+            self.expect(&XPathToken::CloseSquare, "`]`")?;
         }
         Ok(predicates)
     }
 }
 
 /// The step that `//` stands for.
-fn anywhere() -> Step {
-    Step {
+fn anywhere() -> LocationStep {
+    LocationStep {
         axis: Axis::DescendantOrSelf,
-        test: Test::Node,
+        test: NodeTest::Node,
         predicates: Vec::new(),
     }
 }

@@ -1,10 +1,10 @@
 //! Values of expressions, and how one kind becomes another (XPath 1.0, section 4).
 
-use super::super::tree::Place;
+use super::super::tree::TreeNode;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
-    Nodes(Vec<Place>),
+pub(super) enum XPathValue {
+    Nodes(Vec<TreeNode>),
     Text(String),
     Number(f64),
     Truth(bool),

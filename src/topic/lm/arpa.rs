@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
-use super::corpus::Names;
+use super::corpus::WordNames;
 use super::estimate::{Estimate, ORDERS, Section};
 use super::runs;
 use crate::fs::atomic;
@@ -167,12 +167,12 @@ const SLOT: usize = 16;
 /// The spelling of words, each with a leading space. Most are short and are copied as
 /// pieces of fixed length, which takes a single memory access.
 struct Spelling<'a> {
-    names: &'a Names,
+    names: &'a WordNames,
     short: Vec<[u8; SLOT]>,
 }
 
 impl<'a> Spelling<'a> {
-    fn of(names: &'a Names) -> Self {
+    fn of(names: &'a WordNames) -> Self {
         let slot = |name: &str| {
             let mut slot = [0; SLOT];
             // The last byte is the length of the text before it, or 0.

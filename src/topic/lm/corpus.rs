@@ -15,15 +15,15 @@ const SPECIAL: [&str; 3] = ["<unk>", "<s>", "</s>"];
 
 /// The sentences as word numbers: `<unk>`, then each between `<s>` and `</s>`.
 #[derive(Debug, Clone)]
-pub(super) struct Corpus {
+pub(super) struct NgramCorpus {
     pub(super) words: Vec<u32>,
     /// By number. Words after the special ones are sorted, so that numbers compare as
     /// words do, independent of the order of sentences.
-    pub(super) names: Names,
+    pub(super) names: WordNames,
     pub(super) sentences: usize,
 }
 
-impl Corpus {
+impl NgramCorpus {
     pub(super) fn read(
         sentences: impl IntoIterator<Item: Borrow<Sentence>>,
     ) -> Result<Self, EstimateError> {
@@ -81,12 +81,12 @@ impl Corpus {
 
 /// Words by number, stored in one text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names {
+pub(super) struct WordNames {
     text: String,
     ends: Vec<usize>,
 }
 
-impl Names {
+impl WordNames {
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -105,9 +105,9 @@ impl Names {
     }
 }
 
-impl<'a> FromIterator<&'a str> for Names {
+impl<'a> FromIterator<&'a str> for WordNames {
     fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> Self {
-        let mut all = Names::default();
+        let mut all = WordNames::default();
         for name in names {
             all.text.push_str(name);
             all.ends.push(all.text.len());

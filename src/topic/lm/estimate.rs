@@ -19,9 +19,9 @@ use std::ops::{Range, RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
-use super::corpus::{BOS, Corpus, Names};
+use super::corpus::{BOS, NgramCorpus, WordNames};
 use super::error::EstimateError;
-use super::runs::{self, Marks, Run, Runs};
+use super::runs::{self, NgramRun, NgramRuns, RunMarks};
 use crate::words::Sentence;
 
 /// The orders that can be estimated; KenLM is built to score up to 6.
@@ -85,8 +85,8 @@ impl Discount {
 /// It depends only on the multiset of the sentences, not on their order.
 #[derive(Debug, Clone)]
 pub struct Estimate {
-    corpus: Corpus,
-    runs: Runs,
+    corpus: NgramCorpus,
+    runs: NgramRuns,
     /// By order minus one.
     ngrams: Vec<usize>,
     discounts: Vec<Discount>,
@@ -97,7 +97,7 @@ pub struct Estimate {
 pub struct Ngram<'a> {
     words: [u32; *ORDERS.end()],
     order: usize,
-    names: &'a Names,
+    names: &'a WordNames,
     /// log10 of its probability, at most 0.
     pub log10: f32,
     /// log10 of the weight of the lower order after it; 0 if nothing follows it.
@@ -153,7 +153,7 @@ impl Estimate {
         self.corpus.words.len() - 1 - 2 * self.corpus.sentences
     }
 
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &WordNames {
         &self.corpus.names
     }
 
@@ -174,13 +174,13 @@ impl Estimate {
             before,
             contexts: Vec::new(),
             probabilities: Vec::new(),
-            lower: Marks::of(&self.runs, 1),
-            marks: Marks::of(&self.runs, 1),
+            lower: RunMarks::of(&self.runs, 1),
+            marks: RunMarks::of(&self.runs, 1),
         };
         making.contexts = vec![making.whole()];
         for k in 1..=order {
             if k > 1 {
-                making.lower = std::mem::replace(&mut making.marks, Marks::of(&self.runs, k));
+                making.lower = std::mem::replace(&mut making.marks, RunMarks::of(&self.runs, k));
             }
             making.probabilities = making.probabilities(k);
             making.contexts = Vec::new();
@@ -274,8 +274,8 @@ pub fn estimate(
     if !ORDERS.contains(&order) {
         return Err(EstimateError::Order { order });
     }
-    let corpus = Corpus::read(sentences)?;
-    let runs = Runs::of(&corpus, order);
+    let corpus = NgramCorpus::read(sentences)?;
+    let runs = NgramRuns::of(&corpus, order);
     let mut ngrams = Vec::with_capacity(order);
     let mut discounts = Vec::with_capacity(order);
     for k in 1..=order {
@@ -304,7 +304,7 @@ pub fn estimate(
 
 /// The count of an n-gram; 0 for `<unk>`, which never occurs, and for `<s>`, which is
 /// never looked up.
-fn adjusted(corpus: &Corpus, runs: &Runs, order: usize, run: Run) -> u32 {
+fn adjusted(corpus: &NgramCorpus, runs: &NgramRuns, order: usize, run: NgramRun) -> u32 {
     match order {
         1 if corpus.words[runs.end(run.at)] <= BOS => 0,
         _ => run.count,
@@ -315,15 +315,15 @@ fn adjusted(corpus: &Corpus, runs: &Runs, order: usize, run: Run) -> u32 {
 #[derive(Debug)]
 struct Making<'a> {
     estimate: &'a Estimate,
-    /// See [`Runs::before`].
+    /// See [`NgramRuns::before`].
     before: Vec<u32>,
     /// Indexed by the number of the context n-gram.
     contexts: Vec<Context>,
     /// Indexed by the number of the n-gram.
     probabilities: Vec<f64>,
     /// The marks of the order below.
-    lower: Marks,
-    marks: Marks,
+    lower: RunMarks,
+    marks: RunMarks,
 }
 
 impl Making<'_> {

@@ -71,7 +71,7 @@ pub struct Running<'m> {
 
 impl<'m> Running<'m> {
     fn of(model: &'m KenLm, words: &'m [WordIndex], ends: &mut dyn Iterator<Item = usize>) -> Self {
-        let mut walk = Walk::of(model);
+        let mut walk = ModelWalk::of(model);
         let mut next = ends.next();
         let mut of_ends = vec![f64::NAN; words.len() + 1];
         let mut log10 = Vec::with_capacity(words.len());
@@ -102,12 +102,12 @@ impl<'m> Running<'m> {
         }
         let begin = known(&self.begins, tokens.start, || {
             let (first, _) = words.split_at(memory);
-            Walk::of_sentence(self.model).steps(first)
+            ModelWalk::of_sentence(self.model).steps(first)
         });
         let end = known(&self.ends, tokens.end, || {
             // Of the words before the end those that the model's memory takes.
             let (_, last) = words.split_at(words.len() - memory);
-            let mut walk = Walk::of(self.model);
+            let mut walk = ModelWalk::of(self.model);
             walk.steps(last);
             walk.end()
         });
@@ -271,7 +271,7 @@ impl KenLm {
     /// The probability of an unknown word after a whole context of unknown words.
     fn run_of_unknown(&self) -> f64 {
         let unknown = self.model.not_found_index();
-        let mut walk = Walk::of(self);
+        let mut walk = ModelWalk::of(self);
         let steps = (0..self.model.order()).map(|_| walk.step(unknown));
         steps.last().unwrap_or_default()
     }
@@ -309,7 +309,7 @@ impl LanguageModel for KenLm {
     }
 
     fn score_words(&self, words: &[u32]) -> SentenceScore {
-        let mut walk = Walk::of_sentence(self);
+        let mut walk = ModelWalk::of_sentence(self);
         let log10 = walk.steps(words) + walk.end();
         SentenceScore {
             log10,
@@ -331,7 +331,7 @@ impl LanguageModel for KenLm {
 }
 
 /// A walk through the states of a model, word by word.
-struct Walk<'m> {
+struct ModelWalk<'m> {
     model: &'m KenLm,
     /// Whether the next word is the first of a sentence.
     begins: bool,
@@ -339,7 +339,7 @@ struct Walk<'m> {
     to: State,
 }
 
-impl<'m> Walk<'m> {
+impl<'m> ModelWalk<'m> {
     /// A walk without anything before it.
     fn of(model: &'m KenLm) -> Self {
         Self {

@@ -49,21 +49,21 @@ pub(super) enum IrregularArpa {
 
 /// The tables of a model.
 pub(super) struct Probing {
-    words: Table,
+    words: ProbingTable,
     /// By number; the last one is for an `<unk>` that KenLM would add.
-    unigrams: Vec<Weights>,
+    unigrams: Vec<NgramWeights>,
     /// The other orders, 2-grams first.
-    longer: Vec<Table>,
+    longer: Vec<ProbingTable>,
     counts: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Weights {
+struct NgramWeights {
     log10: f32,
     backoff: f32,
 }
 
-impl Weights {
+impl NgramWeights {
     /// Some n-gram begins with this one.
     fn extend(&mut self) {
         if self.backoff == 0.0 {
@@ -83,12 +83,16 @@ impl Probing {
     /// # Errors
     /// [`IrregularArpa`] with the line.
     pub(super) fn read(arpa: impl BufRead, bytes: u64) -> Result<Self, IrregularArpa> {
-        let mut lines = Lines::new(arpa, bytes);
+        let mut lines = ArpaLines::new(arpa, bytes);
         let counts = lines.counts()?;
         let mut made = Self {
-            words: Table::new(counts[0]),
-            unigrams: vec![Weights::default(); lines.fits(counts[0])? + 1],
-            longer: counts.iter().skip(1).map(|&n| Table::new(n)).collect(),
+            words: ProbingTable::new(counts[0]),
+            unigrams: vec![NgramWeights::default(); lines.fits(counts[0])? + 1],
+            longer: counts
+                .iter()
+                .skip(1)
+                .map(|&n| ProbingTable::new(n))
+                .collect(),
             counts,
         };
         made.read_words(&mut lines)?;
@@ -99,7 +103,7 @@ impl Probing {
         Ok(made)
     }
 
-    fn read_words(&mut self, lines: &mut Lines<impl BufRead>) -> Result<(), IrregularArpa> {
+    fn read_words(&mut self, lines: &mut ArpaLines<impl BufRead>) -> Result<(), IrregularArpa> {
         lines.section(1)?;
         let mut next = UNKNOWN + 1;
         let mut has_unknown = false;
@@ -139,7 +143,7 @@ impl Probing {
     fn read_order(
         &mut self,
         order: usize,
-        lines: &mut Lines<impl BufRead>,
+        lines: &mut ArpaLines<impl BufRead>,
     ) -> Result<(), IrregularArpa> {
         lines.section(order)?;
         let highest = order == self.counts.len();
@@ -199,7 +203,7 @@ impl Probing {
     }
 
     /// The n-gram of the last `order` of the words.
-    fn end(&mut self, words: &[u32], keys: &[u64], order: usize) -> Option<&mut Weights> {
+    fn end(&mut self, words: &[u32], keys: &[u64], order: usize) -> Option<&mut NgramWeights> {
         if order == 1 {
             return self.unigrams.get_mut(words[0] as usize);
         }
@@ -213,7 +217,7 @@ impl Probing {
     }
 
     /// The weights of an n-gram, its last word first.
-    fn weights(&mut self, words: &[u32]) -> Option<&mut Weights> {
+    fn weights(&mut self, words: &[u32]) -> Option<&mut NgramWeights> {
         let (last, others) = words.split_first()?;
         if others.is_empty() {
             return self.unigrams.get_mut(*last as usize);
@@ -274,24 +278,24 @@ impl Probing {
 }
 
 /// A hash table with linear probing.
-struct Table {
-    slots: Vec<Slot>,
+struct ProbingTable {
+    slots: Vec<ProbingSlot>,
     empty: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct ProbingSlot {
     key: u64,
-    weights: Weights,
+    weights: NgramWeights,
 }
 
-impl Table {
+impl ProbingTable {
     /// KenLM computes the size in single precision.
     fn new(entries: u64) -> Self {
         let size = (MULTIPLIER * entries as f32) as u64;
         let size = size.max(entries.saturating_add(1)) as usize;
         Self {
-            slots: vec![Slot::default(); size],
+            slots: vec![ProbingSlot::default(); size],
             empty: size,
         }
     }
@@ -313,14 +317,14 @@ impl Table {
         (self.slots[at].key == key).then_some(at)
     }
 
-    fn find_mut(&mut self, key: u64) -> Option<&mut Weights> {
+    fn find_mut(&mut self, key: u64) -> Option<&mut NgramWeights> {
         let at = self.find(key)?;
         Some(&mut self.slots[at].weights)
     }
 
     /// `None` if the key is there already, is that of an empty slot, or would take the last
     /// empty slot, which ends every search.
-    fn insert(&mut self, key: u64) -> Option<&mut Weights> {
+    fn insert(&mut self, key: u64) -> Option<&mut NgramWeights> {
         let at = self.place(key);
         if self.slots[at].key == key || key == 0 || self.empty < 2 {
             return None;
@@ -331,7 +335,7 @@ impl Table {
     }
 
     fn write_to(&self, with_backoff: bool, out: &mut impl Write) -> io::Result<()> {
-        for Slot { key, weights } in &self.slots {
+        for ProbingSlot { key, weights } in &self.slots {
             out.write_all(&key.to_le_bytes())?;
             out.write_all(&weights.log10.to_le_bytes())?;
             if with_backoff {
@@ -372,7 +376,7 @@ fn word_hash(word: &[u8]) -> u64 {
 }
 
 /// The lines of an ARPA file.
-struct Lines<R> {
+struct ArpaLines<R> {
     arpa: R,
     line: Vec<u8>,
     number: usize,
@@ -380,7 +384,7 @@ struct Lines<R> {
     most: u64,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> ArpaLines<R> {
     fn new(arpa: R, bytes: u64) -> Self {
         Self {
             arpa,
@@ -458,7 +462,7 @@ impl<R: BufRead> Lines<R> {
         &mut self,
         highest: bool,
         of: impl FnOnce(&[u8]) -> T,
-    ) -> Result<(T, Weights), IrregularArpa> {
+    ) -> Result<(T, NgramWeights), IrregularArpa> {
         if !self.next()? {
             return Err(self.wrong("the end of the file"));
         }
@@ -472,7 +476,7 @@ impl<R: BufRead> Lines<R> {
         };
         match (log10, words, backoff, columns.next()) {
             (Some(log10), Some(words), Some(backoff), None) => {
-                Ok((of(words), Weights { log10, backoff }))
+                Ok((of(words), NgramWeights { log10, backoff }))
             }
             _ => Err(self.wrong("not a probability, words and a back-off")),
         }

@@ -8,14 +8,14 @@
 //! an n-gram's number is the number of runs that begin before it.
 //!
 //! The n-gram without its *last* word, its context, ends one position earlier in the
-//! corpus; [`Runs::before`] gives the sorted place of that position, and [`Marks`] the run
+//! corpus; [`NgramRuns::before`] gives the sorted place of that position, and [`RunMarks`] the run
 //! of an order that contains it.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::corpus::{BOS, Corpus};
+use super::corpus::{BOS, NgramCorpus};
 
 /// The number of worker threads, each with scratch memory of its own.
 pub(super) fn threads() -> usize {
@@ -71,7 +71,7 @@ impl Step {
 
 /// The positions of a corpus in the order of the words that end there.
 #[derive(Debug, Clone)]
-pub(super) struct Runs {
+pub(super) struct NgramRuns {
     order: usize,
     ends: Vec<u32>,
     steps: Vec<Step>,
@@ -79,7 +79,7 @@ pub(super) struct Runs {
 
 /// One n-gram.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct NgramRun {
     /// The first of its sorted positions.
     pub(super) at: usize,
     /// Its adjusted count: its number of occurrences if it is of the highest order or
@@ -87,8 +87,8 @@ pub(super) struct Run {
     pub(super) count: u32,
 }
 
-impl Runs {
-    pub(super) fn of(corpus: &Corpus, order: usize) -> Self {
+impl NgramRuns {
+    pub(super) fn of(corpus: &NgramCorpus, order: usize) -> Self {
         let words = &corpus.words;
         let mut starts = vec![0_u32; corpus.names.len() + 1];
         for &word in words {
@@ -128,7 +128,11 @@ impl Runs {
     }
 
     /// The n-grams of one order that begin within some sorted positions.
-    pub(super) fn grams(&self, order: usize, within: Range<usize>) -> impl Iterator<Item = Run> {
+    pub(super) fn grams(
+        &self,
+        order: usize,
+        within: Range<usize>,
+    ) -> impl Iterator<Item = NgramRun> {
         let mut at = within.start;
         std::iter::from_fn(move || {
             let begin = at
@@ -143,7 +147,7 @@ impl Runs {
                 at += 1;
             }
             at = at.min(within.end);
-            Some(Run { at: begin, count })
+            Some(NgramRun { at: begin, count })
         })
     }
 
@@ -199,15 +203,15 @@ fn shares<'a>(
 }
 
 impl Share<'_> {
-    fn sort(self, words: &[u32], order: usize, keys: &mut Vec<Key>) {
+    fn sort(self, words: &[u32], order: usize, keys: &mut Vec<ContextKey>) {
         for bucket in self.starts.windows(2) {
             let range =
                 (bucket[0] - self.starts[0]) as usize..(bucket[1] - self.starts[0]) as usize;
             let ends = &mut self.ends[range.clone()];
             keys.clear();
-            keys.extend(ends.iter().map(|&end| Key::of(words, end, order)));
+            keys.extend(ends.iter().map(|&end| ContextKey::of(words, end, order)));
             keys.sort_unstable();
-            let mut last: Option<Key> = None;
+            let mut last: Option<ContextKey> = None;
             for ((&key, end), step) in keys.iter().zip(ends).zip(&mut self.steps[range]) {
                 let depth = key.depth();
                 *end = key.end();
@@ -221,16 +225,16 @@ impl Share<'_> {
 /// A position, represented by the words before the one that ends there, the last of them
 /// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct ContextKey {
     /// Four words; 0, which is `<unk>`, if there is none.
     four: u128,
     /// A fifth word and the position.
     fifth: u64,
 }
 
-impl Key {
+impl ContextKey {
     fn of(words: &[u32], end: u32, order: usize) -> Self {
-        let mut key = Key {
+        let mut key = ContextKey {
             four: 0,
             fifth: u64::from(end),
         };
@@ -277,13 +281,13 @@ impl Key {
 
 /// Where the runs of one order begin, with fast counting up to any place.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct RunMarks {
     /// 64 bits, one per position, and the number of bits set before them.
     blocks: Vec<(u64, u32)>,
 }
 
-impl Marks {
-    pub(super) fn of(runs: &Runs, order: usize) -> Self {
+impl RunMarks {
+    pub(super) fn of(runs: &NgramRuns, order: usize) -> Self {
         let mut begun = 0;
         let block = |steps: &[Step]| {
             let bits = (0..).zip(steps).fold(0, |bits, (i, step)| {

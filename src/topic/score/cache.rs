@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::measured::Rated;
+use super::measured::ShortRating;
 
 /// The most bytes for the texts and their ratings.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -22,7 +22,7 @@ const EXPECTED: usize = 16_384;
 
 /// Ratings by one model, one keyword table and one set of weights.
 pub(super) struct RatingCache {
-    known: Cache<Box<str>, Rated, Bytes>,
+    known: Cache<Box<str>, ShortRating, Bytes>,
     asked: AtomicU64,
     found: AtomicU64,
 }
@@ -40,7 +40,7 @@ impl Default for RatingCache {
 impl RatingCache {
     /// The rating of a text, cached or computed by `rate`. Both are equal, because a
     /// rating depends on the text alone.
-    pub fn of(&self, text: &str, rate: impl FnOnce(&str) -> Rated) -> Rated {
+    pub fn of(&self, text: &str, rate: impl FnOnce(&str) -> ShortRating) -> ShortRating {
         if text.len() > MAX_TEXT_BYTES {
             return rate(text);
         }
@@ -66,8 +66,8 @@ impl RatingCache {
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<Box<str>, Rated> for Bytes {
-    fn weight(&self, text: &Box<str>, _: &Rated) -> u64 {
+impl Weighter<Box<str>, ShortRating> for Bytes {
+    fn weight(&self, text: &Box<str>, _: &ShortRating) -> u64 {
         text.len() as u64 + ENTRY_BYTES
     }
 }
@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use crate::page::TextScore;
 
-    fn rated(perplexity: f64) -> Rated {
-        Rated {
+    fn rated(perplexity: f64) -> ShortRating {
+        ShortRating {
             score: TextScore {
                 perplexity,
                 keyword: 0.0,

@@ -174,8 +174,8 @@ impl CountTable {
 /// What a model knows of a word. It is in one place, because looking a word up costs more than
 /// most of what is done with the result.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Word {
-    stats: Stats,
+pub(super) struct KnownWord {
+    stats: WordStats,
     /// Its number in the language model of the contrast, if there is one.
     pub(super) by_model: u32,
     in_passages: InPassages,
@@ -183,7 +183,7 @@ pub(super) struct Word {
 
 /// The statistics of a word.
 #[derive(Debug, Clone, Copy)]
-struct Stats {
+struct WordStats {
     /// How often it occurs in the texts about the topic.
     positive: f32,
     /// `p(word | neutral)`.
@@ -231,11 +231,11 @@ impl Adopted {
 /// Separates the words of a topic from those of everything else.
 #[derive(Clone)]
 pub struct Contrast {
-    words: WordMap<Box<str>, Word>,
+    words: WordMap<Box<str>, KnownWord>,
     /// The language model whose numbers the words have.
     model: Option<Arc<dyn LanguageModel>>,
     /// The words in the order in which they are summed up.
-    all: Vec<(Box<str>, Stats)>,
+    all: Vec<(Box<str>, WordStats)>,
     /// Tokens of the texts about the topic.
     positive: f64,
     /// `p(word | neutral)` of an unseen word.
@@ -276,7 +276,7 @@ impl Contrast {
         };
         let words = counts.words.iter().map(|(word, (p, n))| {
             let (p, neutral) = (*p as f64, (*n as f64 + ADDED) / all);
-            let stats = Stats {
+            let stats = WordStats {
                 positive: p as f32,
                 neutral: neutral as f32,
                 ratio: contrast.ratio(p, neutral, 0.0) as f32,
@@ -285,11 +285,11 @@ impl Contrast {
             (word.as_str(), stats)
         });
         // Sums of numbers depend on the order, in their last digits: it is that of a map.
-        let words: FxHashMap<&str, Stats> = words.collect();
+        let words: FxHashMap<&str, WordStats> = words.collect();
         let words = words.into_iter();
         contrast.all = words.map(|(word, stats)| (word.into(), stats)).collect();
-        let known = |(word, stats): &(Box<str>, Stats)| {
-            let known = Word {
+        let known = |(word, stats): &(Box<str>, WordStats)| {
+            let known = KnownWord {
                 stats: *stats,
                 by_model: 0,
                 in_passages: InPassages::default(),
@@ -328,7 +328,7 @@ impl Contrast {
     }
 
     /// What it knows of a word; `None` if the texts lack it.
-    pub(super) fn find(&self, word: &str) -> Option<&Word> {
+    pub(super) fn find(&self, word: &str) -> Option<&KnownWord> {
         self.words.get(word)
     }
 
@@ -371,7 +371,13 @@ impl Contrast {
 
     /// The ratio of a word including what was adopted; 0 for an unseen word, which is no
     /// evidence.
-    fn ratio_of(&self, known: Option<&Stats>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
+    fn ratio_of(
+        &self,
+        known: Option<&WordStats>,
+        token: &str,
+        adopted: &Adopted,
+        fall: f64,
+    ) -> f64 {
         let given = known.map_or(0.0, |word| f64::from(word.ratio));
         if adopted.tokens == 0 {
             return given;
@@ -392,20 +398,26 @@ impl Contrast {
     /// What words tell that were looked up, in their order.
     pub(super) fn evidence<'a>(
         &self,
-        words: impl Iterator<Item = (&'a str, Option<&'a Word>)>,
+        words: impl Iterator<Item = (&'a str, Option<&'a KnownWord>)>,
         adopted: &Adopted,
-    ) -> Vec<Evidence> {
+    ) -> Vec<WordEvidence> {
         let fall = self.fall(adopted);
         words
             .map(|(word, known)| self.tells(word, known, adopted, fall))
             .collect()
     }
 
-    fn tells(&self, word: &str, known: Option<&Word>, adopted: &Adopted, fall: f64) -> Evidence {
+    fn tells(
+        &self,
+        word: &str,
+        known: Option<&KnownWord>,
+        adopted: &Adopted,
+        fall: f64,
+    ) -> WordEvidence {
         let in_passages = known.map(|known| known.in_passages).unwrap_or_default();
         let known = known.map(|known| &known.stats);
         let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
-        Evidence {
+        WordEvidence {
             ratio: self.ratio_of(known, word, adopted, fall),
             counting: known.map_or(0.0, |word| f64::from(word.counting)),
             surprise: -share.ln(),
@@ -440,7 +452,8 @@ impl Contrast {
         let words: Vec<_> = words
             .map(|(word, times)| (self.tells(word, self.find(word), adopted, fall), *times))
             .collect();
-        Means::of(words.iter().map(|(told, times)| (told, *times))).map(|means| means.of_words)
+        ContrastMeans::of(words.iter().map(|(told, times)| (told, *times)))
+            .map(|means| means.of_words)
     }
 
     /// The mean and the standard deviation of the word weights of neutral text, including
@@ -491,7 +504,7 @@ pub(super) fn mean_and_best(ratios: impl Iterator<Item = f64>) -> (f64, f64) {
 
 /// What one word tells about the topic, in nats.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Evidence {
+pub(super) struct WordEvidence {
     /// Its ratio including what was adopted; 0 if it is unseen.
     pub(super) ratio: f64,
     /// The ratio for counting pages; 0 if it is unseen.
@@ -523,11 +536,11 @@ impl Measured {
     /// From what each distinct word of a document tells, with the number of its occurrences,
     /// compared with `passages` if there are any; `None` if there is no word.
     pub(super) fn of<'e>(
-        words: impl Iterator<Item = (&'e Evidence, u32)> + Clone,
+        words: impl Iterator<Item = (&'e WordEvidence, u32)> + Clone,
         perplexity: f64,
         passages: Option<&Passages>,
     ) -> Option<Self> {
-        let means = Means::of(words.clone())?;
+        let means = ContrastMeans::of(words.clone())?;
         let placed = words.map(|(word, times)| (word.in_passages, times));
         let by_model = means.surprise - perplexity.max(1.0).ln();
         Some(Self {
@@ -540,15 +553,15 @@ impl Measured {
 }
 
 /// Means over the words of a text.
-struct Means {
+struct ContrastMeans {
     of_words: f64,
     counting: f64,
     /// The mean of `-ln p(word | neutral)` over its tokens.
     surprise: f64,
 }
 
-impl Means {
-    fn of<'e>(words: impl Iterator<Item = (&'e Evidence, u32)>) -> Option<Self> {
+impl ContrastMeans {
+    fn of<'e>(words: impl Iterator<Item = (&'e WordEvidence, u32)>) -> Option<Self> {
         let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
         let (mut surprise, mut tokens) = (0.0, 0.0);
         for (word, times) in words {

@@ -12,18 +12,18 @@ use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, Running, SentenceScore, perplexity};
 use crate::page::{Extracted, Span};
 
-use super::measured::Measured;
+use super::measured::ShortMeasures;
 use super::page_words::PageWords;
 
 /// The text of a page that contains the words around its images.
-pub(super) struct PageText<'s> {
+pub(super) struct ImagePageText<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
     words: &'s PageWords<'s>,
     running: Running<'s>,
 }
 
-impl<'s> PageText<'s> {
+impl<'s> ImagePageText<'s> {
     /// `None` if there is little to gain, or the model has no faster way.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
@@ -54,18 +54,18 @@ impl<'s> PageText<'s> {
 
     /// The measurements of a part of the text; `None` if its tokens differ from those of
     /// the whole, for example because it begins in the middle of a word.
-    pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
+    pub(super) fn measure(&self, span: &Span) -> Option<ShortMeasures> {
         let text = self.words.tokens();
         let (start, end) = (text.at(span.start)?, text.at(span.end)?);
         let tokens = end.saturating_sub(start);
         if tokens == 0 {
-            return Some(Measured {
+            return Some(ShortMeasures {
                 perplexity: perplexity::unknown(self.lm),
                 keyword: 0.0,
                 tokens,
             });
         }
-        Some(Measured {
+        Some(ShortMeasures {
             perplexity: perplexity::of_text(self.running.score(start..end), tokens),
             keyword: self.words.keyword(self.keywords, &(start..end)),
             tokens,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     /// The scores of all sentences, those that are too short as well.
-    fn sentences(page_text: &PageText<'_>, page: &Extracted) -> Vec<(SentenceScore, f64)> {
+    fn sentences(page_text: &ImagePageText<'_>, page: &Extracted) -> Vec<(SentenceScore, f64)> {
         let of = |(_, tokens): (&Sentence, Range<usize>)| {
             let keyword = page_text.words.keyword(page_text.keywords, &tokens);
             (page_text.score(tokens), keyword)
@@ -135,9 +135,9 @@ mod tests {
         page.tokens.sentences().map(of).collect()
     }
 
-    fn alone(text: &str, keywords: &KeywordTable) -> Measured {
+    fn alone(text: &str, keywords: &KeywordTable) -> ShortMeasures {
         let text = normalise(text);
-        Measured {
+        ShortMeasures {
             perplexity: perplexity::text(&*LM, &text),
             keyword: keywords.score(&text),
             tokens: text.len(),
@@ -158,7 +158,7 @@ mod tests {
         let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
         let read = words(&page, &keywords);
-        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
+        let page_text = ImagePageText::new(&*LM, &keywords, &page, &read).unwrap();
         for span in spans {
             let text = &flow[span.clone()];
             assert_eq!(
@@ -181,7 +181,7 @@ mod tests {
         page.left_out = vec![page.blocks.remove(0)];
         page.tokens.choose(&[false, true]);
         let read = words(&page, &keywords);
-        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
+        let page_text = ImagePageText::new(&*LM, &keywords, &page, &read).unwrap();
         let chosen = normalise(&page.blocks[0]);
         let expected = vec![(LM.score(&chosen), keywords.score(&chosen))];
         assert_eq!(sentences(&page_text, &page), expected);
@@ -195,7 +195,7 @@ mod tests {
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
         let new = |page: &Extracted| {
-            PageText::new(&*LM, &keywords, page, &words(page, &keywords)).is_some()
+            ImagePageText::new(&*LM, &keywords, page, &words(page, &keywords)).is_some()
         };
         let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
@@ -223,7 +223,7 @@ mod tests {
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
             let read = words(&page, &keywords);
-            let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
+            let page_text = ImagePageText::new(&*LM, &keywords, &page, &read).unwrap();
             let by_themselves = crate::lm::sentences(flow.split('\n'));
             let scores = by_themselves.iter().map(|s| (LM.score(s), keywords.score(s)));
             prop_assert_eq!(sentences(&page_text, &page), Vec::from_iter(scores));

@@ -94,7 +94,7 @@ struct Remembered {
 
 /// The stored form.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredLearner {
     examples: u64,
     weights: Vec<f64>,
     squares: Vec<f64>,
@@ -240,7 +240,7 @@ impl Learner {
     /// The state from which [`Learner::restore`] recreates the model.
     pub fn snapshot(&self) -> Vec<u8> {
         let traits = (0..=u16::MAX).zip(&self.traits);
-        let stored = Stored {
+        let stored = StoredLearner {
             examples: self.examples,
             weights: self.weights.to_vec(),
             squares: self.squares.to_vec(),
@@ -257,7 +257,7 @@ impl Learner {
 
     /// The model of a snapshot; `None` if it is of another version.
     pub fn restore(snapshot: &[u8]) -> Option<Self> {
-        let (stored, memory) = postcard::take_from_bytes::<Stored>(snapshot).ok()?;
+        let (stored, memory) = postcard::take_from_bytes::<StoredLearner>(snapshot).ok()?;
         let (memory, evidence) = postcard::take_from_bytes::<Vec<Remembered>>(memory).ok()?;
         let evidence = postcard::from_bytes(evidence).ok()?;
         let remembers = usize::try_from(stored.examples).map_or(REMEMBERED, |n| n.min(REMEMBERED));

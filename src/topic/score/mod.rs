@@ -36,7 +36,7 @@ pub use calibration::{Calibration, CalibrationError};
 pub use contrast::{Adopted, Contrast, CountTable};
 pub use judge::Judge;
 pub use learner::Learner;
-pub use observer::{PageObserver, Verdict};
+pub use observer::{PageObserver, PageVerdict};
 pub use passages::{PassageTable, Passages};
 pub use rating::{Weights, weighted};
 pub use scorer::Scorer;

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::contrast::{Adopted, Contrast, Evidence, Measured, mean_and_best};
+use super::contrast::{Adopted, Contrast, Measured, WordEvidence, mean_and_best};
 use super::judge::Judge;
 use super::page_words::PageWords;
 use super::passages::Passages;
@@ -25,7 +25,7 @@ const OTHER_TRAITS: usize = 6;
 
 /// The judgement about a page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct PageVerdict {
     /// The probability of being on topic, 0 to 1, as used for counting.
     pub on_topic: f64,
     /// Whether that is a guess, because it is based on the perplexity alone or on too few
@@ -99,7 +99,7 @@ impl PageObserver {
 
     /// Judges a document by its sentences and perplexity; a document without sentences is
     /// off topic.
-    pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
+    pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> PageVerdict {
         let contrast = self.contrast.as_ref();
         let adopted = self.adopted();
         let passages = self.passages();
@@ -107,7 +107,7 @@ impl PageObserver {
         self.verdict(measured, sentences.is_empty(), perplexity)
     }
 
-    fn verdict(&self, measured: Option<Measured>, is_empty: bool, perplexity: f64) -> Verdict {
+    fn verdict(&self, measured: Option<Measured>, is_empty: bool, perplexity: f64) -> PageVerdict {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none() || curve.few;
         let (on_topic, nearness) = match (&self.contrast, measured) {
@@ -127,7 +127,7 @@ impl PageObserver {
                 (likely, Nearness::Likely(likely))
             }
         };
-        Verdict {
+        PageVerdict {
             on_topic,
             guessed,
             nearness,
@@ -175,12 +175,12 @@ pub(super) struct Examined<'a> {
     adopted: Arc<Adopted>,
     words: &'a PageWords<'a>,
     /// What each of its distinct words tells, by number; `None` without a contrast.
-    evidence: Option<Vec<Evidence>>,
+    evidence: Option<Vec<WordEvidence>>,
 }
 
 impl Examined<'_> {
     /// Judges the document as [`PageObserver::judge`] does.
-    pub(super) fn judge(&self, perplexity: f64) -> Verdict {
+    pub(super) fn judge(&self, perplexity: f64) -> PageVerdict {
         let measured = self.evidence.as_ref().and_then(|evidence| {
             let times = self.words.times();
             let told = times.iter();

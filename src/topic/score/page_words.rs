@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::contrast::{Contrast, Word};
+use super::contrast::{Contrast, KnownWord};
 use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence};
 use crate::words::{Distinct, Tokens};
@@ -17,7 +17,7 @@ pub(super) struct PageWords<'p> {
     /// The distinct words.
     distinct: Distinct<'p>,
     /// What the contrast knows of each, if there is one.
-    known: Vec<Option<&'p Word>>,
+    known: Vec<Option<&'p KnownWord>>,
     /// The number of each token's word.
     of_tokens: Vec<u32>,
     /// The language model's number of each token.
@@ -40,7 +40,7 @@ impl<'p> PageWords<'p> {
         let words = distinct.words();
         // All in one loop, so that the processor fetches the places of several words at once:
         // the contrast's table does not fit its caches.
-        let of_contrast: Vec<Option<&Word>> = match contrast {
+        let of_contrast: Vec<Option<&KnownWord>> = match contrast {
             Some(contrast) => words.iter().map(|word| contrast.find(word)).collect(),
             None => vec![None; words.len()],
         };
@@ -95,7 +95,7 @@ impl<'p> PageWords<'p> {
     }
 
     /// The distinct words, in the order of their numbers, with what the contrast knows of each.
-    pub(super) fn looked_up(&self) -> impl Iterator<Item = (&'p str, Option<&'p Word>)> {
+    pub(super) fn looked_up(&self) -> impl Iterator<Item = (&'p str, Option<&'p KnownWord>)> {
         let words = self.distinct.words().iter().copied();
         words.zip(self.known.iter().copied())
     }

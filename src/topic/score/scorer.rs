@@ -5,8 +5,8 @@ use std::iter::repeat;
 use std::sync::Arc;
 
 use super::cache::RatingCache;
-use super::image_texts::PageText;
-use super::measured::{Measured, Rated};
+use super::image_texts::ImagePageText;
+use super::measured::{ShortMeasures, ShortRating};
 use super::observer::PageObserver;
 use super::page_words::PageWords;
 use super::rating::weighted;
@@ -94,7 +94,7 @@ impl Scorer {
     /// are ignored: the caller decides about both.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
         let words = self.look_up(&extracted.tokens);
-        let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &words);
+        let page_text = ImagePageText::new(&*self.lm, &self.keywords, extracted, &words);
         let document = self.rate_page(&words, page_text.as_ref());
         let observed = self.observer.as_ref().map(|observer| {
             let seen = observer.examine(&words);
@@ -107,7 +107,7 @@ impl Scorer {
                 clues: seen.clues(page_url, extracted),
             }
         });
-        let mut texts = Texts::new(self, page_text, extracted.links.len());
+        let mut texts = RatedTexts::new(self, page_text, extracted.links.len());
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             ScoredLink {
@@ -151,22 +151,22 @@ impl Scorer {
         PageWords::of(tokens, &*self.lm, &self.keywords, contrast)
     }
 
-    fn rate(&self, text: &str) -> Rated {
+    fn rate(&self, text: &str) -> ShortRating {
         self.ratings.of(text, |text| self.rate_anew(text))
     }
 
-    fn rate_anew(&self, text: &str) -> Rated {
+    fn rate_anew(&self, text: &str) -> ShortRating {
         let text = normalise(text);
-        self.rated(&Measured {
+        self.rated(&ShortMeasures {
             perplexity: perplexity::text(&*self.lm, &text),
             keyword: self.keywords.score(&text),
             tokens: text.len(),
         })
     }
 
-    fn rated(&self, text: &Measured) -> Rated {
+    fn rated(&self, text: &ShortMeasures) -> ShortRating {
         let (perplexity, keyword) = (text.perplexity, text.keyword);
-        Rated {
+        ShortRating {
             score: TextScore {
                 perplexity,
                 keyword,
@@ -178,7 +178,7 @@ impl Scorer {
     }
 
     /// The rating of the document with these words, by `text` where it was read as a whole.
-    fn rate_page(&self, words: &PageWords<'_>, text: Option<&PageText<'_>>) -> DocumentScore {
+    fn rate_page(&self, words: &PageWords<'_>, text: Option<&ImagePageText<'_>>) -> DocumentScore {
         // The keyword score is a sum over tokens, so that of the document is the sum over
         // its sentences. Starts from +0, because `sum` of nothing is -0.
         let mut keyword = 0.0;
@@ -208,7 +208,7 @@ impl Scorer {
         page: &Extracted,
         document: &DocumentScore,
         image: &'page ImageCandidate,
-        texts: &mut Texts<'_, 'page>,
+        texts: &mut RatedTexts<'_, 'page>,
     ) -> ImageContext {
         let words = &image.texts;
         let spans = &image.spans;
@@ -283,16 +283,20 @@ fn lines(words: &PageWords<'_>) -> String {
 
 /// The texts of one page, each rated once: menus repeat their anchors, and images
 /// in one element share their parents.
-struct Texts<'scorer, 'page> {
+struct RatedTexts<'scorer, 'page> {
     scorer: &'scorer Scorer,
     /// The standard hasher, because these keys come from the web.
-    rated: HashMap<&'page str, Rated>,
-    page_text: Option<PageText<'scorer>>,
+    rated: HashMap<&'page str, ShortRating>,
+    page_text: Option<ImagePageText<'scorer>>,
 }
 
-impl<'scorer, 'page> Texts<'scorer, 'page> {
+impl<'scorer, 'page> RatedTexts<'scorer, 'page> {
     /// No texts yet, of a page with so many links.
-    fn new(scorer: &'scorer Scorer, page_text: Option<PageText<'scorer>>, links: usize) -> Self {
+    fn new(
+        scorer: &'scorer Scorer,
+        page_text: Option<ImagePageText<'scorer>>,
+        links: usize,
+    ) -> Self {
         Self {
             scorer,
             rated: HashMap::with_capacity(links),
@@ -301,7 +305,7 @@ impl<'scorer, 'page> Texts<'scorer, 'page> {
     }
 
     /// The rating of a text that is part of the page's text.
-    fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> Rated {
+    fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> ShortRating {
         let page_text = self.page_text.as_ref().zip(span);
         let measured = page_text.and_then(|(page_text, span)| page_text.measure(span));
         match measured {
@@ -310,7 +314,7 @@ impl<'scorer, 'page> Texts<'scorer, 'page> {
         }
     }
 
-    fn rate(&mut self, text: &'page str) -> Rated {
+    fn rate(&mut self, text: &'page str) -> ShortRating {
         *self
             .rated
             .entry(text)

@@ -4,11 +4,11 @@ use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::{Bucket, LinkParts};
 
-pub(super) struct Document {
+pub(super) struct StrategyDocument {
     pub terms: Parameters,
 }
 
-impl Strategy for Document {
+impl Strategy for StrategyDocument {
     fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
         self.image(parts.document)
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::link::Link;
+use super::link::StrategyLink;
 use super::{Learning, Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
@@ -110,7 +110,7 @@ impl Learned {
 }
 
 pub(super) struct Learn {
-    link: Link,
+    link: StrategyLink,
     learned: Learned,
     /// How much the logarithm of a score falls when the log-odds rise by 1.
     width: f64,
@@ -128,7 +128,7 @@ impl Learn {
         let width = of_boundaries.max(width * CURVE_SHARE).max(LEAST_WIDTH);
         let to_razor = (boundaries.razor / boundaries.medium).ln() / RAZOR_ODDS;
         Self {
-            link: Link { terms },
+            link: StrategyLink { terms },
             learned,
             width,
             width_against: width.min(to_razor),

@@ -1,24 +1,24 @@
 //! The link score (Werner 2015): the perplexity of the page, lowered by an anchor that is near the
 //! topic, amplified by keywords in the anchor.
 
-use super::document::Document;
+use super::document::StrategyDocument;
 use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::LinkParts;
 use crate::score::{Weights, weighted};
 
-pub(super) struct Link {
+pub(super) struct StrategyLink {
     pub terms: Parameters,
 }
 
-impl Link {
+impl StrategyLink {
     pub fn rate(&self, parts: &LinkParts) -> Score {
         let score = link_score(parts, &self.terms.weights);
         (score, self.terms.boundaries.bucket(score))
     }
 }
 
-impl Strategy for Link {
+impl Strategy for StrategyLink {
     fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
         self.rate(parts)
     }
@@ -28,11 +28,11 @@ impl Strategy for Link {
     }
 
     fn image(&self, document: f64) -> Score {
-        Document { terms: self.terms }.image(document)
+        StrategyDocument { terms: self.terms }.image(document)
     }
 
     fn listed(&self) -> Score {
-        Document { terms: self.terms }.listed()
+        StrategyDocument { terms: self.terms }.listed()
     }
 }
 

@@ -106,8 +106,8 @@ pub trait Strategy: Send + Sync {
 pub fn of(kind: StrategyKind, terms: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
     match kind {
         StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),
-        StrategyKind::Document => Arc::new(document::Document { terms }),
-        StrategyKind::Link => Arc::new(link::Link { terms }),
+        StrategyKind::Document => Arc::new(document::StrategyDocument { terms }),
+        StrategyKind::Link => Arc::new(link::StrategyLink { terms }),
         StrategyKind::Learn => Arc::new(learn::Learn::new(terms, learned.clone())),
     }
 }

@@ -7,7 +7,7 @@ use url::{Position, Url};
 /// A canonical address by its parts. [`Url`] has more of them than an address can have,
 /// and takes twice the memory: a crawl holds an address for each link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct AddressParts {
     /// At most [`super::MAX_URL_BYTES`] long, so that places take two bytes.
     text: Box<str>,
     host: Range<u16>,
@@ -20,7 +20,7 @@ pub(super) struct Parts {
     pub(super) has_labels: bool,
 }
 
-impl Parts {
+impl AddressParts {
     /// The parts of a canonical URL, which is short enough.
     pub(super) fn of(url: Url) -> Self {
         let place = |position| small(url[..position].len());

@@ -5,11 +5,11 @@
 //! the URL standard, which has the same result here; a test compares them.
 
 use super::MAX_URL_BYTES;
-use super::parts::Parts;
+use super::parts::AddressParts;
 
 /// The address of `href` on the page `base`; `None` if it has to be parsed. The text is
 /// trimmed.
-pub(super) fn resolved(base: &Parts, href: &str) -> Option<Parts> {
+pub(super) fn resolved(base: &AddressParts, href: &str) -> Option<AddressParts> {
     if !base.has_labels || href.len() + base.text().len() > MAX_URL_BYTES {
         return None;
     }
@@ -30,7 +30,7 @@ pub(super) fn resolved(base: &Parts, href: &str) -> Option<Parts> {
 
 /// The text of the address of `href` on the page `base`, to be parsed by itself: the base
 /// need not be parsed as well. `None` if the parser may take the host from `href`.
-pub(super) fn spelled_out(base: &Parts, href: &str) -> Option<String> {
+pub(super) fn spelled_out(base: &AddressParts, href: &str) -> Option<String> {
     let is_rest = !href.starts_with("//")
         // The parser takes control characters away, and a backslash for a slash.
         && !href.bytes().any(|byte| byte < b' ' || byte == b'\\')
@@ -55,7 +55,7 @@ fn segment(text: &str) -> &str {
 }
 
 /// The address that `text` is, if it is written in full and canonically.
-pub(super) fn absolute(text: &str) -> Option<Parts> {
+pub(super) fn absolute(text: &str) -> Option<AddressParts> {
     if text.len() > MAX_URL_BYTES {
         return None;
     }
@@ -68,11 +68,11 @@ pub(super) fn absolute(text: &str) -> Option<Parts> {
     }
     let (end, query) = tail(&text[host.end..])?;
     let (end, query) = (host.end + end, host.end + query);
-    Some(Parts::written(&text[..end], host, query))
+    Some(AddressParts::written(&text[..end], host, query))
 }
 
 /// The address of an `href` that begins with a segment of a path.
-fn relative(base: &Parts, href: &str) -> Option<Parts> {
+fn relative(base: &AddressParts, href: &str) -> Option<AddressParts> {
     let path = base.path();
     let mut folder = &path[..=path.rfind('/')?];
     let mut rest = href;

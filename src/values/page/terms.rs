@@ -123,7 +123,7 @@ impl Default for Obeyed {
 }
 
 /// One statement that forbids a use.
-struct Row {
+struct TermsRow {
     /// How the log names it.
     words: &'static str,
     /// The uses that it forbids.
@@ -135,15 +135,15 @@ struct Row {
 }
 
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
-    Row { words: "noindex (robots)",      uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noindex },
-    Row { words: "noai (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noai },
-    Row { words: "noml (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noml },
-    Row { words: "noimageindex (robots)", uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageindex },
-    Row { words: "noimageai (robots)",    uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageai },
-    Row { words: "tdm-reservation: 1",    uses: &[Text, Images], obeyed: |o| o.tdm,             said: |t| t.tdm_reservation == Some(true) },
-    Row { words: "Content-Signal: ai-train=no", uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("ai-train") },
-    Row { words: "Content-Usage: train-ai=n",   uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("train-ai") },
+const TABLE: &[TermsRow] = &[
+    TermsRow { words: "noindex (robots)",      uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noindex },
+    TermsRow { words: "noai (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noai },
+    TermsRow { words: "noml (robots)",         uses: &[Text, Images], obeyed: |o| o.robots,          said: |t| t.directives.noml },
+    TermsRow { words: "noimageindex (robots)", uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageindex },
+    TermsRow { words: "noimageai (robots)",    uses: &[Images],       obeyed: |o| o.robots,          said: |t| t.directives.noimageai },
+    TermsRow { words: "tdm-reservation: 1",    uses: &[Text, Images], obeyed: |o| o.tdm,             said: |t| t.tdm_reservation == Some(true) },
+    TermsRow { words: "Content-Signal: ai-train=no", uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("ai-train") },
+    TermsRow { words: "Content-Usage: train-ai=n",   uses: &[Text, Images], obeyed: |o| o.content_signals, said: |t| t.denies("train-ai") },
 ];
 
 impl Terms {

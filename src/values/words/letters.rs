@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The kinds of characters.
-pub(super) enum Class {
+pub(super) enum CharClass {
     Letter,
     Mark,
     Digit,
@@ -14,28 +14,28 @@ pub(super) enum Class {
 }
 
 /// The kind of a character.
-pub(super) fn class(c: char) -> Class {
+pub(super) fn class(c: char) -> CharClass {
     if c.is_ascii() {
         return match c {
-            'a'..='z' | 'A'..='Z' => Class::Letter,
-            '0'..='9' => Class::Digit,
-            _ => Class::Separator,
+            'a'..='z' | 'A'..='Z' => CharClass::Letter,
+            '0'..='9' => CharClass::Digit,
+            _ => CharClass::Separator,
         };
     }
     if c.is_numeric() {
-        Class::Digit
+        CharClass::Digit
     } else if c.is_alphabetic() {
         match c {
             // Symbols that are Alphabetic: letters in circles and squares, the info sign.
-            'ℹ' | 'Ⓐ'..='ⓩ' | '\u{1F130}'..='\u{1F189}' => Class::Separator,
-            _ => Class::Letter,
+            'ℹ' | 'Ⓐ'..='ⓩ' | '\u{1F130}'..='\u{1F189}' => CharClass::Separator,
+            _ => CharClass::Letter,
         }
     } else if matches(&INVISIBLE, c) {
-        Class::Invisible
+        CharClass::Invisible
     } else if is_mark(c) {
-        Class::Mark
+        CharClass::Mark
     } else {
-        Class::Separator
+        CharClass::Separator
     }
 }
 

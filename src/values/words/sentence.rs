@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::bounds::sentence_bounds;
-use super::letters::{Class, class, is_mark};
+use super::letters::{CharClass, class, is_mark};
 
 /// The fewest tokens that a sentence needs to serve as training text and count towards a
 /// document's perplexity (Remus & Biemann 2016).
@@ -80,7 +80,7 @@ impl From<Sentence> for String {
 
 /// Writes the tokens of sentences one after the other, a space between two of them.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct SentenceWriter {
     pub(super) text: String,
     /// Where the current sentence begins.
     start: usize,
@@ -89,12 +89,12 @@ pub(super) struct Writer {
     /// The position in the text being read.
     at: usize,
     /// Each token of all sentences, if requested.
-    pub(super) places: Option<Vec<Place>>,
+    pub(super) places: Option<Vec<TokenPlace>>,
 }
 
 /// Where a token stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TokenPlace {
     /// Its first byte in the written text.
     pub(super) written: u32,
     /// Its first byte in the text that was read.
@@ -103,7 +103,7 @@ pub(super) struct Place {
     pub(super) to: u32,
 }
 
-impl Writer {
+impl SentenceWriter {
     /// Appends the tokens of `text`.
     ///
     /// In ASCII these are the runs of letters and digits, without the digits, wherever UAX
@@ -186,8 +186,8 @@ impl Writer {
         for (n, c) in word.char_indices() {
             let (from, to) = (self.at + n, self.at + n + c.len_utf8());
             match class(c) {
-                Class::Letter if !after_letter && is_mark(c) => {}
-                Class::Letter => {
+                CharClass::Letter if !after_letter && is_mark(c) => {}
+                CharClass::Letter => {
                     if self.text.len() == start {
                         self.begin_token(from);
                         start = self.text.len();
@@ -200,13 +200,13 @@ impl Writer {
                     self.extend_token(to);
                     after_letter = true;
                 }
-                Class::Mark if after_letter => {
+                CharClass::Mark if after_letter => {
                     self.text.push(c);
                     self.extend_token(to);
                 }
-                Class::Digit | Class::Mark => after_letter = false,
-                Class::Invisible => {}
-                Class::Separator => {
+                CharClass::Digit | CharClass::Mark => after_letter = false,
+                CharClass::Invisible => {}
+                CharClass::Separator => {
                     self.finish_word(start);
                     start = self.text.len();
                     after_letter = false;
@@ -233,7 +233,7 @@ impl Writer {
         self.tokens += 1;
         if let Some(places) = &mut self.places {
             let (written, from) = (small(written), small(from));
-            places.push(Place {
+            places.push(TokenPlace {
                 written,
                 from,
                 to: from,
@@ -259,8 +259,8 @@ impl Writer {
     }
 
     /// Ends the current sentence; returns its range and number of tokens.
-    fn end_sentence(&mut self) -> Cut {
-        let of = Cut {
+    fn end_sentence(&mut self) -> WrittenSentence {
+        let of = WrittenSentence {
             text: self.start..self.text.len(),
             tokens: std::mem::take(&mut self.tokens),
         };
@@ -270,12 +270,12 @@ impl Writer {
 }
 
 /// A sentence in the text that was written.
-pub(super) struct Cut {
+pub(super) struct WrittenSentence {
     text: Range<usize>,
     pub(super) tokens: usize,
 }
 
-impl Cut {
+impl WrittenSentence {
     /// The sentence, of this written text.
     pub(super) fn sentence(self, buffer: &Arc<str>) -> Sentence {
         Sentence {
@@ -323,7 +323,7 @@ fn run(bytes: &[u8], from: usize, such: fn(&u8) -> bool) -> usize {
 /// rule SB4), so blocks must have their white space folded. A run of 32 characters without
 /// letter or digit, such as a ruled line, ends one too.
 pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence> {
-    let mut writer = Writer::default();
+    let mut writer = SentenceWriter::default();
     let mut cuts = Vec::new();
     let mut at = 0;
     for block in blocks {
@@ -338,10 +338,10 @@ pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence>
 /// Writes the sentences of a block that begins `at` this byte of a text; `on_ruled`
 /// receives every piece that ends with a ruled line.
 pub(super) fn cut(
-    writer: &mut Writer,
+    writer: &mut SentenceWriter,
     block: &str,
     at: usize,
-    cuts: &mut Vec<Cut>,
+    cuts: &mut Vec<WrittenSentence>,
     mut on_ruled: impl FnMut(&str),
 ) {
     let mut rest = block;
@@ -364,7 +364,7 @@ pub(super) fn cut(
 /// Normalises a whole text as one sequence, even if it contains several sentences: an
 /// anchor, an alt text, a line of a corpus. Normalised text is unchanged.
 pub fn normalise(text: &str) -> Sentence {
-    let mut writer = Writer::default();
+    let mut writer = SentenceWriter::default();
     writer.push(text);
     let cut = writer.end_sentence();
     cut.sentence(&writer.text.into())
@@ -534,7 +534,7 @@ mod tests {
 
         #[test]
         fn tokens_of_ascii_are_those_of_its_words(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
-            let mut by_words = Writer::default();
+            let mut by_words = SentenceWriter::default();
             for word in text.split_word_bounds() {
                 by_words.push_word(word);
             }

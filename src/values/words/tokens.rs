@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::sentence::{Cut, Place, Sentence, Writer, cut};
+use super::sentence::{Sentence, SentenceWriter, TokenPlace, WrittenSentence, cut};
 
 /// The most bytes of text that are split, so that places take four bytes.
 const MAX_BYTES: usize = 1 << 30;
@@ -16,12 +16,12 @@ const USUAL_BYTES: usize = 6;
 pub struct Tokens {
     /// The tokens of all blocks, each followed by a space.
     written: Arc<str>,
-    places: Vec<Place>,
+    places: Vec<TokenPlace>,
     /// The sentences of the chosen blocks, in order.
     sentences: Vec<Sentence>,
     /// The number of each one's first token.
     firsts: Vec<usize>,
-    blocks: Vec<Parts>,
+    blocks: Vec<BlockParts>,
     /// Where the last block ends.
     end: usize,
     /// Whether the tokens are those that each block has by itself.
@@ -30,7 +30,7 @@ pub struct Tokens {
 
 /// The parts of a block, by number.
 #[derive(Debug, Clone, PartialEq)]
-struct Parts {
+struct BlockParts {
     tokens: Range<usize>,
     sentences: Range<usize>,
 }
@@ -41,11 +41,12 @@ impl Tokens {
     pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> Self {
         let blocks = blocks.into_iter();
         let bytes = blocks.clone().map(str::len).sum::<usize>().min(MAX_BYTES);
-        let mut writer = Writer::default();
+        let mut writer = SentenceWriter::default();
         writer.text.reserve(bytes);
         writer.places = Some(Vec::with_capacity(bytes / USUAL_BYTES));
         let (mut whole, mut at) = (true, 0);
-        let (mut cuts, mut parts): (Vec<Cut>, Vec<Parts>) = (Vec::new(), Vec::new());
+        let (mut cuts, mut parts): (Vec<WrittenSentence>, Vec<BlockParts>) =
+            (Vec::new(), Vec::new());
         let mut tokens = 0;
         let mut firsts = Vec::new();
         for block in blocks {
@@ -63,7 +64,7 @@ impl Tokens {
                 firsts.push(tokens);
                 tokens += cut.tokens;
             }
-            parts.push(Parts {
+            parts.push(BlockParts {
                 tokens: first.0..tokens,
                 sentences: first.1..cuts.len(),
             });
@@ -159,9 +160,9 @@ impl Tokens {
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'t> {
     written: &'t str,
-    places: &'t [Place],
+    places: &'t [TokenPlace],
     /// The token after its last one.
-    end: Option<&'t Place>,
+    end: Option<&'t TokenPlace>,
 }
 
 impl<'t> Block<'t> {
@@ -183,7 +184,7 @@ impl<'t> Block<'t> {
     /// The same for `count` tokens from the one with the number `first` on, or fewer at the
     /// end.
     pub fn run(&self, first: usize, count: usize) -> &'t str {
-        let start = |place: &Place| place.written as usize;
+        let start = |place: &TokenPlace| place.written as usize;
         let from = self.places.get(first).map(start);
         let to = self.places.get(first + count).or(self.end).map(start);
         let from = from.unwrap_or(self.written.len());

@@ -14,8 +14,8 @@ use html5ever::tendril::StrTendril;
 use html5ever::tree_builder::{ElementFlags, NodeOrText, TreeSink};
 use html5ever::{Attribute, LocalName, QualName, ns};
 
-use super::attributes::Attributes;
-use super::text::{Role, role};
+use super::attributes::ElementAttributes;
+use super::text::{TextRole, role};
 
 /// The largest sum of the depths of all copied nodes. Readability visits everything within
 /// an element several times, so this bounds its time. The largest of 500 encyclopedia
@@ -43,7 +43,7 @@ const ATTRIBUTES: [&str; 13] = [
 ];
 
 /// The part of a page that may contain the article, copied while the page is read.
-pub(super) struct Copy {
+pub(super) struct ArticleCopy {
     document: Document,
     /// The open elements that are copied, outermost first.
     open: Vec<NodeId>,
@@ -63,7 +63,7 @@ pub(super) struct Copy {
     texts: Vec<Option<NodeId>>,
 }
 
-impl Copy {
+impl ArticleCopy {
     pub(super) fn new() -> Self {
         let document = Document::default();
         Self {
@@ -85,7 +85,7 @@ impl Copy {
     }
 
     /// Copies the start of an element.
-    pub(super) fn open<A: Attributes>(&mut self, name: &str, found: &A) {
+    pub(super) fn open<A: ElementAttributes>(&mut self, name: &str, found: &A) {
         self.end_text();
         if self.left_out > 0 || is_left_out(name) {
             self.left_out += 1;
@@ -178,9 +178,9 @@ impl Copy {
     }
 }
 
-impl std::fmt::Debug for Copy {
+impl std::fmt::Debug for ArticleCopy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Copy")
+        f.debug_struct("ArticleCopy")
             .field("texts", &self.texts.len())
             .field("steps", &self.steps)
             .finish_non_exhaustive()
@@ -207,12 +207,12 @@ fn search(document: Document) -> Option<HashSet<NodeId>> {
 /// Whether nothing within an element of this name is text of the page.
 fn is_left_out(name: &str) -> bool {
     match role(name) {
-        Role::Void | Role::Aside => true,
+        TextRole::Void | TextRole::Aside => true,
         _ => matches!(name, "meta" | "link" | "base"),
     }
 }
 
-fn attributes(found: &impl Attributes) -> Vec<Attribute> {
+fn attributes(found: &impl ElementAttributes) -> Vec<Attribute> {
     let used = found.names().filter(|name| ATTRIBUTES.contains(name));
     let used = used.filter_map(|name| Some((name, found.get(name)?)));
     used.map(|(name, value)| Attribute {

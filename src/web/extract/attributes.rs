@@ -3,7 +3,7 @@
 use scraper::node::Element;
 
 /// The attributes of an element.
-pub(super) trait Attributes {
+pub(super) trait ElementAttributes {
     /// The value of the attribute; `None` if the element lacks it.
     fn get(&self, name: &str) -> Option<&str>;
 
@@ -11,7 +11,7 @@ pub(super) trait Attributes {
     fn names(&self) -> impl Iterator<Item = &str>;
 }
 
-impl Attributes for Element {
+impl ElementAttributes for Element {
     fn get(&self, name: &str) -> Option<&str> {
         // `Element::attr` would intern the name each time.
         self.attrs().find(|(n, _)| *n == name).map(|(_, v)| v)

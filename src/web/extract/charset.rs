@@ -20,7 +20,7 @@ const DETECT_BYTES: usize = 256 << 10;
 
 /// A body with all hints at its encoding.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct EncodingHints<'a> {
     /// The bytes.
     pub body: &'a [u8],
     /// The `Content-Type` header.
@@ -31,7 +31,7 @@ pub(super) struct Source<'a> {
     pub host: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> EncodingHints<'a> {
     /// The encoding that the header or the markup declares.
     pub(super) fn declared(&self) -> Option<&'static Encoding> {
         self.content_type
@@ -95,19 +95,19 @@ fn of_xml_declaration(body: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(value[1..].split(quote).next()?.as_bytes())
 }
 
-enum Found {
+enum CharsetSource {
     Encoding(&'static Encoding),
     Body,
 }
 
 fn of_meta(body: &[u8]) -> Option<&'static Encoding> {
     let head = &body[..body.len().min(META_BYTES)];
-    let mut meta: Option<Meta> = None;
+    let mut meta: Option<MetaCharset> = None;
     let mut emitter = CallbackEmitter::new(move |event: CallbackEvent<'_>, _: Span<()>| {
         match event {
-            CallbackEvent::OpenStartTag { name: b"body" } => return Some(Found::Body),
+            CallbackEvent::OpenStartTag { name: b"body" } => return Some(CharsetSource::Body),
             CallbackEvent::OpenStartTag { name } => {
-                meta = (name == b"meta").then(Meta::default);
+                meta = (name == b"meta").then(MetaCharset::default);
             }
             CallbackEvent::AttributeName { name } => {
                 if let Some(meta) = &mut meta {
@@ -120,7 +120,7 @@ fn of_meta(body: &[u8]) -> Option<&'static Encoding> {
                 }
             }
             CallbackEvent::CloseStartTag { .. } => {
-                return meta.take()?.encoding().map(Found::Encoding);
+                return meta.take()?.encoding().map(CharsetSource::Encoding);
             }
             _ => {}
         }
@@ -128,20 +128,20 @@ fn of_meta(body: &[u8]) -> Option<&'static Encoding> {
     });
     emitter.naively_switch_states(true);
     match Tokenizer::new_with_emitter(head, emitter).next() {
-        Some(Ok(Found::Encoding(encoding))) => Some(encoding),
+        Some(Ok(CharsetSource::Encoding(encoding))) => Some(encoding),
         _ => None,
     }
 }
 
 #[derive(Default)]
-struct Meta {
+struct MetaCharset {
     attribute: Vec<u8>,
     charset: Option<Vec<u8>>,
     content: Option<Vec<u8>>,
     declares_type: bool,
 }
 
-impl Meta {
+impl MetaCharset {
     fn value(&mut self, value: &[u8]) {
         match self.attribute.as_slice() {
             b"charset" => {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn read<'a>(header: Option<&'a str>, body: &'a [u8]) -> (&'static str, Cow<'a, str>) {
-        let source = Source {
+        let source = EncodingHints {
             body,
             content_type: header,
             markup: true,
@@ -471,7 +471,7 @@ mod tests {
     fn bad_bytes_are_replaced_and_the_cap_holds() {
         let (_, text) = read(Some("text/html; charset=utf-8"), b"a\xFFb");
         assert_eq!(text, "a\u{FFFD}b");
-        let source = Source {
+        let source = EncodingHints {
             body: &[b'a'; 1_000],
             content_type: None,
             markup: true,

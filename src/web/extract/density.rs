@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::text::Line;
+use super::text::BlockLine;
 
 /// The number of empty lines that end a segment.
 const GAP: u32 = 3;
@@ -31,7 +31,7 @@ const MIN_SIMILARITY: f64 = 0.3;
 /// words of each block.
 pub(super) fn dense(
     blocks: &[String],
-    lines: &[Line],
+    lines: &[BlockLine],
     words: &[u32],
     title: Option<&str>,
 ) -> Vec<bool> {
@@ -81,16 +81,16 @@ mod tests {
 
     fn kept(page: &[(u32, &str)], title: &str) -> Vec<bool> {
         let blocks: Vec<String> = page.iter().map(|(_, text)| (*text).to_owned()).collect();
-        let lines: Vec<Line> = page.iter().map(|(above, _)| line(*above)).collect();
+        let lines: Vec<BlockLine> = page.iter().map(|(above, _)| line(*above)).collect();
         let words = |text: &String| u32::try_from(text.unicode_words().count()).unwrap();
         let words: Vec<u32> = blocks.iter().map(words).collect();
         dense(&blocks, &lines, &words, Some(title))
     }
 
-    fn line(above: u32) -> Line {
-        Line {
+    fn line(above: u32) -> BlockLine {
+        BlockLine {
             above,
-            ..Line::default()
+            ..BlockLine::default()
         }
     }
 

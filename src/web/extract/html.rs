@@ -8,15 +8,15 @@ use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms, TextShare};
 use crate::words::Tokens;
 
 use super::Options;
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::images;
 use super::json_ld;
-use super::links::Links;
-use super::metadata::{Marks, Says};
+use super::links::PageLinks;
+use super::metadata::{Says, TextMeaning};
 use super::sources;
 use super::terms;
-use super::text::{Flow, Folder, Layout, Role};
-use super::walk::Walk;
+use super::text::{Flow, Layout, TextRole, WhitespaceFolder};
+use super::walk::PageWalk;
 
 /// The most characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
@@ -29,7 +29,7 @@ const MAX_TARGET_BYTES: usize = 2_000;
 ///
 /// The parser limits the depth of nodes, and the walk is not recursive anyway.
 pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted, Layout) {
-    let mut walk = Walk::new(page, base(page, html), options);
+    let mut walk = PageWalk::new(page, base(page, html), options);
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
@@ -57,7 +57,7 @@ pub(super) struct Collector<'a> {
     base: PageUrl,
     /// The page's text so far.
     pub(super) flow: Flow,
-    links: Links<'a>,
+    links: PageLinks<'a>,
     /// Remaining bytes for addresses of images.
     image_room: usize,
     /// The images so far.
@@ -71,12 +71,12 @@ pub(super) struct Collector<'a> {
     /// Images that were skipped because their names are those of SVGs.
     svgs: u32,
     /// The offer of the `source` elements of the open `picture`.
-    source: Option<sources::Offer<'static>>,
+    source: Option<sources::PictureOffer<'static>>,
     /// The last image file that a link around an image led to.
     larger: Option<PageUrl>,
     /// Number of open `noscript` elements.
     noscripts: usize,
-    title: Folder,
+    title: WhitespaceFolder,
     in_title: bool,
     has_title: bool,
     root_language: Option<String>,
@@ -107,7 +107,7 @@ struct Awaited {
 #[derive(Debug, Clone, Copy)]
 enum Awaits {
     /// It is metadata of the page.
-    Says(Marks),
+    Says(TextMeaning),
     /// It is a mark within the author's words, and is left out of the main text.
     Mark,
     /// It is navigation or a list of sources, and not part of the article.
@@ -126,7 +126,7 @@ impl<'a> Collector<'a> {
             options,
             base,
             flow: Flow::default(),
-            links: Links::new(page, options.max_links, options.max_address_bytes),
+            links: PageLinks::new(page, options.max_links, options.max_address_bytes),
             image_room: options.max_address_bytes,
             images: Vec::new(),
             declared: Vec::new(),
@@ -136,7 +136,7 @@ impl<'a> Collector<'a> {
             source: None,
             larger: None,
             noscripts: 0,
-            title: Folder::new(MAX_TITLE_CHARS),
+            title: WhitespaceFolder::new(MAX_TITLE_CHARS),
             in_title: false,
             has_title: false,
             root_language: None,
@@ -154,22 +154,22 @@ impl<'a> Collector<'a> {
         self.links.stand(path);
     }
 
-    /// Handles the start of an element outside of any [`Role::Void`].
+    /// Handles the start of an element outside of any [`TextRole::Void`].
     /// `is_mark` tells whether it is one of the [marks](is_mark) of wikis.
     pub(super) fn open(
         &mut self,
         name: &str,
-        role: Role,
+        role: TextRole,
         is_mark: bool,
-        attributes: &impl Attributes,
+        attributes: &impl ElementAttributes,
     ) {
         self.flow.open(role);
-        if matches!(role, Role::Block | Role::Preformatted) {
+        if matches!(role, TextRole::Block | TextRole::Preformatted) {
             self.flow.enter(name);
         }
         self.await_text(name, is_mark, attributes);
-        self.in_body |= role == Role::Block && !matches!(name, "html" | "head");
-        if role != Role::Inline && role != Role::Aside {
+        self.in_body |= role == TextRole::Block && !matches!(name, "html" | "head");
+        if role != TextRole::Inline && role != TextRole::Aside {
             self.links.space();
         }
         if matches!(name, "a" | "area" | "link")
@@ -216,10 +216,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Handles the end of an element outside of any [`Role::Void`].
-    pub(super) fn close(&mut self, name: &str, role: Role) {
+    /// Handles the end of an element outside of any [`TextRole::Void`].
+    pub(super) fn close(&mut self, name: &str, role: TextRole) {
         self.flow.close(role);
-        if matches!(role, Role::Block | Role::Preformatted) {
+        if matches!(role, TextRole::Block | TextRole::Preformatted) {
             self.flow.leave();
             self.links.space();
         }
@@ -238,7 +238,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Records the start of an element whose text is needed.
-    fn await_text(&mut self, name: &str, is_mark: bool, attributes: &impl Attributes) {
+    fn await_text(&mut self, name: &str, is_mark: bool, attributes: &impl ElementAttributes) {
         for awaited in &mut self.awaited {
             awaited.depth += usize::from(awaited.name == name);
         }
@@ -377,7 +377,7 @@ impl<'a> Collector<'a> {
         (extracted, layout)
     }
 
-    fn image(&mut self, attributes: &impl Attributes) {
+    fn image(&mut self, attributes: &impl ElementAttributes) {
         self.links.image(attributes.get("alt"));
         if !self.takes_images() {
             return;
@@ -442,7 +442,7 @@ impl<'a> Collector<'a> {
     }
 
     /// In the body it may come from visitors.
-    fn link(&mut self, attributes: &impl Attributes) {
+    fn link(&mut self, attributes: &impl ElementAttributes) {
         let rel = attributes.get("rel").unwrap_or_default();
         let is = |name| {
             let mut tokens = rel.split_ascii_whitespace();
@@ -482,7 +482,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn meta(&mut self, attributes: &impl Attributes) {
+    fn meta(&mut self, attributes: &impl ElementAttributes) {
         let Some(content) = attributes.get("content") else {
             return;
         };
@@ -531,7 +531,7 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
 
 /// Whether the markup declares an element as navigation or as a list of sources. Names are
 /// those of HTML and ARIA, and the class names that wikis and templates share.
-fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
+fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
     const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
     const CLASSES: [&str; 15] = [
         "breadcrumb",
@@ -574,8 +574,8 @@ fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
 }
 
 /// Whether the element's text is not prose, though it is no mark.
-pub(super) fn is_aside(attributes: &impl Attributes, role: Role) -> bool {
-    role == Role::Aside
+pub(super) fn is_aside(attributes: &impl ElementAttributes, role: TextRole) -> bool {
+    role == TextRole::Aside
         || attributes
             .get("hidden")
             .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
@@ -584,7 +584,7 @@ pub(super) fn is_aside(attributes: &impl Attributes, role: Role) -> bool {
 
 /// Whether an element is one of the marks that wikis put into headings and sentences: a
 /// link to edit a section, or the number of a footnote.
-pub(super) fn is_mark(name: &str, attributes: &impl Attributes) -> bool {
+pub(super) fn is_mark(name: &str, attributes: &impl ElementAttributes) -> bool {
     const SHORTEST: usize = "reference".len();
     let classes = attributes.get("class").unwrap_or_default();
     classes.len() >= SHORTEST

@@ -11,8 +11,8 @@ use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LIC
 
 use super::Options;
 use super::alt_text;
-use super::attributes::Attributes;
-use super::sources::{self, Offer};
+use super::attributes::ElementAttributes;
+use super::sources::{self, PictureOffer};
 use super::text::fold_some;
 
 /// The most characters of an `alt`, `title` or other attribute that are kept.
@@ -20,10 +20,10 @@ const MAX_ATTRIBUTE_CHARS: usize = 1_000;
 
 /// The offer of an `img` element, together with that of the enclosing `picture`.
 pub(super) fn offer<'a>(
-    attributes: &'a impl Attributes,
-    picture: Option<Offer<'a>>,
+    attributes: &'a impl ElementAttributes,
+    picture: Option<PictureOffer<'a>>,
     max: (u32, u32),
-) -> Offer<'a> {
+) -> PictureOffer<'a> {
     let mut offer = sources::of_image(attributes, pixels(attributes, "width"), max);
     if let Some(picture) = picture {
         offer.join(picture);
@@ -35,8 +35,8 @@ pub(super) fn offer<'a>(
 /// the others to fall back on. `None` if no address is http or https.
 pub(super) fn candidate(
     base: &PageUrl,
-    attributes: &impl Attributes,
-    offer: Offer<'_>,
+    attributes: &impl ElementAttributes,
+    offer: PictureOffer<'_>,
 ) -> Option<ImageCandidate> {
     let mut image: Option<ImageCandidate> = None;
     for choice in offer.best_first() {
@@ -56,7 +56,10 @@ pub(super) fn candidate(
 }
 
 /// The candidate of an element's background.
-pub(super) fn background(base: &PageUrl, attributes: &impl Attributes) -> Option<ImageCandidate> {
+pub(super) fn background(
+    base: &PageUrl,
+    attributes: &impl ElementAttributes,
+) -> Option<ImageCandidate> {
     let (address, found) = sources::background(attributes)?;
     element(base, attributes, &address, found)
 }
@@ -130,7 +133,7 @@ pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
 
 /// The page's information about one address.
 #[derive(Default)]
-struct Known {
+struct ImageFacts {
     found: Vec<Found>,
     caption: Option<String>,
     licences: Vec<String>,
@@ -146,7 +149,7 @@ pub(super) fn unite(
     declared: Vec<ImageCandidate>,
     options: &Options,
 ) {
-    let mut seen: HashMap<PageUrl, Known> = HashMap::new();
+    let mut seen: HashMap<PageUrl, ImageFacts> = HashMap::new();
     for image in images.iter() {
         let known = seen.entry(image.url.clone()).or_default();
         known.found.extend(&image.embedding.found);
@@ -175,7 +178,7 @@ pub(super) fn unite(
             }
         }
     }
-    for Known { found, .. } in seen.values_mut() {
+    for ImageFacts { found, .. } in seen.values_mut() {
         found.sort_unstable();
         found.dedup();
     }
@@ -204,7 +207,7 @@ pub(super) fn attribute_text(text: &str) -> Option<String> {
 
 fn element(
     base: &PageUrl,
-    attributes: &impl Attributes,
+    attributes: &impl ElementAttributes,
     address: &str,
     found: &[Found],
 ) -> Option<ImageCandidate> {
@@ -240,7 +243,7 @@ fn resolve(base: &PageUrl, address: &str) -> Option<PageUrl> {
 }
 
 /// A size that an element declares, in pixels.
-fn pixels(attributes: &impl Attributes, name: &str) -> Option<u32> {
+fn pixels(attributes: &impl ElementAttributes, name: &str) -> Option<u32> {
     attributes
         .get(name)
         .and_then(dimension)

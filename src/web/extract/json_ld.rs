@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::address::PageUrl;
 use crate::page::{Found, ImageCandidate, MAX_LICENCES};
 
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::{images, terms};
 
 /// The most bytes of all JSON-LD of a page; a script beyond that is skipped. A parsed
@@ -19,7 +19,7 @@ use super::{images, terms};
 pub(super) const MAX_BYTES: usize = 512 << 10;
 
 /// Whether the element contains JSON-LD.
-pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
+pub(super) fn is_script(name: &str, attributes: &impl ElementAttributes) -> bool {
     name == "script"
         && attributes.get("type").is_some_and(|media| {
             let media = media.split(';').next().unwrap_or_default().trim();
@@ -29,7 +29,7 @@ pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
 
 /// The content of a JSON-LD script.
 #[derive(Debug, Default)]
-pub(super) struct Read {
+pub(super) struct JsonLdContent {
     /// Every `ImageObject`, and the values of the property `image`.
     pub images: Vec<ImageCandidate>,
     /// The values of the property `license` of anything but images.
@@ -69,8 +69,8 @@ const ARTICLES: [&str; 9] = [
 const PAGES: [&str; 4] = ["WebPage", "ItemPage", "AboutPage", "CreativeWork"];
 
 /// Reads a script, with at most `max` images.
-pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
-    let mut found = Read::default();
+pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> JsonLdContent {
+    let mut found = JsonLdContent::default();
     // Nesting deeper than 128 levels is an error, so the recursion below is bounded too.
     if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
         walk(base, &value, false, max, &mut found);
@@ -178,7 +178,7 @@ fn name_authors(value: &Value, named: &HashMap<&str, &str>, found: &mut Vec<Stri
 }
 
 /// `is_image`: the value is that of a property `image`.
-fn walk(base: &PageUrl, value: &Value, is_image: bool, max: usize, found: &mut Read) {
+fn walk(base: &PageUrl, value: &Value, is_image: bool, max: usize, found: &mut JsonLdContent) {
     match value {
         Value::String(address) if is_image && found.images.len() < max => {
             let image = images::declared(base, address, Found::JsonLd);

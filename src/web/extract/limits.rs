@@ -84,7 +84,7 @@ pub(super) fn cap(text: &str, max_bytes: usize) -> &str {
 ///
 /// The limit that the markup exceeded; the tree is discarded.
 pub(super) fn parse(html: &str, options: &Options) -> Result<Html, Excess> {
-    let tokenizer = Tokenizer::new(Watch::new(options), TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(GrowthWatch::new(options), TokenizerOpts::default());
     let input = BufferQueue::default();
     // html5ever owns its input; all texts of the tree share this one buffer.
     let page = StrTendril::from_slice(html);
@@ -196,7 +196,7 @@ fn unfinished(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Sits between tokenizer and tree builder and measures growth.
-struct Watch {
+struct GrowthWatch {
     builder: TreeBuilder<NodeId, HtmlTreeSink>,
     max_nesting: usize,
     max_nodes: usize,
@@ -206,7 +206,7 @@ struct Watch {
     excess: Cell<Option<Excess>>,
 }
 
-impl Watch {
+impl GrowthWatch {
     fn new(options: &Options) -> Self {
         let opts = TreeBuilderOpts {
             scripting_enabled: false,
@@ -246,7 +246,7 @@ impl Watch {
     }
 }
 
-impl TokenSink for Watch {
+impl TokenSink for GrowthWatch {
     type Handle = NodeId;
 
     fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<NodeId> {

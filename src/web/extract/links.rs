@@ -3,8 +3,8 @@
 use crate::address::PageUrl;
 use crate::page::{Link, LinkPosition};
 
-use super::attributes::Attributes;
-use super::text::{Folder, fold_some};
+use super::attributes::ElementAttributes;
+use super::text::{WhitespaceFolder, fold_some};
 
 /// The most characters of an anchor text that are kept.
 const MAX_ANCHOR_CHARS: usize = 1_000;
@@ -16,7 +16,7 @@ const MAX_ANCHOR_CHARS: usize = 1_000;
 /// to the page itself (another fragment of it is the same document). The same address may
 /// occur several times, with different anchors.
 #[derive(Debug)]
-pub(super) struct Links<'a> {
+pub(super) struct PageLinks<'a> {
     page: &'a PageUrl,
     max: usize,
     /// Remaining bytes for addresses.
@@ -36,13 +36,13 @@ pub(super) struct Links<'a> {
 #[derive(Debug)]
 struct OpenLink {
     index: usize,
-    text: Folder,
+    text: WhitespaceFolder,
     /// Used if there is no text.
     title: Option<String>,
     alt: Option<String>,
 }
 
-impl<'a> Links<'a> {
+impl<'a> PageLinks<'a> {
     /// No links yet; at most `max` are kept, with addresses of `room` bytes in total.
     pub(super) fn new(page: &'a PageUrl, max: usize, room: usize) -> Self {
         Self {
@@ -68,10 +68,10 @@ impl<'a> Links<'a> {
     }
 
     /// Handles the start of an `a` element; its text follows.
-    pub(super) fn open(&mut self, base: &PageUrl, attributes: &impl Attributes) {
+    pub(super) fn open(&mut self, base: &PageUrl, attributes: &impl ElementAttributes) {
         let link = self.add(base, attributes, "href").map(|index| OpenLink {
             index,
-            text: Folder::new(MAX_ANCHOR_CHARS),
+            text: WhitespaceFolder::new(MAX_ANCHOR_CHARS),
             title: label(attributes),
             alt: None,
         });
@@ -129,7 +129,7 @@ impl<'a> Links<'a> {
     pub(super) fn element(
         &mut self,
         base: &PageUrl,
-        attributes: &impl Attributes,
+        attributes: &impl ElementAttributes,
         name: &str,
         at: usize,
     ) {
@@ -170,7 +170,12 @@ impl<'a> Links<'a> {
         self.links
     }
 
-    fn add(&mut self, base: &PageUrl, attributes: &impl Attributes, name: &str) -> Option<usize> {
+    fn add(
+        &mut self,
+        base: &PageUrl,
+        attributes: &impl ElementAttributes,
+        name: &str,
+    ) -> Option<usize> {
         let nofollow = attributes.get("rel").is_some_and(|rel| {
             rel.split_ascii_whitespace().any(|token| {
                 ["nofollow", "ugc", "sponsored"]
@@ -217,7 +222,7 @@ pub(super) fn is_other_scheme(target: &str) -> bool {
         })
 }
 
-fn label(attributes: &impl Attributes) -> Option<String> {
+fn label(attributes: &impl ElementAttributes) -> Option<String> {
     ["title", "aria-label"]
         .iter()
         .find_map(|name| fold_some(attributes.get(name)?, MAX_ANCHOR_CHARS))

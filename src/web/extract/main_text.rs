@@ -8,7 +8,7 @@
 //! of sources within it are left out as well, and the headings of sections that contain
 //! nothing else.
 
-use super::text::{Layout, Spot};
+use super::text::{BlockSpot, Layout};
 use crate::page::Span;
 
 /// The text of those lines of `flow` for which `kept` is true; for an article without
@@ -20,7 +20,7 @@ pub(super) fn laid_out(
     kept: impl Fn(usize) -> bool,
 ) -> String {
     let mut out = String::new();
-    let mut before: Option<Spot> = None;
+    let mut before: Option<BlockSpot> = None;
     let mut bare = BareHeadings::default();
     let mut from = 0;
     let cuts = left_out(layout, is_article);
@@ -40,7 +40,7 @@ pub(super) fn laid_out(
                 .get(number)
                 .map(|line| line.spot)
                 .unwrap_or_default();
-            if let Spot::Heading(level) = here {
+            if let BlockSpot::Heading(level) = here {
                 bare.end_sections(level, &mut out, &mut before);
             }
             let length = out.len();
@@ -80,16 +80,16 @@ struct BareHeading {
     level: u8,
     /// Where it starts in the text, and the spot before it.
     from: usize,
-    before: Option<Spot>,
+    before: Option<BlockSpot>,
     /// A block below it was left out.
     emptied: bool,
 }
 
 impl BareHeadings {
     /// Handles a block that was laid out.
-    fn met(&mut self, spot: Spot, from: usize, before: Option<Spot>) {
+    fn met(&mut self, spot: BlockSpot, from: usize, before: Option<BlockSpot>) {
         match spot {
-            Spot::Heading(level) => self.0.push(BareHeading {
+            BlockSpot::Heading(level) => self.0.push(BareHeading {
                 level,
                 from,
                 before,
@@ -108,7 +108,7 @@ impl BareHeadings {
 
     /// Ends the sections of this level and below; removes headings of sections in which
     /// everything was left out.
-    fn end_sections(&mut self, level: u8, out: &mut String, before: &mut Option<Spot>) {
+    fn end_sections(&mut self, level: u8, out: &mut String, before: &mut Option<BlockSpot>) {
         while let Some(heading) = self.0.pop_if(|heading| heading.level >= level) {
             if heading.emptied {
                 out.truncate(heading.from);
@@ -169,14 +169,16 @@ fn push(out: &mut String, begun: usize, text: &str) {
 }
 
 /// The separator of two blocks.
-fn between(before: Spot, here: Spot) -> &'static str {
+fn between(before: BlockSpot, here: BlockSpot) -> &'static str {
     match (before, here) {
-        (Spot::Item, Spot::Item) => "\n",
-        (Spot::Cell { row, cell }, Spot::Cell { row: r, cell: c }) => match (row == r, cell == c) {
-            (true, true) => "\n\n",
-            (true, false) => "\t",
-            (false, _) => "\n",
-        },
+        (BlockSpot::Item, BlockSpot::Item) => "\n",
+        (BlockSpot::Cell { row, cell }, BlockSpot::Cell { row: r, cell: c }) => {
+            match (row == r, cell == c) {
+                (true, true) => "\n\n",
+                (true, false) => "\t",
+                (false, _) => "\n",
+            }
+        }
         _ => "\n\n",
     }
 }

@@ -11,7 +11,7 @@ use jiff::fmt::{rfc2822, strtime};
 
 use crate::page::Metadata;
 
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::json_ld::Article;
 use super::text::fold_some;
 
@@ -29,21 +29,21 @@ const YEARS: std::ops::RangeInclusive<i16> = 1400..=2200;
 
 /// The rank of a statement by its source; lower is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum StatementRank {
     JsonLd,
     Meta,
     Marked,
 }
 
 /// A statement with the rank of its source.
-type Said<T> = Option<(Rank, T)>;
+type RankedStatement<T> = Option<(StatementRank, T)>;
 
 /// Collects the metadata of a page.
 #[derive(Debug, Default)]
 pub(super) struct Says {
-    published: Said<String>,
-    modified: Said<String>,
-    authors: Said<Vec<String>>,
+    published: RankedStatement<String>,
+    modified: RankedStatement<String>,
+    authors: RankedStatement<Vec<String>>,
     open_graph: Option<String>,
     headline: Option<String>,
     heading: Option<String>,
@@ -51,7 +51,7 @@ pub(super) struct Says {
 
 /// The meaning of an element's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marks {
+pub(super) enum TextMeaning {
     Author,
     Heading,
     Published,
@@ -80,7 +80,7 @@ impl Says {
             | "sailthru.date"
             | "pubdate"
             | "publish-date"
-            | "publication_date" => put(&mut self.published, Rank::Meta, || date(content)),
+            | "publication_date" => put(&mut self.published, StatementRank::Meta, || date(content)),
             "article:modified_time"
             | "og:updated_time"
             | "datemodified"
@@ -88,17 +88,21 @@ impl Says {
             | "dc.date.modified"
             | "last-modified"
             | "lastmod"
-            | "revised" => put(&mut self.modified, Rank::Meta, || date(content)),
+            | "revised" => put(&mut self.modified, StatementRank::Meta, || date(content)),
             "author" | "article:author" | "dc.creator" | "dcterms.creator" | "citation_author"
-            | "parsely-author" | "sailthru.author" => self.author(Rank::Meta, content),
+            | "parsely-author" | "sailthru.author" => self.author(StatementRank::Meta, content),
             _ => {}
         }
     }
 
     /// Handles an element; returns the meaning of its text, if it has one.
-    pub(super) fn element(&mut self, name: &str, attributes: &impl Attributes) -> Option<Marks> {
+    pub(super) fn element(
+        &mut self,
+        name: &str,
+        attributes: &impl ElementAttributes,
+    ) -> Option<TextMeaning> {
         let marks = match name {
-            "h1" if self.heading.is_none() => Some(Marks::Heading),
+            "h1" if self.heading.is_none() => Some(TextMeaning::Heading),
             "meta" | "link" | "a" | "span" | "div" | "p" | "time" | "address" | "cite" | "b"
             | "strong" | "li" | "abbr" => marked(name, attributes),
             _ => None,
@@ -108,7 +112,7 @@ impl Says {
             .iter()
             .find_map(|a| attributes.get(a));
         match machine {
-            Some(value) if marks != Marks::Heading => {
+            Some(value) if marks != TextMeaning::Heading => {
                 self.text(marks, value);
                 None
             }
@@ -117,26 +121,28 @@ impl Says {
     }
 
     /// The text of an element for which [`Says::element`] returned a meaning.
-    pub(super) fn text(&mut self, marks: Marks, text: &str) {
+    pub(super) fn text(&mut self, marks: TextMeaning, text: &str) {
         match marks {
-            Marks::Author => self.author(Rank::Marked, text),
-            Marks::Heading => self.heading = self.heading.take().or_else(|| title(text)),
-            Marks::Published => put(&mut self.published, Rank::Marked, || date(text)),
-            Marks::Modified => put(&mut self.modified, Rank::Marked, || date(text)),
+            TextMeaning::Author => self.author(StatementRank::Marked, text),
+            TextMeaning::Heading => self.heading = self.heading.take().or_else(|| title(text)),
+            TextMeaning::Published => {
+                put(&mut self.published, StatementRank::Marked, || date(text))
+            }
+            TextMeaning::Modified => put(&mut self.modified, StatementRank::Marked, || date(text)),
         }
     }
 
     /// The description of the page in JSON-LD.
     pub(super) fn article(&mut self, article: &Article) {
         let day = |text: &Option<String>| text.as_deref().and_then(date);
-        put(
-            &mut self.published,
-            Rank::JsonLd,
-            || day(&article.published),
-        );
-        put(&mut self.modified, Rank::JsonLd, || day(&article.modified));
+        put(&mut self.published, StatementRank::JsonLd, || {
+            day(&article.published)
+        });
+        put(&mut self.modified, StatementRank::JsonLd, || {
+            day(&article.modified)
+        });
         for author in &article.authors {
-            self.author(Rank::JsonLd, author);
+            self.author(StatementRank::JsonLd, author);
         }
         let headline = || article.headline.as_deref().and_then(title);
         self.headline = self.headline.take().or_else(headline);
@@ -160,7 +166,7 @@ impl Says {
                 .or_else(headline)
                 .or_else(|| title.map(str::to_owned))
         };
-        let said = |said: Said<String>| said.map(|(_, value)| value);
+        let said = |said: RankedStatement<String>| said.map(|(_, value)| value);
         Metadata {
             published: said(self.published),
             modified: said(self.modified),
@@ -169,7 +175,7 @@ impl Says {
         }
     }
 
-    fn author(&mut self, rank: Rank, text: &str) {
+    fn author(&mut self, rank: StatementRank, text: &str) {
         let Some(name) = name(text) else {
             return;
         };
@@ -185,7 +191,11 @@ impl Says {
     }
 }
 
-fn put(said: &mut Said<String>, rank: Rank, value: impl FnOnce() -> Option<String>) {
+fn put(
+    said: &mut RankedStatement<String>,
+    rank: StatementRank,
+    value: impl FnOnce() -> Option<String>,
+) {
     if said.as_ref().is_none_or(|(known, _)| rank < *known)
         && let Some(value) = value()
     {
@@ -194,7 +204,7 @@ fn put(said: &mut Said<String>, rank: Rank, value: impl FnOnce() -> Option<Strin
 }
 
 /// The meaning of an element's text by its microdata, link types or microformats.
-fn marked(name: &str, attributes: &impl Attributes) -> Option<Marks> {
+fn marked(name: &str, attributes: &impl ElementAttributes) -> Option<TextMeaning> {
     let is = |attribute: &str, wanted: &[&str]| {
         let tokens = attributes.get(attribute).unwrap_or_default();
         let mut tokens = tokens.split_ascii_whitespace();
@@ -206,15 +216,15 @@ fn marked(name: &str, attributes: &impl Attributes) -> Option<Marks> {
         return None;
     }
     if is("itemprop", &["author", "creator"]) || (name != "link" && is("rel", &["author"])) {
-        Some(Marks::Author)
+        Some(TextMeaning::Author)
     } else if is("itemprop", &["datePublished"])
         || (time && attributes.get("pubdate").is_some())
         || (time && is("class", &["published", "dt-published"]))
     {
-        Some(Marks::Published)
+        Some(TextMeaning::Published)
     } else if is("itemprop", &["dateModified"]) || (time && is("class", &["updated", "dt-updated"]))
     {
-        Some(Marks::Modified)
+        Some(TextMeaning::Modified)
     } else {
         None
     }

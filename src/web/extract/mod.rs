@@ -155,7 +155,7 @@ pub fn extract(
     fetched: &Fetched,
     options: &Options,
 ) -> Result<Extracted, ExtractError> {
-    let Decoded {
+    let DecodedPage {
         text,
         form,
         encoding,
@@ -202,7 +202,7 @@ fn controls(body: &[u8]) -> u32 {
 }
 
 /// A body as text.
-struct Decoded<'b> {
+struct DecodedPage<'b> {
     text: Cow<'b, str>,
     form: Form,
     encoding: &'static encoding_rs::Encoding,
@@ -213,10 +213,10 @@ fn decode<'b>(
     url: &'b PageUrl,
     fetched: &'b Fetched,
     options: &Options,
-) -> Result<Decoded<'b>, ExtractError> {
+) -> Result<DecodedPage<'b>, ExtractError> {
     let header = fetched.content_type.as_deref();
     let form = form(header, &fetched.body)?;
-    let source = charset::Source {
+    let source = charset::EncodingHints {
         body: &fetched.body,
         content_type: header,
         markup: form == Form::Html,
@@ -230,7 +230,7 @@ fn decode<'b>(
     {
         return Err(ExtractError::Binary);
     }
-    Ok(Decoded {
+    Ok(DecodedPage {
         text: source.decode(encoding, options.max_text_bytes),
         form,
         encoding,

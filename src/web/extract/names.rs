@@ -9,12 +9,12 @@ const PLACES: usize = 256;
 
 /// A table from names to values, made by the compiler.
 #[derive(Debug)]
-pub(super) struct Names<T> {
+pub(super) struct NameTable<T> {
     places: [(u128, T); PLACES],
     other: T,
 }
 
-impl<T: Copy> Names<T> {
+impl<T: Copy> NameTable<T> {
     /// A table of these names, grouped by their values. All other names have the value
     /// `other`.
     pub(super) const fn new(groups: &[(T, &[&str])], other: T) -> Self {
@@ -68,7 +68,7 @@ const fn place(key: u128) -> usize {
 mod tests {
     use super::*;
 
-    static TABLE: Names<u8> = Names::new(&[(1, &["a", "b"]), (2, &["fifteen letter!"])], 0);
+    static TABLE: NameTable<u8> = NameTable::new(&[(1, &["a", "b"]), (2, &["fifteen letter!"])], 0);
 
     #[test]
     fn every_name_has_its_value() {

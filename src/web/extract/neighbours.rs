@@ -22,9 +22,9 @@ const MAX_SIBLING_CHARS: usize = 1_000;
 /// few steps per image.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
-    slots: Vec<Slot>,
+    slots: Vec<NeighbourSlot>,
     /// The open elements, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenElement>,
     /// The last ended heading that has text, and the open one.
     heading: Option<usize>,
     open_heading: Option<usize>,
@@ -45,7 +45,7 @@ struct ImagePosition {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct NeighbourSlot {
     parent: Option<usize>,
     start: usize,
     end: usize,
@@ -56,14 +56,14 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenElement {
     slot: usize,
     children: usize,
     /// The last ended child that has text.
     last_text: Option<usize>,
 }
 
-impl Slot {
+impl NeighbourSlot {
     fn has_text(&self) -> bool {
         self.end > self.start
     }
@@ -80,14 +80,14 @@ impl Neighbours {
             }
             None => (None, 0, None),
         };
-        self.slots.push(Slot {
+        self.slots.push(NeighbourSlot {
             parent,
             start: at,
             end: at,
             place,
             previous,
         });
-        self.open.push(Open {
+        self.open.push(OpenElement {
             slot,
             children: 0,
             last_text: None,
@@ -182,7 +182,7 @@ impl Neighbours {
     /// The range of the beginning of the element's text; `None` if it has none.
     fn span_of(&self, slot: usize, text: &str) -> Option<Span> {
         let slot = self.slots.get(slot).filter(|slot| slot.has_text())?;
-        let window = Window::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
+        let window = TextWindow::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
         Some(window.span(text)).filter(|span| !span.is_empty())
     }
 
@@ -213,7 +213,7 @@ impl Neighbours {
         let Some(image) = self.slots.get(slot) else {
             return texts;
         };
-        let mut last = Window::default();
+        let mut last = TextWindow::default();
         let mut above = image.parent;
         while let Some(parent) = above.and_then(|i| self.slots.get(i)) {
             if texts.len() >= max {
@@ -222,7 +222,7 @@ impl Neighbours {
             above = parent.parent;
             steps += 1;
             if parent.has_text() && !last.same_in(parent.start, parent.end) {
-                last = Window::new(
+                last = TextWindow::new(
                     text,
                     parent.start..parent.end,
                     image.start,
@@ -263,7 +263,7 @@ impl Neighbours {
             };
             let range = sibling.start..sibling.end;
             let steps = u32::try_from(sibling.place.abs_diff(image.place)).unwrap_or(u32::MAX);
-            let window = Window::new(text, range, sibling.start, MAX_SIBLING_CHARS);
+            let window = TextWindow::new(text, range, sibling.start, MAX_SIBLING_CHARS);
             texts.push((steps, window.span(text)));
             if i < slot {
                 before = sibling.previous;
@@ -324,14 +324,14 @@ fn nth_from_end(text: &str, n: usize) -> Option<usize> {
 /// The part of an element's text that is kept: as much as allowed, from both sides of a
 /// position in it.
 #[derive(Debug, Default)]
-struct Window {
+struct TextWindow {
     /// The whole range.
     whole: Range<usize>,
     /// The range that is kept.
     kept: Range<usize>,
 }
 
-impl Window {
+impl TextWindow {
     fn new(text: &str, whole: Range<usize>, at: usize, max_chars: usize) -> Self {
         let kept = Self::kept(text, &whole, at, max_chars).unwrap_or_else(|| whole.clone());
         Self { whole, kept }

@@ -4,7 +4,7 @@ use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor, Fetched, Link, LinkPosition, Metadata};
 use crate::pdf::{self, Original, WordList};
 
-use super::text::{Flow, Role, fold, fold_some};
+use super::text::{Flow, TextRole, fold, fold_some};
 use super::{Options, limits, media_type, selection, terms};
 
 /// The longest anchor and title in characters.
@@ -31,9 +31,9 @@ pub fn of_pdf(
     let text = original.clean(words).text();
     let mut flow = Flow::default();
     for paragraph in limits::cap(&text, options.max_text_bytes).split("\n\n") {
-        flow.open(Role::Block);
+        flow.open(TextRole::Block);
         flow.text(paragraph);
-        flow.close(Role::Block);
+        flow.close(TextRole::Block);
     }
     let about = &original.about;
     let mut page = Extracted {

@@ -7,7 +7,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use crate::words::packed;
 
 /// Elements deeper than this share the path of the one at this depth.
@@ -20,7 +20,7 @@ const MARKED: usize = 2;
 /// The open elements, outermost first.
 #[derive(Debug)]
 pub(super) struct Path {
-    open: Vec<Step>,
+    open: Vec<PathStep>,
     /// Number of open elements beyond [`MAX_DEPTH`].
     beyond: usize,
     /// The hashes of elements without a class and a name, by their own: most are such.
@@ -41,7 +41,7 @@ impl Default for Path {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct PathStep {
     /// The hash of this element alone.
     own: u32,
     /// The hash of the whole path to it.
@@ -52,7 +52,7 @@ struct Step {
 
 impl Path {
     /// Handles the start of an element.
-    pub(super) fn open(&mut self, name: &str, attributes: &impl Attributes) {
+    pub(super) fn open(&mut self, name: &str, attributes: &impl ElementAttributes) {
         if self.open.len() >= MAX_DEPTH {
             self.beyond += 1;
             return;
@@ -73,7 +73,7 @@ impl Path {
             own([name, class, id])
         };
         let above = self.open.last().map_or(0, |step| step.path);
-        self.open.push(Step {
+        self.open.push(PathStep {
             own,
             path: mix(above, &own.to_le_bytes()),
             marked: !class.is_empty() || !id.is_empty(),
@@ -111,7 +111,7 @@ impl Path {
     /// The position of the innermost element: its whole path, the end of it, and its last
     /// elements that have a class or a name.
     pub(super) fn here(&self) -> [u32; 3] {
-        let ends = |steps: &mut dyn Iterator<Item = &Step>, seed: u32| {
+        let ends = |steps: &mut dyn Iterator<Item = &PathStep>, seed: u32| {
             steps.fold(seed, |sum, step| mix(sum, &step.own.to_le_bytes()))
         };
         let whole = self.open.last().map_or(0, |step| step.path);
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    impl Attributes for HashMap<&str, &str> {
+    impl ElementAttributes for HashMap<&str, &str> {
         fn get(&self, name: &str) -> Option<&str> {
             HashMap::get(self, name).copied()
         }

@@ -7,7 +7,7 @@ use crate::words::Tokens;
 use super::density;
 use super::fingerprint::fingerprints;
 use super::main_text::laid_out;
-use super::text::{Layout, Line};
+use super::text::{BlockLine, Layout};
 
 /// The fewest words that an extractor must leave, if the page has that many.
 const MIN_WORDS: u64 = 50;
@@ -121,7 +121,7 @@ fn part(page: &mut Extracted, kept: &[bool]) {
 
 /// A block belongs to the article if most of it does: texts are marked, and an article may
 /// begin within a block.
-fn in_article(blocks: &[String], lines: &[Line]) -> Vec<bool> {
+fn in_article(blocks: &[String], lines: &[BlockLine]) -> Vec<bool> {
     let blocks = blocks.iter().zip(lines);
     let kept = blocks.map(|(block, line)| line.chosen as usize * 2 > block.len());
     kept.collect()

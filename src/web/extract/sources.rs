@@ -10,7 +10,7 @@ use cssparser::{Parser, Token};
 
 use crate::page::Found;
 
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::links::is_other_scheme;
 
 /// Attributes in which lazy-loading scripts keep the real address.
@@ -77,7 +77,7 @@ impl Choice<'_> {
 
 /// The addresses that an element offers for one picture.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Offer<'a> {
+pub(super) struct PictureOffer<'a> {
     /// Best first.
     sizes: Vec<Choice<'a>>,
     /// `src`, which comes last unless it is the largest.
@@ -86,7 +86,7 @@ pub(super) struct Offer<'a> {
     svg: bool,
 }
 
-impl<'a> Offer<'a> {
+impl<'a> PictureOffer<'a> {
     /// All of them, the first one to try in front.
     pub(super) fn best_first(self) -> Vec<Choice<'a>> {
         let Self { mut sizes, src, .. } = self;
@@ -109,7 +109,7 @@ impl<'a> Offer<'a> {
 
     /// Adds the offer of another element for the same picture; between equals the present
     /// one goes first.
-    pub(super) fn join(&mut self, other: Offer<'a>) {
+    pub(super) fn join(&mut self, other: PictureOffer<'a>) {
         for choice in other.sizes {
             self.add(choice);
         }
@@ -117,8 +117,8 @@ impl<'a> Offer<'a> {
     }
 
     /// The same without borrowing from the page.
-    pub(super) fn into_owned(self) -> Offer<'static> {
-        Offer {
+    pub(super) fn into_owned(self) -> PictureOffer<'static> {
+        PictureOffer {
             sizes: self.sizes.into_iter().map(Choice::into_owned).collect(),
             src: self.src.map(Choice::into_owned),
             svg: self.svg,
@@ -148,10 +148,10 @@ impl<'a> Offer<'a> {
 /// because then the others are placeholders; else those of `srcset`, and `src`. `width` is
 /// the element's declared width.
 pub(super) fn of_image<'a>(
-    attributes: &'a impl Attributes,
+    attributes: &'a impl ElementAttributes,
     width: Option<u32>,
     max: (u32, u32),
-) -> Offer<'a> {
+) -> PictureOffer<'a> {
     let one = |name: &&str, found| {
         let address = attributes.get(name).filter(|a| usable(a))?;
         Some(Choice {
@@ -161,7 +161,7 @@ pub(super) fn of_image<'a>(
             found,
         })
     };
-    let mut offer = Offer::default();
+    let mut offer = PictureOffer::default();
     for name in LAZY_SETS {
         if offer.is_empty()
             && let Some(set) = attributes.get(name)
@@ -192,8 +192,8 @@ pub(super) fn of_image<'a>(
 }
 
 /// The offer of a `source` of a `picture`.
-pub(super) fn of_source(attributes: &impl Attributes, max: (u32, u32)) -> Offer<'_> {
-    let mut offer = Offer::default();
+pub(super) fn of_source(attributes: &impl ElementAttributes, max: (u32, u32)) -> PictureOffer<'_> {
+    let mut offer = PictureOffer::default();
     let media = attributes.get("type").unwrap_or_default().trim();
     if UNREADABLE.iter().any(|t| media.eq_ignore_ascii_case(t)) {
         offer.svg = media.eq_ignore_ascii_case(SVG);
@@ -229,7 +229,9 @@ pub(super) fn is_svg(address: &str) -> bool {
 }
 
 /// The background image of an element, and where it was found.
-pub(super) fn background(attributes: &impl Attributes) -> Option<(String, &'static [Found])> {
+pub(super) fn background(
+    attributes: &impl ElementAttributes,
+) -> Option<(String, &'static [Found])> {
     // This runs for every element, and few have any of them.
     let mut names = attributes.names();
     if !names.any(|name| name == "style" || LAZY_BACKGROUNDS.contains(&name)) {
@@ -305,7 +307,7 @@ fn css_url(css: &str, declarations: bool) -> Option<String> {
 /// Adds the candidates of a `srcset` (HTML standard, parsing a srcset attribute); one
 /// without a descriptor counts as `1x`, and `width` is that of `1x`.
 fn add_set<'a>(
-    offer: &mut Offer<'a>,
+    offer: &mut PictureOffer<'a>,
     set: &'a str,
     width: Option<u32>,
     max: (u32, u32),
@@ -376,7 +378,7 @@ mod tests {
 
     /// The addresses of a set in the order in which they are asked for.
     fn ranked(set: &str, width: Option<u32>, max: (u32, u32)) -> Vec<String> {
-        let mut offer = Offer::default();
+        let mut offer = PictureOffer::default();
         add_set(&mut offer, set, width, max, &[Found::Srcset]);
         let best_first = offer.best_first().into_iter();
         best_first.map(|c| c.address.into_owned()).collect()

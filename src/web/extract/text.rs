@@ -3,11 +3,11 @@
 
 use crate::page::Span;
 
-use super::names::Names;
+use super::names::NameTable;
 
 /// The effect of an element on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum TextRole {
     /// Its text joins the text around it.
     Inline,
     /// It ends the block before and after it.
@@ -30,15 +30,15 @@ pub(super) enum Role {
 /// `Aside` are controls, fallbacks that readers with scripts and video never see, and the
 /// glosses of ruby (they would occur within words). `alt` texts are not text. List items
 /// and table cells are blocks.
-pub(super) fn role(name: &str) -> Role {
+pub(super) fn role(name: &str) -> TextRole {
     ROLES.get(name)
 }
 
 /// The roles that are not the usual one.
-static ROLES: Names<Role> = Names::new(
+static ROLES: NameTable<TextRole> = NameTable::new(
     &[
         (
-            Role::Block,
+            TextRole::Block,
             &[
                 "address",
                 "article",
@@ -93,25 +93,28 @@ static ROLES: Names<Role> = Names::new(
                 "ul",
             ],
         ),
-        (Role::Preformatted, &["pre", "listing", "xmp", "plaintext"]),
-        (Role::Break, &["br"]),
         (
-            Role::Object,
+            TextRole::Preformatted,
+            &["pre", "listing", "xmp", "plaintext"],
+        ),
+        (TextRole::Break, &["br"]),
+        (
+            TextRole::Object,
             &["img", "image", "input", "embed", "area", "frame"],
         ),
         (
-            Role::Aside,
+            TextRole::Aside,
             &["noscript", "button", "audio", "video", "canvas", "rt", "rp"],
         ),
         (
-            Role::Void,
+            TextRole::Void,
             &[
                 "script", "style", "template", "svg", "math", "textarea", "select", "option",
                 "optgroup", "datalist", "iframe", "noframes", "noembed",
             ],
         ),
     ],
-    Role::Inline,
+    TextRole::Inline,
 );
 
 /// The blocks of plain text: a blank line ends one. White space is folded, none
@@ -123,14 +126,14 @@ pub fn plain_text(text: &str) -> Vec<String> {
 /// The flow of plain text.
 pub(super) fn plain_flow(text: &str) -> Flow {
     let mut flow = Flow::default();
-    flow.open(Role::Preformatted);
+    flow.open(TextRole::Preformatted);
     flow.text(text);
     flow
 }
 
 /// The text folded into one line of at most `max_chars` characters.
 pub(super) fn fold(text: &str, max_chars: usize) -> String {
-    let mut folder = Folder::new(max_chars);
+    let mut folder = WhitespaceFolder::new(max_chars);
     folder.push(text);
     folder.finish()
 }
@@ -147,14 +150,14 @@ pub(super) fn fold_some(text: &str, max_chars: usize) -> Option<String> {
 /// order mark) are dropped. The joiners U+200C and U+200D are kept, because Persian and
 /// the Indic scripts use them for spelling.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct WhitespaceFolder {
     out: String,
     gap: Option<char>,
     /// Remaining characters.
     room: usize,
 }
 
-impl Folder {
+impl WhitespaceFolder {
     /// An empty text with room for `max_chars` characters.
     pub(super) fn new(max_chars: usize) -> Self {
         Self {
@@ -334,7 +337,7 @@ fn below_space(word: u64) -> u64 {
 /// the length when it ends; a range never ends with a separator.
 #[derive(Debug)]
 pub(super) struct Flow {
-    folder: Folder,
+    folder: WhitespaceFolder,
     /// Line ends since the last word that do not end a block by themselves.
     breaks: u32,
     /// All line ends since the last word.
@@ -342,7 +345,7 @@ pub(super) struct Flow {
     preformatted: u32,
     layout: Layout,
     /// The kind of block of the following text.
-    here: Spot,
+    here: BlockSpot,
     rows: u32,
     cells: u32,
     /// The number of the following text, where an extractor chooses among the texts.
@@ -353,7 +356,7 @@ pub(super) struct Flow {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The positions of its blocks, one entry for each line of the flow.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<BlockLine>,
     /// Positions in the flow, in order, of line ends within blocks.
     pub(super) breaks: Vec<u32>,
     /// Parts of the flow, in order, that are not the author's words.
@@ -361,7 +364,7 @@ pub(super) struct Layout {
     /// Parts of the flow, in order, that are navigation or lists of sources.
     pub(super) furniture: Vec<Span>,
     /// The parts of the flow that come from numbered texts, in order.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<LinePiece>,
 }
 
 impl Layout {
@@ -379,7 +382,7 @@ impl Layout {
 
 /// What a numbered text adds to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct LinePiece {
     /// The number of the text.
     pub(super) text: usize,
     /// The number of the line.
@@ -390,7 +393,7 @@ pub(super) struct Piece {
 
 /// The kind of block that a text belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum BlockSpot {
     /// A paragraph, or anything that is none of the others.
     #[default]
     Paragraph,
@@ -409,24 +412,24 @@ pub(super) enum Spot {
 
 /// The position of a block of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct BlockLine {
     /// Empty lines between it and the previous block.
     pub(super) above: u32,
     /// How many bytes of it were chosen.
     pub(super) chosen: u32,
     /// What kind of block it is.
-    pub(super) spot: Spot,
+    pub(super) spot: BlockSpot,
 }
 
 impl Default for Flow {
     fn default() -> Self {
         Self {
-            folder: Folder::new(usize::MAX),
+            folder: WhitespaceFolder::new(usize::MAX),
             breaks: 0,
             ends: 0,
             preformatted: 0,
             layout: Layout::default(),
-            here: Spot::default(),
+            here: BlockSpot::default(),
             rows: 0,
             cells: 0,
             number: None,
@@ -443,31 +446,31 @@ impl Flow {
     /// The following text is in a block of this name.
     pub(super) fn enter(&mut self, name: &str) {
         self.here = match name {
-            "h1" => Spot::Heading(1),
-            "h2" => Spot::Heading(2),
-            "h3" => Spot::Heading(3),
-            "h4" => Spot::Heading(4),
-            "h5" => Spot::Heading(5),
-            "h6" => Spot::Heading(6),
-            "li" | "dd" | "dt" => Spot::Item,
+            "h1" => BlockSpot::Heading(1),
+            "h2" => BlockSpot::Heading(2),
+            "h3" => BlockSpot::Heading(3),
+            "h4" => BlockSpot::Heading(4),
+            "h5" => BlockSpot::Heading(5),
+            "h6" => BlockSpot::Heading(6),
+            "li" | "dd" | "dt" => BlockSpot::Item,
             "tr" => {
                 self.rows = self.rows.saturating_add(1);
-                Spot::Paragraph
+                BlockSpot::Paragraph
             }
             "td" | "th" => {
                 self.cells = self.cells.saturating_add(1);
-                Spot::Cell {
+                BlockSpot::Cell {
                     row: self.rows,
                     cell: self.cells,
                 }
             }
-            _ => Spot::Paragraph,
+            _ => BlockSpot::Paragraph,
         };
     }
 
     /// The following text comes after a block.
     pub(super) fn leave(&mut self) {
-        self.here = Spot::Paragraph;
+        self.here = BlockSpot::Paragraph;
     }
 
     /// Marks a part of the text so far as not being the author's words.
@@ -493,24 +496,24 @@ impl Flow {
     }
 
     /// Handles the start of an element.
-    pub(super) fn open(&mut self, role: Role) {
+    pub(super) fn open(&mut self, role: TextRole) {
         match role {
-            Role::Inline | Role::Aside => {}
-            Role::Block => self.end_block(),
-            Role::Preformatted => {
+            TextRole::Inline | TextRole::Aside => {}
+            TextRole::Block => self.end_block(),
+            TextRole::Preformatted => {
                 self.end_block();
                 self.preformatted += 1;
             }
-            Role::Break => self.end_line(),
-            Role::Object | Role::Void => self.folder.space(),
+            TextRole::Break => self.end_line(),
+            TextRole::Object | TextRole::Void => self.folder.space(),
         }
     }
 
     /// Handles the end of an element.
-    pub(super) fn close(&mut self, role: Role) {
+    pub(super) fn close(&mut self, role: TextRole) {
         match role {
-            Role::Block => self.end_block(),
-            Role::Preformatted => {
+            TextRole::Block => self.end_block(),
+            TextRole::Preformatted => {
                 self.end_block();
                 self.preformatted = self.preformatted.saturating_sub(1);
             }
@@ -571,14 +574,14 @@ impl Flow {
             return;
         }
         if begins {
-            self.layout.lines.push(Line {
+            self.layout.lines.push(BlockLine {
                 above: self.ends.saturating_sub(1),
                 chosen: 0,
                 spot: self.here,
             });
         }
         if let Some(text) = self.number {
-            self.layout.pieces.push(Piece {
+            self.layout.pieces.push(LinePiece {
                 text,
                 line: self.layout.lines.len().saturating_sub(1),
                 bytes: u32::try_from(added).unwrap_or(u32::MAX),
@@ -643,7 +646,7 @@ mod tests {
     #[test]
     fn line_ends_between_blocks_are_counted() {
         let mut flow = Flow::default();
-        let mut above = |steps: &[Role]| {
+        let mut above = |steps: &[TextRole]| {
             // Each role begins and ends.
             for role in steps {
                 flow.open(*role);
@@ -655,13 +658,13 @@ mod tests {
         };
         assert_eq!(above(&[]), (1, 0));
         assert_eq!(
-            above(&[Role::Inline, Role::Break]),
+            above(&[TextRole::Inline, TextRole::Break]),
             (1, 0),
             "the same block"
         );
-        assert_eq!(above(&[Role::Break, Role::Break]), (2, 1));
-        assert_eq!(above(&[Role::Block]), (3, 1));
-        assert_eq!(above(&[Role::Block, Role::Preformatted]), (4, 3));
+        assert_eq!(above(&[TextRole::Break, TextRole::Break]), (2, 1));
+        assert_eq!(above(&[TextRole::Block]), (3, 1));
+        assert_eq!(above(&[TextRole::Block, TextRole::Preformatted]), (4, 3));
         assert_eq!(flow.layout.lines.len(), flow.blocks().len());
     }
 
@@ -680,7 +683,7 @@ mod tests {
         fn text_of_ascii_is_folded_as_any(
             parts in proptest::collection::vec("[ab \\x00-\\x20\\x7f]{0,12}", 0..5), max in 0usize..40,
         ) {
-            let (mut one, mut other) = (Folder::new(max), Folder::new(max));
+            let (mut one, mut other) = (WhitespaceFolder::new(max), WhitespaceFolder::new(max));
             for part in &parts {
                 one.push(part);
                 other.push_any(part);

@@ -12,10 +12,10 @@ use crate::address::PageUrl;
 use crate::page::Extracted;
 
 use super::Options;
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::html::{Collector, base_of, is_mark};
 use super::json_ld;
-use super::text::{Layout, Role, role};
+use super::text::{Layout, TextRole, role};
 
 /// The most attributes of one tag that are kept.
 const MAX_ATTRIBUTES: usize = 64;
@@ -77,7 +77,7 @@ impl Tag {
     }
 }
 
-impl Attributes for Tag {
+impl ElementAttributes for Tag {
     fn get(&self, name: &str) -> Option<&str> {
         self.attributes
             .iter()
@@ -124,13 +124,13 @@ impl TokenStream<'_> {
         let role = role(&self.tag.name);
         if self.void.is_some() {
             // A void element that is never closed must not swallow the page.
-            if role != Role::Block {
+            if role != TextRole::Block {
                 return;
             }
             self.void = None;
             self.json_ld = None;
         }
-        if role == Role::Void || self.tag.name == "noscript" {
+        if role == TextRole::Void || self.tag.name == "noscript" {
             let ends_at_once = self_closing && matches!(self.tag.name.as_str(), "svg" | "math");
             if !ends_at_once {
                 self.void = Some(self.tag.name.clone());

@@ -8,12 +8,12 @@ use crate::page::{Extracted, Extractor};
 
 use super::Options;
 use super::article;
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::html::{Collector, is_aside, is_mark};
 use super::json_ld;
 use super::neighbours::Neighbours;
 use super::path::Path;
-use super::text::{Layout, Role, role};
+use super::text::{Layout, TextRole, role};
 
 /// The usual bytes of markup for each byte of its text.
 const MARKUP_PER_TEXT: usize = 8;
@@ -24,14 +24,14 @@ const MARKUP_PER_TEXT: usize = 8;
 /// `[1]`), and asides as the text module defines them yield no text, but do yield links
 /// and images; `aria-hidden` is ignored, because it hides only from screen readers.
 #[derive(Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct PageWalk<'a> {
     options: &'a Options,
     collector: Collector<'a>,
     /// The words around images, where images are wanted.
     neighbours: Option<Neighbours>,
     path: Path,
     /// Copied for the search of the article, where an extractor wants it.
-    article: Option<article::Copy>,
+    article: Option<article::ArticleCopy>,
     /// The open elements, outermost first.
     open: Vec<Level>,
     /// Number of open elements whose text is not prose.
@@ -42,17 +42,17 @@ pub(super) struct Walk<'a> {
 
 #[derive(Debug, Clone, Copy)]
 struct Level {
-    role: Role,
+    role: TextRole,
     is_aside: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> PageWalk<'a> {
     /// The start of `page`, whose addresses resolve against `base`.
     pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
         let extractors = [Some(options.extractor), options.documents];
         let wants_article = extractors.contains(&Some(Extractor::Article));
         Self {
-            article: wants_article.then(article::Copy::new),
+            article: wants_article.then(article::ArticleCopy::new),
             options,
             collector: Collector::new(page, base, options),
             neighbours: (options.max_images > 0).then(Neighbours::default),
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
 
     /// Handles the start of an element. `script` returns its text, if it is a script of
     /// JSON-LD.
-    pub(super) fn open<A: Attributes>(
+    pub(super) fn open<A: ElementAttributes>(
         &mut self,
         name: &str,
         attributes: &A,
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
             }
             self.asides += usize::from(is_aside);
         }
-        self.voids += usize::from(role == Role::Void);
+        self.voids += usize::from(role == TextRole::Void);
     }
 
     /// Handles the end of the innermost element, which has this name.
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         if let Some(copy) = &mut self.article {
             copy.close();
         }
-        self.voids -= usize::from(role == Role::Void);
+        self.voids -= usize::from(role == TextRole::Void);
         if self.voids == 0 {
             self.asides -= usize::from(is_aside);
             self.collector.close(name, role);
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
     /// are left empty.
     pub(super) fn finish(self) -> (Extracted, Layout) {
         let (mut extracted, mut layout) = self.collector.finish();
-        if let Some(chosen) = self.article.and_then(article::Copy::article) {
+        if let Some(chosen) = self.article.and_then(article::ArticleCopy::article) {
             layout.choose(&chosen);
         }
         layout.pieces = Vec::new();

@@ -8,13 +8,13 @@
 use super::*;
 
 /// What is tested, the robots.txt, and the verdicts: agent, address, allowed.
-type Case = (
+type GoogleCase = (
     &'static str,
     &'static str,
     &'static [(&'static str, &'static str, bool)],
 );
 
-const CASES: &[Case] = &[
+const CASES: &[GoogleCase] = &[
     (
         "nothing is written",
         "",

@@ -42,7 +42,7 @@ use robotstxt::RobotsParseHandler;
 use crate::address::PageUrl;
 use crate::page::Fetched;
 pub use rules::Rule;
-use signals::Signals;
+use signals::GroupSignals;
 pub use tdmrep::{
     MAX_TDMREP_BYTES, TDMREP_PATH, TdmError, TdmRule, parse_tdmrep, reservation, reserve_all,
     tdm_terms,
@@ -90,7 +90,7 @@ pub struct Robots {
     /// In order of precedence.
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
-    signals: Signals,
+    signals: GroupSignals,
     sitemaps: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Robots {
         let cut = mark
             .iter()
             .fold(cut, |rest, b| rest.strip_prefix(&[*b]).unwrap_or(rest));
-        let mut reader = Reader::new(agent);
+        let mut reader = RobotsReader::new(agent);
         robotstxt::parse_robotstxt(&tidy(&text(cut)), &mut reader);
         let governing = if reader.saw_own {
             reader.own
@@ -265,14 +265,14 @@ fn tidy(text: &str) -> String {
 
 /// The rules of one or more groups.
 #[derive(Default)]
-struct Group {
+struct RuleGroup {
     rules: Vec<Rule>,
     delay: Option<Duration>,
-    signals: Signals,
+    signals: GroupSignals,
 }
 
 /// Receives what the parser reads, and keeps what may apply to this crawler.
-struct Reader<'a> {
+struct RobotsReader<'a> {
     agent: &'a str,
     /// True from a `User-agent` line to the first rule after it.
     in_agents: bool,
@@ -280,12 +280,12 @@ struct Reader<'a> {
     group_own: bool,
     group_star: bool,
     saw_own: bool,
-    own: Group,
-    star: Group,
+    own: RuleGroup,
+    star: RuleGroup,
     sitemaps: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RobotsReader<'a> {
     fn new(agent: &'a str) -> Self {
         Self {
             agent,
@@ -293,8 +293,8 @@ impl<'a> Reader<'a> {
             group_own: false,
             group_star: false,
             saw_own: false,
-            own: Group::default(),
-            star: Group::default(),
+            own: RuleGroup::default(),
+            star: RuleGroup::default(),
             sitemaps: Vec::new(),
         }
     }
@@ -312,7 +312,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl RobotsParseHandler for Reader<'_> {
+impl RobotsParseHandler for RobotsReader<'_> {
     fn handle_robots_start(&mut self) {}
 
     fn handle_robots_end(&mut self) {}

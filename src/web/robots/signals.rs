@@ -25,7 +25,7 @@ const MAX_NAME: usize = 40;
 
 /// One line: what it covers, and its signals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct SignalLine {
     covers: Rule,
     signals: Vec<(Box<str>, bool)>,
 }
@@ -33,9 +33,9 @@ struct Line {
 /// The signals of the groups that apply to the crawler, the line with the shortest pattern
 /// first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Signals(Vec<Line>);
+pub(super) struct GroupSignals(Vec<SignalLine>);
 
-impl Signals {
+impl GroupSignals {
     /// Reads the value of a line; anything that is not a signal is ignored.
     pub fn read(&mut self, number: u32, value: &str) {
         let value = value.trim();
@@ -55,7 +55,7 @@ impl Signals {
             && !signals.is_empty()
             && self.0.len() < MAX_LINES
         {
-            self.0.push(Line { covers, signals });
+            self.0.push(SignalLine { covers, signals });
         }
     }
 
@@ -89,9 +89,9 @@ impl Signals {
 
     /// Its approximate memory, in bytes.
     pub fn size(&self) -> usize {
-        let of_line = |line: &Line| {
+        let of_line = |line: &SignalLine| {
             let names: usize = line.signals.iter().map(|(name, _)| name.len() + 40).sum();
-            size_of::<Line>() + line.covers.pattern().len() + names + 32
+            size_of::<SignalLine>() + line.covers.pattern().len() + names + 32
         };
         self.0.iter().map(of_line).sum()
     }
@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn said(lines: &[&str], path: &str) -> String {
-        let mut signals = Signals::default();
+        let mut signals = GroupSignals::default();
         for line in lines {
             signals.read(1, line);
         }
@@ -184,7 +184,7 @@ mod tests {
         fn nothing_panics_and_memory_is_bounded(lines in proptest::collection::vec("(/[a*$%ü]{0,4}[ \t])?\\PC{0,20}[=,;a-z yn]{0,20}", 0..10), path in "/\\PC{0,20}") {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             said(&lines, &path);
-            let mut signals = Signals::default();
+            let mut signals = GroupSignals::default();
             for _ in 0..300 {
                 for line in &lines {
                     signals.read(1, line);

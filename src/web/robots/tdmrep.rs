@@ -71,7 +71,7 @@ pub fn parse_tdmrep(bytes: &[u8]) -> Result<Vec<TdmRule>, TdmError> {
     let entries = match bytes.trim_ascii_start().first() {
         // The brackets are mandatory, but the meaning is clear without them.
         Some(b'{') => vec![serde_json::from_slice(bytes).map_err(json)?],
-        _ => serde_json::from_slice::<Vec<Entry>>(bytes).map_err(json)?,
+        _ => serde_json::from_slice::<Vec<TdmEntry>>(bytes).map_err(json)?,
     };
     let mut rules: Vec<TdmRule> = entries.iter().filter_map(rule).collect();
     if rules.len() > MAX_RULES {
@@ -92,20 +92,20 @@ pub fn reserve_all() -> Vec<TdmRule> {
 
 /// An object of the file with all its members. Of several with one name each counts.
 #[derive(Debug, Default)]
-struct Entry(Vec<(String, Value)>);
+struct TdmEntry(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Entry {
+impl<'de> Deserialize<'de> for TdmEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
         impl<'de> Visitor<'de> for Members {
-            type Value = Entry;
+            type Value = TdmEntry;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object with a rule")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-                let mut entry = Entry::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TdmEntry, A::Error> {
+                let mut entry = TdmEntry::default();
                 while let Some(member) = map.next_entry()? {
                     entry.0.push(member);
                 }
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Entry {
     }
 }
 
-impl Entry {
+impl TdmEntry {
     fn all(&self, name: &str) -> impl Iterator<Item = &Value> {
         let named = move |(key, _): &&(String, Value)| key.trim().eq_ignore_ascii_case(name);
         self.0.iter().filter(named).map(|(_, value)| value)
@@ -151,7 +151,7 @@ pub fn tdm_terms(rules: &[TdmRule], url: &PageUrl) -> Terms {
 }
 
 /// The rule of an entry. One whose location cannot be read covers everything if it reserves.
-fn rule(entry: &Entry) -> Option<TdmRule> {
+fn rule(entry: &TdmEntry) -> Option<TdmRule> {
     let mut values = entry.all("tdm-reservation").filter(|v| !v.is_null());
     let first = is_reserved(values.next()?);
     let reserved = first || values.any(is_reserved);

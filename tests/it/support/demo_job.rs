@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use spoor::crawl::frontier::Cells;
-use spoor::crawl::pipeline::Standing;
+use spoor::crawl::pipeline::RunStatus;
 use spoor::daemon::Observer;
 use spoor::outputs::Row;
 
@@ -13,7 +13,7 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn say(&mut self, _text: &str) {}
-    fn crawl(&mut self, _frontier: &Cells, _row: Option<&Row<'_>>, _standing: &Standing) {}
+    fn crawl(&mut self, _frontier: &Cells, _row: Option<&Row<'_>>, _standing: &RunStatus) {}
 }
 
 /// The demo's job file for a web at `web`: called `name`, all in `folder`, with its own

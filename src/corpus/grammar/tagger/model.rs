@@ -19,14 +19,14 @@ pub(super) const PART: f64 = 256.0;
 
 /// A model as the file has it.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Model {
+pub(super) struct TaggerModel {
     pub(super) tags: Vec<String>,
     pub(super) fixed: Vec<(String, u8)>,
     /// Features with their weights, in order.
     pub(super) features: Vec<(String, Vec<(u8, i32)>)>,
 }
 
-impl Model {
+impl TaggerModel {
     /// Writes a model to a file, whole or not at all; returns its size.
     pub(super) fn write(&self, path: &Path) -> Result<u64, GrammarError> {
         let failed = |error| IoError::at(path, "writing")(error);
@@ -77,7 +77,7 @@ impl Tagger {
             let mut record = Vec::new();
             let decoder = zstd::Decoder::with_buffer(packed).ok()?;
             decoder.take(MOST).read_to_end(&mut record).ok()?;
-            postcard::from_bytes::<Model>(&record).ok()?.tagger()
+            postcard::from_bytes::<TaggerModel>(&record).ok()?.tagger()
         };
         read().ok_or_else(|| GrammarError::NoTagger(path.to_owned()))
     }

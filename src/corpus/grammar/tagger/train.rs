@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 
-use super::model::{Model, PART};
+use super::model::{PART, TaggerModel};
 use super::{BEGIN, Tagger, features, short};
 use crate::grammar::conllu::Sentence;
 use crate::grammar::{GrammarError, is_noun};
@@ -66,12 +66,12 @@ struct Weight {
 }
 
 #[derive(Default)]
-struct Learner {
+struct TaggerLearner {
     weights: FxHashMap<String, FxHashMap<u8, Weight>>,
     seen: u64,
 }
 
-impl Learner {
+impl TaggerLearner {
     fn scores(&self, features: &[String], tags: usize) -> usize {
         let mut scores = vec![0.0; tags];
         for of in features
@@ -149,7 +149,7 @@ pub fn train(
     let number = |tag: &str| tags.binary_search_by(|t| t.as_str().cmp(tag)).unwrap_or(0) as u8;
     let fixed = fixed(sentences, number);
     let known: FxHashMap<&str, u8> = fixed.iter().map(|(w, t)| (w.as_str(), *t)).collect();
-    let mut learner = Learner::default();
+    let mut learner = TaggerLearner::default();
     let mut order: Vec<&Sentence> = sentences.iter().collect();
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let all = sentences.len() as u64 * u64::from(rounds);
@@ -183,7 +183,7 @@ pub fn train(
             step.advance(1);
         }
     }
-    let model = Model {
+    let model = TaggerModel {
         fixed,
         features: learner.features(),
         tags,

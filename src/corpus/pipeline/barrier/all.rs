@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Copies, Keep, Level};
-use super::super::store::Places;
+use super::super::store::DocumentPlaces;
 use super::copies::NONE;
 use super::units::parts;
 
@@ -72,13 +72,13 @@ impl Units {
 }
 
 /// The documents whose units are compared.
-pub(super) struct Texts {
-    pub(super) earlier: Option<Places>,
-    pub(super) own: Places,
+pub(super) struct ComparedTexts {
+    pub(super) earlier: Option<DocumentPlaces>,
+    pub(super) own: DocumentPlaces,
     pub(super) level: Level,
 }
 
-impl Texts {
+impl ComparedTexts {
     pub(super) fn read(&self, document: usize) -> Result<Document, BuildError> {
         match &self.earlier {
             Some(earlier) if document < earlier.len() => earlier.read(document),

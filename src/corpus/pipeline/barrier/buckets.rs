@@ -7,19 +7,19 @@ use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Bucket, Perplexity};
 use super::super::steps::{Measured, Value, rounded};
-use super::super::store::Store;
-use super::{Decide, Fate};
+use super::super::store::PhaseStore;
+use super::{Decide, DocumentFate};
 
 /// The bounds of the languages.
-pub(super) struct Buckets {
+pub(super) struct LanguageBounds {
     step: Perplexity,
     /// By language, the highest perplexities of head and middle.
     bounds: BTreeMap<String, [f64; 2]>,
 }
 
-impl Buckets {
+impl LanguageBounds {
     /// Reads all perplexities: eight bytes a document.
-    pub(super) fn of(step: &Perplexity, store: &Store) -> Result<Self, BuildError> {
+    pub(super) fn of(step: &Perplexity, store: &PhaseStore) -> Result<Self, BuildError> {
         let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let work = |document: Document| (language(&document).to_owned(), value(step, &document));
         store.over(work, |(language, value)| {
@@ -59,8 +59,8 @@ fn value(step: &Perplexity, document: &Document) -> Option<f64> {
     }
 }
 
-impl Decide for Buckets {
-    fn decide(&self, _: usize, document: &mut Document) -> Fate {
+impl Decide for LanguageBounds {
+    fn decide(&self, _: usize, document: &mut Document) -> DocumentFate {
         let value = value(&self.step, document);
         let bounds = self.bounds.get(language(document));
         let bucket = value.zip(bounds).map(|(value, [head, middle])| {
@@ -76,8 +76,8 @@ impl Decide for Buckets {
         let keep = &self.step.keep;
         if keep.is_empty() || bucket.is_some_and(|bucket| keep.contains(&bucket)) {
             return match bucket {
-                Some(bucket) => Fate::Marked(bucket.name()),
-                None => Fate::Stays,
+                Some(bucket) => DocumentFate::Marked(bucket.name()),
+                None => DocumentFate::Stays,
             };
         }
         let names: Vec<&str> = keep.iter().map(|bucket| bucket.name()).collect();
@@ -94,7 +94,7 @@ impl Decide for Buckets {
             bound: format!("{}{at}", names.join(", ")),
             stays: false,
         };
-        Fate::Goes(broken, None)
+        DocumentFate::Goes(broken, None)
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Matched {
 }
 
 /// Two parts compared.
-pub(super) struct Compared {
+pub(super) struct ComparedParts {
     pub(super) similarity: f64,
     /// Ranges of bytes of both documents.
     pub(super) spans: Vec<(Range<usize>, Range<usize>)>,
@@ -65,7 +65,7 @@ pub(super) fn compare(
     (step, alike): (&Copies, &Alike),
     (first, of_first): (&Document, &Range<usize>),
     (second, of_second): (&Document, &Range<usize>),
-) -> Compared {
+) -> ComparedParts {
     let text = |document: &Document, range: &Range<usize>| {
         Words::like(document.text.get(range.clone()).unwrap_or_default(), alike)
     };
@@ -83,7 +83,7 @@ pub(super) fn compare(
             moved(b.bytes(&passage.second), of_second.start),
         )
     });
-    Compared {
+    ComparedParts {
         similarity,
         spans: spans.collect(),
     }
@@ -104,7 +104,7 @@ impl Cluster {
         is_exact: bool,
         document: &Document,
         of: &Document,
-        compared: &Compared,
+        compared: &ComparedParts,
     ) -> Self {
         let mut longest: Vec<&(Range<usize>, Range<usize>)> = compared.spans.iter().collect();
         // The sort is stable: of equally long ones the first.

@@ -20,16 +20,16 @@ use rustc_hash::FxHashSet;
 use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Copies, Keep, Level};
-use super::super::source::Sources;
+use super::super::source::CorpusSources;
 use super::super::steps::{Measured, synonyms_of};
-use super::super::store::{Store, frame};
+use super::super::store::{PhaseStore, frame};
 use super::super::work::Workplace;
-use super::all::{Texts, Units};
+use super::all::{ComparedTexts, Units};
 use super::clusters::{compare, numbers};
 use super::records::RecordFiles;
-use super::sweep::Sweep;
-use super::units::{Prints, parts, shorten, told};
-use super::{Decide, Fate};
+use super::sweep::UnitSweep;
+use super::units::{DocumentPrints, parts, shorten, told};
+use super::{Decide, DocumentFate};
 use crate::copies::{Alike, Words};
 use crate::fs::IoError;
 use crate::progress::Step as Progress;
@@ -48,7 +48,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) fn decider(
     step: &Copies,
     number: usize,
-    store: &Store,
+    store: &PhaseStore,
     place: &Workplace,
 ) -> Result<Box<dyn Decide>, BuildError> {
     let alike = alike(step)?;
@@ -78,12 +78,12 @@ pub(super) fn decider(
     let mut leaders = exact(step, &units, &order);
     units.prints = Vec::new();
     let pairs = candidates(step, &units, &order, &leaders, bands)?;
-    let texts = Texts {
-        earlier: earlier.as_ref().map(Store::places).transpose()?,
+    let texts = ComparedTexts {
+        earlier: earlier.as_ref().map(PhaseStore::places).transpose()?,
         own: store.places()?,
         level: step.level,
     };
-    let mut sweep = Sweep {
+    let mut sweep = UnitSweep {
         step,
         alike: &alike,
         number,
@@ -117,13 +117,17 @@ fn alike(step: &Copies) -> Result<Alike, BuildError> {
 }
 
 /// The documents of earlier corpora, in a store of their own.
-fn earlier(step: &Copies, number: usize, place: &Workplace) -> Result<Option<Store>, BuildError> {
+fn earlier(
+    step: &Copies,
+    number: usize,
+    place: &Workplace,
+) -> Result<Option<PhaseStore>, BuildError> {
     if step.against.is_empty() {
         return Ok(None);
     }
-    let mut store = Store::open(place.path(&format!("against-{number:03}")), 0)?;
+    let mut store = PhaseStore::open(place.path(&format!("against-{number:03}")), 0)?;
     let mut failed = None;
-    Sources::earlier(&step.against)?.texts(&mut |documents| {
+    CorpusSources::earlier(&step.against)?.texts(&mut |documents| {
         let frames: std::io::Result<Vec<_>> = documents.iter().map(frame).collect();
         let added = frames
             .map_err(IoError::at(&place.path(""), "compressing"))
@@ -138,12 +142,12 @@ fn earlier(step: &Copies, number: usize, place: &Workplace) -> Result<Option<Sto
 /// Adds the units of a store.
 fn sketch(
     (step, alike): (&Copies, &Alike),
-    store: &Store,
+    store: &PhaseStore,
     units: &mut Units,
     bands: &mut RecordFiles<4>,
 ) -> Result<(), BuildError> {
     let mut progress = Progress::begin("documents sketched", None);
-    let prints = |document: Document| Prints::of(step, alike, &document);
+    let prints = |document: Document| DocumentPrints::of(step, alike, &document);
     store.over(prints, |prints| {
         let first = u32::try_from(units.prints.len()).unwrap_or(NONE);
         units.firsts.push(first);
@@ -259,7 +263,7 @@ struct Decisions {
     step: Copies,
     alike: Alike,
     units: Units,
-    texts: Texts,
+    texts: ComparedTexts,
     /// By unit, the one that it is a copy of.
     leaders: Vec<u32>,
     /// Units that have copies, where none is kept.
@@ -277,7 +281,7 @@ impl Decisions {
     }
 
     /// What is left of a document without some of its parts.
-    fn shorten(&self, range: Range<u32>, document: &mut Document) -> Fate {
+    fn shorten(&self, range: Range<u32>, document: &mut Document) -> DocumentFate {
         let all = parts(self.step.level, &document.text);
         let gone = range.clone().zip(all).filter(|(unit, _)| self.goes(*unit));
         let gone: Vec<Range<usize>> = gone.map(|(_, part)| part).collect();
@@ -286,7 +290,7 @@ impl Decisions {
     }
 
     /// A copy as a whole.
-    fn whole(&self, unit: u32, document: &mut Document) -> Fate {
+    fn whole(&self, unit: u32, document: &mut Document) -> DocumentFate {
         let Some(leader) = self.leader(unit) else {
             let broken = Measured {
                 rule: "has copies".to_owned(),
@@ -294,10 +298,10 @@ impl Decisions {
                 bound: "none of several copies".to_owned(),
                 stays: false,
             };
-            return Fate::Goes(broken, None);
+            return DocumentFate::Goes(broken, None);
         };
         let Ok((of, range)) = self.texts.unit(&self.units, leader) else {
-            return Fate::Stays;
+            return DocumentFate::Stays;
         };
         let is_url = self.step.level == Level::Url;
         let own = 0..document.text.len();
@@ -307,7 +311,7 @@ impl Decisions {
         if self.step.keep == Keep::All {
             document.similarity = Some(super::super::steps::rounded(similarity));
             document.copy_spans = numbers(&compared.spans);
-            return Fate::Marked("copy");
+            return DocumentFate::Marked("copy");
         }
         let (rule, bound) = if is_url {
             ("same address", "each address once".to_owned())
@@ -324,12 +328,12 @@ impl Decisions {
             bound,
             stays: false,
         };
-        Fate::Goes(broken, Some(of.url))
+        DocumentFate::Goes(broken, Some(of.url))
     }
 }
 
 impl Decide for Decisions {
-    fn decide(&self, index: usize, document: &mut Document) -> Fate {
+    fn decide(&self, index: usize, document: &mut Document) -> DocumentFate {
         let at = index + self.units.earlier;
         let bound = |at: usize| self.units.firsts.get(at).copied().unwrap_or(NONE);
         let range = bound(at)..bound(at + 1);
@@ -338,7 +342,7 @@ impl Decide for Decisions {
         }
         match range.start {
             unit if self.goes(unit) => self.whole(unit, document),
-            _ => Fate::Stays,
+            _ => DocumentFate::Stays,
         }
     }
 }

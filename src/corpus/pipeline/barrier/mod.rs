@@ -16,11 +16,11 @@ use super::BuildError;
 use super::document::Document;
 use super::plan::{Copies, Perplexity, Repetition, Step};
 use super::steps::Measured;
-use super::store::Store;
+use super::store::PhaseStore;
 use super::work::Workplace;
 
 /// What a step that compares decides on a document.
-pub(super) enum Fate {
+pub(super) enum DocumentFate {
     Stays,
     /// It stays, and breaks a rule of this name or was changed by it.
     Marked(&'static str),
@@ -30,7 +30,7 @@ pub(super) enum Fate {
 
 /// Decides on documents by their number in the store.
 pub(super) trait Decide: Sync {
-    fn decide(&self, index: usize, document: &mut Document) -> Fate;
+    fn decide(&self, index: usize, document: &mut Document) -> DocumentFate;
 }
 
 /// A step that compares documents.
@@ -55,11 +55,11 @@ impl Barrier {
     pub(super) fn decider(
         &self,
         number: usize,
-        store: &Store,
+        store: &PhaseStore,
         place: &Workplace,
     ) -> Result<Box<dyn Decide>, BuildError> {
         Ok(match self {
-            Self::Buckets(step) => Box::new(buckets::Buckets::of(step, store)?),
+            Self::Buckets(step) => Box::new(buckets::LanguageBounds::of(step, store)?),
             Self::Copies(step) => copies::decider(step, number, store, place)?,
             Self::Repeated(step) => Box::new(repeated::Repeated::of(step, number, store, place)?),
         })

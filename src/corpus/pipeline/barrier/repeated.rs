@@ -19,11 +19,11 @@ use super::super::document::Document;
 use super::super::plan::{Level, Repetition};
 use super::super::removed::{LineFile, Removed};
 use super::super::steps::Value;
-use super::super::store::Store;
+use super::super::store::PhaseStore;
 use super::super::work::Workplace;
 use super::records::RecordFiles;
 use super::units::{parts, shorten};
-use super::{Decide, Fate};
+use super::{Decide, DocumentFate};
 
 /// A repeated paragraph is also on one in this many pages of its host.
 const ONE_IN: u32 = 5;
@@ -38,16 +38,16 @@ const SHOWN: usize = 300;
 const PARTS: usize = 16;
 
 /// A host by its number, and the print of a paragraph.
-type Key = (u32, u64);
+type ParagraphKey = (u32, u64);
 
 /// A key on the disk.
-fn record((host, print): Key) -> [u8; 12] {
+fn record((host, print): ParagraphKey) -> [u8; 12] {
     let [a, b, c, d] = host.to_le_bytes();
     let [e, f, g, h, i, j, k, l] = print.to_le_bytes();
     [a, b, c, d, e, f, g, h, i, j, k, l]
 }
 
-fn key([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12]) -> Key {
+fn key([a, b, c, d, e, f, g, h, i, j, k, l]: [u8; 12]) -> ParagraphKey {
     let print = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
     (u32::from_le_bytes([a, b, c, d]), print)
 }
@@ -59,12 +59,12 @@ pub(super) struct Repeated {
     /// By host, its pages.
     pages: Vec<u32>,
     /// Of the paragraphs that may be repeated ones, the pages that have them.
-    counts: FxHashMap<Key, u32>,
+    counts: FxHashMap<ParagraphKey, u32>,
 }
 
 /// A repeated paragraph of a document.
-struct Met {
-    key: Key,
+struct RepeatedParagraph {
+    key: ParagraphKey,
     /// Pages from which on it is repeated.
     bound: u32,
     range: Range<usize>,
@@ -75,7 +75,7 @@ impl Repeated {
     pub(super) fn of(
         step: &Repetition,
         number: usize,
-        store: &Store,
+        store: &PhaseStore,
         place: &Workplace,
     ) -> Result<Self, BuildError> {
         let mut all = Self {
@@ -106,7 +106,7 @@ impl Repeated {
             })
         })?;
         for part in keys.finish()? {
-            let mut counts: FxHashMap<Key, u32> = FxHashMap::default();
+            let mut counts: FxHashMap<ParagraphKey, u32> = FxHashMap::default();
             for bytes in part? {
                 *counts.entry(key(bytes)).or_default() += 1;
             }
@@ -125,7 +125,7 @@ impl Repeated {
     }
 
     /// The repeated paragraphs of a document, in order.
-    fn met(&self, document: &Document) -> Vec<Met> {
+    fn met(&self, document: &Document) -> Vec<RepeatedParagraph> {
         let Some(host) = self.hosts.get(&document.host).copied() else {
             return Vec::new();
         };
@@ -136,14 +136,19 @@ impl Repeated {
             let pages = self.counts.get(&key)?;
             let is_short = paragraph.unicode_words().nth(SHORT - 1).is_none();
             let bound = self.bound(host, is_short);
-            (*pages >= bound).then_some(Met { key, bound, range })
+            (*pages >= bound).then_some(RepeatedParagraph { key, bound, range })
         });
         met.collect()
     }
 
     /// Writes a line for each repeated paragraph, with the first page that has it.
-    fn write(&self, number: usize, store: &Store, place: &Workplace) -> Result<(), BuildError> {
-        let lines = |document: Document| -> Vec<(Key, Removed)> {
+    fn write(
+        &self,
+        number: usize,
+        store: &PhaseStore,
+        place: &Workplace,
+    ) -> Result<(), BuildError> {
+        let lines = |document: Document| -> Vec<(ParagraphKey, Removed)> {
             let all = self.met(&document).into_iter();
             let all = all.map(|met| {
                 let text = document.text.get(met.range).unwrap_or_default();
@@ -168,7 +173,7 @@ impl Repeated {
             });
             all.collect()
         };
-        let mut known: FxHashSet<Key> = FxHashSet::default();
+        let mut known: FxHashSet<ParagraphKey> = FxHashSet::default();
         let mut file = LineFile::create(place.repeated(number))?;
         store.over(lines, |lines| {
             for (key, line) in lines {
@@ -183,7 +188,7 @@ impl Repeated {
 }
 
 impl Decide for Repeated {
-    fn decide(&self, _: usize, document: &mut Document) -> Fate {
+    fn decide(&self, _: usize, document: &mut Document) -> DocumentFate {
         let met = self.met(document).into_iter();
         let gone: Vec<Range<usize>> = met.map(|met| met.range).collect();
         let rule = (

@@ -8,8 +8,8 @@ use super::super::document::Document;
 use super::super::ordered::ordered;
 use super::super::plan::{Copies, Level};
 use super::super::removed::LineFile;
-use super::all::{Texts, Units};
-use super::clusters::{Cluster, Compared, compare};
+use super::all::{ComparedTexts, Units};
+use super::clusters::{Cluster, ComparedParts, compare};
 use super::copies::NONE;
 use crate::copies::Alike;
 use crate::progress::Step as Progress;
@@ -21,35 +21,35 @@ const PIECE: usize = 64;
 
 /// A unit to be compared: its rank, whether the only candidate has the same print, and the
 /// ranks of the candidates.
-type Task = (u32, bool, Vec<u32>);
+type UnitTask = (u32, bool, Vec<u32>);
 
 /// The result: the unit, and the candidates that are similar enough, the most similar first.
 type Similar = (u32, bool, Vec<(u32, Cluster)>);
 
 /// The comparison of units with those that stay, in their order.
-pub(super) struct Sweep<'s> {
+pub(super) struct UnitSweep<'s> {
     pub(super) step: &'s Copies,
     pub(super) alike: &'s Alike,
     pub(super) number: usize,
     pub(super) units: &'s Units,
-    pub(super) texts: &'s Texts,
+    pub(super) texts: &'s ComparedTexts,
     pub(super) order: &'s [u32],
     pub(super) path: PathBuf,
 }
 
-impl Sweep<'_> {
+impl UnitSweep<'_> {
     pub(super) fn run(&mut self, pairs: Vec<u64>, leaders: &mut [u32]) -> Result<(), BuildError> {
         let mut file = LineFile::create(self.path.clone())?;
         let tasks = self.tasks(&pairs, leaders);
         drop(pairs);
         let mut progress = Progress::begin("candidates compared", Some(tasks.len() as u64));
         let this = &*self;
-        let feed = |push: &mut dyn FnMut(Vec<Task>) -> bool| {
+        let feed = |push: &mut dyn FnMut(Vec<UnitTask>) -> bool| {
             let mut tasks = tasks.into_iter().peekable();
             while tasks.peek().is_some() && push(tasks.by_ref().take(PIECE).collect()) {}
             Ok(())
         };
-        let work = |tasks: Vec<Task>| {
+        let work = |tasks: Vec<UnitTask>| {
             let compared = tasks.into_iter().map(|task| this.similar(task));
             compared.collect::<Result<Vec<_>, _>>()
         };
@@ -70,8 +70,8 @@ impl Sweep<'_> {
     }
 
     /// All that is to be compared, in the order of ranks.
-    fn tasks(&self, pairs: &[u64], leaders: &[u32]) -> Vec<Task> {
-        let mut tasks: Vec<Task> = Vec::new();
+    fn tasks(&self, pairs: &[u64], leaders: &[u32]) -> Vec<UnitTask> {
+        let mut tasks: Vec<UnitTask> = Vec::new();
         for group in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
             let rank = group.first().map_or(NONE, |pair| (pair >> 32) as u32);
             if self.units.document(self.unit(rank)) < self.units.earlier {
@@ -100,7 +100,7 @@ impl Sweep<'_> {
         tasks
     }
 
-    fn similar(&self, (rank, is_exact, others): Task) -> Result<Similar, BuildError> {
+    fn similar(&self, (rank, is_exact, others): UnitTask) -> Result<Similar, BuildError> {
         let unit = self.unit(rank);
         let (document, range) = self.texts.unit(self.units, unit)?;
         let mut similar = Vec::new();
@@ -125,9 +125,9 @@ impl Sweep<'_> {
         is_exact: bool,
         first: (&Document, &Range<usize>),
         second: (&Document, &Range<usize>),
-    ) -> Compared {
+    ) -> ComparedParts {
         if self.step.level == Level::Url {
-            return Compared {
+            return ComparedParts {
                 similarity: 1.0,
                 spans: Vec::new(),
             };

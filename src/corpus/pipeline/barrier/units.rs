@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::document::{Document, millis};
 use super::super::plan::{Copies, Level};
 use super::super::steps::{Measured, Value};
-use super::Fate;
+use super::DocumentFate;
 use crate::address::PageUrl;
 use crate::copies::{Alike, Words};
 
@@ -25,14 +25,14 @@ pub(super) struct Print {
 
 /// What is known of a document and of its parts.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Prints {
+pub(super) struct DocumentPrints {
     pub(super) parts: Vec<Print>,
     pub(super) date: Option<i64>,
     /// The perplexity that was measured last.
     pub(super) perplexity: Option<f64>,
 }
 
-impl Prints {
+impl DocumentPrints {
     pub(super) fn of(step: &Copies, alike: &Alike, document: &Document) -> Self {
         let part = |range: Range<usize>| {
             let text = document.text.get(range).unwrap_or_default();
@@ -129,16 +129,16 @@ pub(super) fn shorten(
     document: &mut Document,
     gone: &[Range<usize>],
     (rule, bound): (&str, &str),
-) -> Fate {
+) -> DocumentFate {
     let count = u32::try_from(gone.len()).unwrap_or(u32::MAX);
     if count == 0 {
-        return Fate::Stays;
+        return DocumentFate::Stays;
     }
     document.text = without(&document.text, gone);
     document.count();
     document.parts_removed = document.parts_removed.saturating_add(count);
     if document.words > 0 {
-        return Fate::Marked("shortened");
+        return DocumentFate::Marked("shortened");
     }
     let broken = Measured {
         rule: rule.to_owned(),
@@ -146,7 +146,7 @@ pub(super) fn shorten(
         bound: bound.to_owned(),
         stays: false,
     };
-    Fate::Goes(broken, None)
+    DocumentFate::Goes(broken, None)
 }
 
 /// A similarity as it is told.

@@ -64,7 +64,7 @@ fn failed(to: &str, what: &'static str, error: &object_store::Error) -> BuildErr
 }
 
 /// A file of the corpus.
-struct Local {
+struct LocalFile {
     path: PathBuf,
     size: u64,
     digest: String,
@@ -95,7 +95,7 @@ impl Sending<'_> {
             to: self.to.to_owned(),
             ..Sent::default()
         };
-        let has = |(name, file): (&String, &Local)| there.get(name) == Some(&file.size);
+        let has = |(name, file): (&String, &LocalFile)| there.get(name) == Some(&file.size);
         if !there.contains_key(SENDING)
             && files.iter().all(has)
             && there.len() == files.len()
@@ -192,7 +192,7 @@ impl Sending<'_> {
         }
     }
 
-    async fn file(&self, name: &str, file: &Local) -> Result<(), BuildError> {
+    async fn file(&self, name: &str, file: &LocalFile) -> Result<(), BuildError> {
         let mut from = crate::fs::open(&file.path).map_err(IoError::at(&file.path, "opening"))?;
         let mut read = || {
             let mut part = Vec::new();
@@ -242,7 +242,7 @@ fn attributes(digest: &str) -> Attributes {
 }
 
 /// The files of a corpus by their names in it, without its index.
-fn files(folder: &Path) -> Result<BTreeMap<String, Local>, BuildError> {
+fn files(folder: &Path) -> Result<BTreeMap<String, LocalFile>, BuildError> {
     let index = folder.join(INDEX);
     let mut files = BTreeMap::new();
     for path in files_beneath(folder, |path| !path.starts_with(&index))? {
@@ -250,7 +250,7 @@ fn files(folder: &Path) -> Result<BTreeMap<String, Local>, BuildError> {
         let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
         let (size, digest) = digest_of(&path)?;
         let name = parts.join("/");
-        files.insert(name, Local { path, size, digest });
+        files.insert(name, LocalFile { path, size, digest });
     }
     Ok(files)
 }
@@ -271,7 +271,7 @@ fn digest_of(path: &Path) -> Result<(u64, String), BuildError> {
     }
 }
 
-fn of_all(files: &BTreeMap<String, Local>) -> String {
+fn of_all(files: &BTreeMap<String, LocalFile>) -> String {
     let mut hash = Xxh3::new();
     for (name, file) in files {
         hash.update(format!("{name} {}\n", file.digest).as_bytes());

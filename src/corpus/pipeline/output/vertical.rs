@@ -33,7 +33,7 @@ pub(super) fn document(document: &Document, layers: &[Layer]) -> String {
         }
     }
     out.push_str(">\n");
-    let attributes = Attributes::of(document, layers);
+    let attributes = TokenAttributes::of(document, layers);
     for paragraph in paragraphs(&document.text) {
         out.push_str("<p>\n");
         for sentence in paragraph.unicode_sentences() {
@@ -48,14 +48,14 @@ pub(super) fn document(document: &Document, layers: &[Layer]) -> String {
 }
 
 /// What is known of the tokens besides.
-struct Attributes<'d> {
+struct TokenAttributes<'d> {
     text: &'d str,
     /// By the byte at which a token begins, its number.
     numbers: FxHashMap<usize, usize>,
     layers: Vec<(Layer, &'d [String])>,
 }
 
-impl<'d> Attributes<'d> {
+impl<'d> TokenAttributes<'d> {
     fn of(document: &'d Document, layers: &[Layer]) -> Self {
         let layers: Vec<(Layer, &[String])> = layers
             .iter()
@@ -103,7 +103,7 @@ pub(super) fn of_layer(document: &Document, layer: Layer) -> &Vec<String> {
     }
 }
 
-fn tokens(sentence: &str, attributes: &Attributes<'_>, out: &mut String) {
+fn tokens(sentence: &str, attributes: &TokenAttributes<'_>, out: &mut String) {
     let mut glued = false;
     for token in sentence.split_word_bounds() {
         if token.trim().is_empty() {

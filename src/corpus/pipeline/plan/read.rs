@@ -14,7 +14,7 @@ use super::{
 /// A file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawPlan {
     source: Source,
     #[serde(default)]
     step: Vec<Spanned<toml::Table>>,
@@ -46,7 +46,7 @@ impl Plan {
             path: path.to_owned(),
             why: why.trim_end().to_owned(),
         };
-        let raw: Raw = toml::from_str(text).map_err(|error| toml(error.to_string()))?;
+        let raw: RawPlan = toml::from_str(text).map_err(|error| toml(error.to_string()))?;
         let mut steps = Vec::new();
         for (number, table) in (1..).zip(raw.step) {
             let before = text.get(..table.span().start).unwrap_or_default();
@@ -261,8 +261,10 @@ fn check_quality(step: &Quality) -> Result<(), String> {
         return Err("name `rules`, as [\"gopher\"], or `bounds` of your own".to_owned());
     }
     for (name, bound) in &step.bounds {
-        if measures::Rule::named(name).is_none() {
-            let all: Vec<String> = measures::Rule::all().map(measures::Rule::name).collect();
+        if measures::QualityMeasure::named(name).is_none() {
+            let all: Vec<String> = measures::QualityMeasure::all()
+                .map(measures::QualityMeasure::name)
+                .collect();
             return Err(format!(
                 "there is no measure `{name}`; give one of {}",
                 all.join(", ")

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::BuildError;
 use super::super::document::Document;
-use super::{MAX_BODY, MAX_PDF_BODY, Page, Push, Raw};
+use super::{MAX_BODY, MAX_PDF_BODY, Push, RawItem, SourcePage};
 use crate::archive::captures::{Capture, Captures};
 use crate::archive::http::Cap;
 use crate::archive::reader::{Item, Reader};
@@ -47,7 +47,7 @@ pub(super) fn each(
     Ok(())
 }
 
-fn raw(captures: &Captures, exchange: Exchange) -> Raw {
+fn raw(captures: &Captures, exchange: Exchange) -> RawItem {
     let Exchange {
         spot,
         capture,
@@ -83,13 +83,13 @@ fn raw(captures: &Captures, exchange: Exchange) -> Raw {
     // Crawls of spoor say as what they asked for an address.
     let kind = about.get("spoor-kind").map(String::as_str);
     if let Some(kind) = kind.filter(|kind| *kind != "page") {
-        return Raw::Other(Box::new(known), "kind", kind.to_owned(), "a page");
+        return RawItem::Other(Box::new(known), "kind", kind.to_owned(), "a page");
     }
     if url.path() == "/robots.txt" {
-        return Raw::Other(Box::new(known), "kind", "robots".to_owned(), "a page");
+        return RawItem::Other(Box::new(known), "kind", "robots".to_owned(), "a page");
     }
     match response {
-        Err(error) => Raw::Other(
+        Err(error) => RawItem::Other(
             Box::new(known),
             "response",
             error.to_string(),
@@ -97,9 +97,9 @@ fn raw(captures: &Captures, exchange: Exchange) -> Raw {
         ),
         Ok(response) if !(200..300).contains(&response.status) => {
             let status = response.status.to_string();
-            Raw::Other(Box::new(known), "status", status, "200 to 299")
+            RawItem::Other(Box::new(known), "status", status, "200 to 299")
         }
-        Ok(response) => Raw::Page(Box::new(Page {
+        Ok(response) => RawItem::Page(Box::new(SourcePage {
             url,
             response,
             known,
@@ -148,7 +148,7 @@ pub(super) fn conversions(
             text: String::from_utf8_lossy(&bytes).into_owned(),
             ..of_record(&entry.record, path)
         };
-        if !push(Raw::Text(Box::new(document)), [0, here.0, here.1], read) {
+        if !push(RawItem::Text(Box::new(document)), [0, here.0, here.1], read) {
             return Ok(());
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::super::BuildError;
 use super::super::document::Document;
-use super::{MAX_BODY, MAX_PDF_FILE, Page, Push, Raw};
+use super::{MAX_BODY, MAX_PDF_FILE, Push, RawItem, SourcePage};
 use crate::address::PageUrl;
 use crate::archive::http::Response;
 use crate::fs::{IoError, files_beneath};
@@ -81,7 +81,7 @@ pub(super) fn each(
             archive: Some(name.into_owned()),
             ..Document::default()
         };
-        let page = Page {
+        let page = SourcePage {
             url: base.clone(),
             response: Response {
                 status: 200,
@@ -92,7 +92,7 @@ pub(super) fn each(
             },
             known,
         };
-        if !push(Raw::Page(Box::new(page)), [number, 0, 0], read) {
+        if !push(RawItem::Page(Box::new(page)), [number, 0, 0], read) {
             break;
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::BuildError;
 use super::super::document::Document;
-use super::{Push, Raw};
+use super::{Push, RawItem};
 use crate::outputs;
 
 pub(super) fn each(
@@ -28,10 +28,10 @@ pub(super) fn each(
             ..Document::default()
         };
         let raw = match item {
-            Ok(found) => Raw::Text(Box::new(of(found, place))),
+            Ok(found) => RawItem::Text(Box::new(of(found, place))),
             Err(error) => {
                 tracing::warn!("left out: {error}");
-                Raw::Other(
+                RawItem::Other(
                     Box::new(place),
                     "damaged",
                     error.to_string(),

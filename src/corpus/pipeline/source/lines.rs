@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::super::BuildError;
 use super::super::document::Document;
 use super::super::output;
-use super::{Push, Raw};
+use super::{Push, RawItem};
 use crate::fs::IoError;
 
 /// The longest line in bytes.
@@ -47,7 +47,7 @@ pub(super) fn each(path: &Path, after: Option<[u64; 3]>, push: Push<'_>) -> Resu
 }
 
 /// The item of a line of a file, or why it is none.
-pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> Raw {
+pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> RawItem {
     let archive = path.file_name().unwrap_or_default().to_string_lossy();
     let place = Document {
         url: format!("{archive}#{number}"),
@@ -62,8 +62,8 @@ pub(super) fn raw(path: &Path, number: u64, line: Option<&[u8]>) -> Raw {
         None => Err(format!("a line of more than {MAX_LINE} bytes")),
     };
     match found {
-        Ok(map) => Raw::Text(Box::new(of(&map, place))),
-        Err(why) => Raw::Other(Box::new(place), "damaged", why, "a line of JSON"),
+        Ok(map) => RawItem::Text(Box::new(of(&map, place))),
+        Err(why) => RawItem::Other(Box::new(place), "damaged", why, "a line of JSON"),
     }
 }
 
@@ -77,7 +77,7 @@ pub(in crate::pipeline) type EachLine<'e> =
 pub(in crate::pipeline) fn each_line(path: &Path, each: EachLine<'_>) -> Result<(), BuildError> {
     let file = crate::fs::open(path).map_err(IoError::at(path, "opening"))?;
     let read_bytes = Rc::new(Cell::new(0));
-    let mut file = BufReader::new(Counted(file, Rc::clone(&read_bytes)));
+    let mut file = BufReader::new(CountedReader(file, Rc::clone(&read_bytes)));
     let begin = file.fill_buf().map_err(IoError::at(path, "reading"))?;
     let mut from: Box<dyn BufRead> = if begin.starts_with(&[0x1F, 0x8B]) {
         Box::new(BufReader::new(MultiGzDecoder::new(file)))
@@ -122,9 +122,9 @@ pub(super) fn of_reader(
 }
 
 /// Counts the bytes that are read of a file.
-struct Counted(File, Rc<Cell<u64>>);
+struct CountedReader(File, Rc<Cell<u64>>);
 
-impl Read for Counted {
+impl Read for CountedReader {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let read = self.0.read(into)?;
         self.1.set(self.1.get().saturating_add(read as u64));
@@ -213,14 +213,14 @@ mod tests {
             let path = folder.path().join("a.jsonl");
             std::fs::write(&path, bytes).unwrap();
             let mut found = Vec::new();
-            let mut take = |raw: Raw, place: [u64; 3], _| {
+            let mut take = |raw: RawItem, place: [u64; 3], _| {
                 let told = match raw {
-                    Raw::Text(d) => {
+                    RawItem::Text(d) => {
                         let is_asking = d.terms.is_some_and(|terms| terms.directives.noai);
                         format!("{}{} {} {:?} {is_asking}", d.id, d.url, d.text, d.title)
                     }
-                    Raw::Other(d, rule, ..) => format!("{} {rule}", d.url),
-                    Raw::Page(_) => unreachable!(),
+                    RawItem::Other(d, rule, ..) => format!("{} {rule}", d.url),
+                    RawItem::Page(_) => unreachable!(),
                 };
                 found.push((place[0], told));
                 true

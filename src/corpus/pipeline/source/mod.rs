@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::lines::each_line;
-pub(super) use self::read::{READ, Reading, document};
+pub(super) use self::read::{PageReading, READ, document};
 pub use self::rows::print_rows;
 
 use super::BuildError;
@@ -42,9 +42,9 @@ const MAX_PDF_BODY: usize = 64 << 20;
 
 /// What a source has.
 #[derive(Debug)]
-pub(super) enum Raw {
+pub(super) enum RawItem {
     /// A response of a server.
-    Page(Box<Page>),
+    Page(Box<SourcePage>),
     /// A document that has its text.
     Text(Box<Document>),
     /// What is no document: what was known of it, the rule it breaks, the value, and what
@@ -54,13 +54,13 @@ pub(super) enum Raw {
 
 /// A response, with what is known besides.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct SourcePage {
     pub(super) url: PageUrl,
     pub(super) response: Response,
     pub(super) known: Document,
 }
 
-impl Raw {
+impl RawItem {
     /// The address.
     pub(super) fn url(&self) -> &str {
         match self {
@@ -80,7 +80,7 @@ impl Raw {
 
 /// How far the sources were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cursor {
+pub(super) struct SourceCursor {
     unit: usize,
     /// The last item of the unit that was read.
     after: Option<[u64; 3]>,
@@ -88,10 +88,10 @@ pub(super) struct Cursor {
 
 /// Some items.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub(super) items: Vec<Raw>,
+pub(super) struct ItemBatch {
+    pub(super) items: Vec<RawItem>,
     /// The place behind the last one.
-    pub(super) cursor: Cursor,
+    pub(super) cursor: SourceCursor,
     /// How many bytes of all sources were read up to there, about.
     pub(super) read: u64,
 }
@@ -103,7 +103,7 @@ const BATCH_BYTES: usize = 4 << 20;
 
 /// A part of the sources.
 #[derive(Debug)]
-enum Unit {
+enum SourceUnit {
     Job(PathBuf),
     /// Indexed when they are to be read.
     Archives(Chosen, Option<Box<Captures>>),
@@ -116,17 +116,17 @@ enum Unit {
 
 /// All sources.
 #[derive(Debug)]
-pub(super) struct Sources {
-    units: Vec<Unit>,
+pub(super) struct CorpusSources {
+    units: Vec<SourceUnit>,
     bytes: u64,
     /// What they were when the build began: paths and sizes of files that do not grow.
     pub(super) print: String,
 }
 
 /// Receives an item: what it is, the place in the unit, and the bytes read of the unit.
-type Push<'p> = &'p mut dyn FnMut(Raw, [u64; 3], u64) -> bool;
+type Push<'p> = &'p mut dyn FnMut(RawItem, [u64; 3], u64) -> bool;
 
-impl Sources {
+impl CorpusSources {
     /// Looks at what a plan names.
     pub(super) fn of(source: &Source) -> Result<Self, BuildError> {
         let mut found = Self {
@@ -164,23 +164,27 @@ impl Sources {
             for index in &source.selections {
                 found.note(index)?;
             }
-            found.units.push(Unit::Archives(chosen, None));
+            found.units.push(SourceUnit::Archives(chosen, None));
         }
         for path in texts {
             found.bytes += found.note(&path)?;
-            found.units.push(Unit::Conversions(path));
+            found.units.push(SourceUnit::Conversions(path));
         }
         for folder in &source.folders {
             let files = folders::beneath(folder)?;
             for file in &files {
                 found.bytes += found.note(file)?;
             }
-            found.units.push(Unit::Folder(folder.clone(), files));
+            found.units.push(SourceUnit::Folder(folder.clone(), files));
         }
         for path in &source.jsonl {
             found.bytes += found.note(path)?;
             let is_table = starts_with(path, b"PAR1")?;
-            let unit = if is_table { Unit::Rows } else { Unit::Lines };
+            let unit = if is_table {
+                SourceUnit::Rows
+            } else {
+                SourceUnit::Lines
+            };
             found.units.push(unit(path.clone()));
         }
         Ok(found)
@@ -201,9 +205,9 @@ impl Sources {
         &self,
         push: &mut dyn FnMut(Vec<Document>) -> bool,
     ) -> Result<(), BuildError> {
-        self.each(Cursor::default(), None, &mut |batch| {
+        self.each(SourceCursor::default(), None, &mut |batch| {
             let texts = batch.items.into_iter().filter_map(|raw| match raw {
-                Raw::Text(document) => {
+                RawItem::Text(document) => {
                     let id = document.id.clone();
                     let begun = document.begin();
                     Some(Document {
@@ -233,7 +237,7 @@ impl Sources {
         }
         self.bytes += bytes;
         self.print.push_str(&format!("job {}\n", folder.display()));
-        self.units.push(Unit::Job(folder.to_owned()));
+        self.units.push(SourceUnit::Job(folder.to_owned()));
         Ok(true)
     }
 
@@ -248,7 +252,7 @@ impl Sources {
     /// Makes them ready to be read: archives are indexed, which reads them once.
     pub(super) fn index(&mut self) -> Result<(), BuildError> {
         for unit in &mut self.units {
-            if let Unit::Archives(chosen, captures @ None) = unit {
+            if let SourceUnit::Archives(chosen, captures @ None) = unit {
                 *captures = Some(Box::new(Captures::of_chosen(chosen.clone())?));
             }
         }
@@ -268,9 +272,9 @@ impl Sources {
     /// Passes everything behind a place, in batches; of each unit at most `most` items.
     pub(super) fn each(
         &self,
-        from: Cursor,
+        from: SourceCursor,
         most: Option<u64>,
-        push: &mut dyn FnMut(Batch) -> bool,
+        push: &mut dyn FnMut(ItemBatch) -> bool,
     ) -> Result<(), BuildError> {
         let mut before = 0;
         for (number, unit) in self.units.iter().enumerate() {
@@ -278,7 +282,7 @@ impl Sources {
             if number >= from.unit {
                 let after = from.after.filter(|_| number == from.unit);
                 let mut batching = Batching {
-                    open: Batch::default(),
+                    open: ItemBatch::default(),
                     unit: number,
                     before,
                     bytes: 0,
@@ -289,7 +293,7 @@ impl Sources {
                 unit.each(after, &mut |raw, place, read| {
                     batching.add(raw, place, read)
                 })?;
-                let end = Cursor {
+                let end = SourceCursor {
                     unit: number + 1,
                     after: None,
                 };
@@ -303,7 +307,7 @@ impl Sources {
     }
 }
 
-impl Unit {
+impl SourceUnit {
     fn bytes(&self) -> u64 {
         let size = |path: &PathBuf| path.metadata().map_or(0, |about| about.len());
         match self {
@@ -347,18 +351,18 @@ fn starts_with(path: &Path, bytes: &[u8]) -> Result<bool, BuildError> {
 
 /// The batch that is being filled.
 struct Batching<'p> {
-    open: Batch,
+    open: ItemBatch,
     unit: usize,
     /// Bytes of the units before.
     before: u64,
     bytes: usize,
     left: Option<u64>,
-    push: &'p mut dyn FnMut(Batch) -> bool,
+    push: &'p mut dyn FnMut(ItemBatch) -> bool,
     goes_on: bool,
 }
 
 impl Batching<'_> {
-    fn add(&mut self, raw: Raw, place: [u64; 3], read: u64) -> bool {
+    fn add(&mut self, raw: RawItem, place: [u64; 3], read: u64) -> bool {
         if let Some(left) = &mut self.left {
             if *left == 0 {
                 return false;
@@ -367,7 +371,7 @@ impl Batching<'_> {
         }
         self.bytes += raw.bytes();
         self.open.items.push(raw);
-        self.open.cursor = Cursor {
+        self.open.cursor = SourceCursor {
             unit: self.unit,
             after: Some(place),
         };
@@ -379,7 +383,7 @@ impl Batching<'_> {
         self.goes_on
     }
 
-    fn end(mut self, end: Cursor, read: u64) -> bool {
+    fn end(mut self, end: SourceCursor, read: u64) -> bool {
         if self.goes_on {
             self.open.cursor = end;
             self.open.read = read;

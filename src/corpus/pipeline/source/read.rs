@@ -6,7 +6,7 @@ use super::super::BuildError;
 use super::super::document::{Document, paragraphs};
 use super::super::plan::{Plan, Step};
 use super::super::steps::{Trace, Value, note_rules, rounded, rules_of};
-use super::{Page, Raw};
+use super::{RawItem, SourcePage};
 use crate::address::PageUrl;
 use crate::language;
 use crate::page::{Extracted, Extractor, Fetched};
@@ -23,10 +23,14 @@ pub(in crate::pipeline) const READ: &str = "extract";
 const MAX_TEXT: usize = 16 << 20;
 
 /// The document of an item. What breaks a rule is noted.
-pub(in crate::pipeline) fn document(raw: Raw, reading: &Reading, trace: &mut Trace) -> Document {
+pub(in crate::pipeline) fn document(
+    raw: RawItem,
+    reading: &PageReading,
+    trace: &mut Trace,
+) -> Document {
     let mut found = match raw {
-        Raw::Text(document) => *document,
-        Raw::Other(known, rule, value, bound) => {
+        RawItem::Text(document) => *document,
+        RawItem::Other(known, rule, value, bound) => {
             let value = match value.parse() {
                 Ok(number) => Value::Number(number),
                 Err(_) => Value::Text(value),
@@ -34,7 +38,7 @@ pub(in crate::pipeline) fn document(raw: Raw, reading: &Reading, trace: &mut Tra
             trace.note(rule, value, || bound.to_owned(), false);
             *known
         }
-        Raw::Page(page) => match of_page(*page, reading) {
+        RawItem::Page(page) => match of_page(*page, reading) {
             Ok(document) => document,
             Err(left) => {
                 let Unread {
@@ -83,13 +87,13 @@ pub(in crate::pipeline) fn document(raw: Raw, reading: &Reading, trace: &mut Tra
 }
 
 /// How pages are read.
-pub(in crate::pipeline) struct Reading {
+pub(in crate::pipeline) struct PageReading {
     extractor: Extractor,
     pdf: pdf::Reader,
     rules: Option<Arc<RuleSet>>,
 }
 
-impl Reading {
+impl PageReading {
     /// As a plan says.
     pub(in crate::pipeline) fn of(plan: &Plan) -> Result<Self, BuildError> {
         let extractor = plan.steps.iter().find_map(|step| match step {
@@ -124,8 +128,8 @@ struct Unread {
     bound: &'static str,
 }
 
-fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<Unread>> {
-    let Page {
+fn of_page(page: SourcePage, reading: &PageReading) -> Result<Document, Box<Unread>> {
+    let SourcePage {
         url,
         response,
         known,
@@ -187,7 +191,7 @@ fn of_page(page: Page, reading: &Reading) -> Result<Document, Box<Unread>> {
 fn of_pdf(
     url: &PageUrl,
     fetched: &Fetched,
-    reading: &Reading,
+    reading: &PageReading,
     options: &Options,
 ) -> Result<Extracted, Failure> {
     let original = reading.pdf.read(&fetched.body)?;

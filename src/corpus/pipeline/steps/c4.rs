@@ -22,7 +22,7 @@ const NOTICES: [&str; 6] = [
 
 /// What is left of a text.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct KeptLines {
     pub(super) text: String,
     pub(super) removed: u32,
     /// Lines with dummy text, among those that are long enough and end.
@@ -32,8 +32,8 @@ pub(super) struct Lines {
 }
 
 /// Goes through the lines of a text. Paragraphs stay apart.
-pub(super) fn lines(text: &str) -> Lines {
-    let mut kept = Lines::default();
+pub(super) fn lines(text: &str) -> KeptLines {
+    let mut kept = KeptLines::default();
     for paragraph in super::super::document::paragraphs(text) {
         let mut is_first = true;
         for line in paragraph
@@ -55,7 +55,7 @@ pub(super) fn lines(text: &str) -> Lines {
     kept
 }
 
-impl Lines {
+impl KeptLines {
     /// The line without citations; `None` if it goes.
     fn line(&mut self, line: &str) -> Option<String> {
         static CITATION: OnceLock<Option<Regex>> = OnceLock::new();

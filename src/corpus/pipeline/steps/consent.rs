@@ -2,10 +2,10 @@
 
 use super::super::document::Document;
 use super::super::plan::{Consent, Signal};
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 use crate::page::{Obeyed, Use};
 
-impl Local for Consent {
+impl DocumentStep for Consent {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let obeys = |signal| self.obey.contains(&signal);
         let obeyed = Obeyed {

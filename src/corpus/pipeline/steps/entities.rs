@@ -9,16 +9,16 @@ use super::super::annotations::DocumentFinder;
 use super::super::document::Document;
 use super::super::plan::Entities;
 use super::grammar::Taggers;
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 use crate::entities::{Finder, Index, Lists};
 
 /// What the step does.
-pub(super) struct Names {
+pub(super) struct EntityNames {
     finder: DocumentFinder,
     least: u32,
 }
 
-impl Names {
+impl EntityNames {
     pub(super) fn of(step: &Entities) -> Result<Self, BuildError> {
         let mut lists = Lists::default();
         let index = Index::of_file(&step.list, &mut lists)?;
@@ -38,7 +38,7 @@ impl Names {
     }
 }
 
-impl Local for Names {
+impl DocumentStep for EntityNames {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let found = self.finder.mentions(document);
         let mut known = FxHashSet::default();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{Grammar, Layer, Left};
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 use crate::copies::Alike;
 use crate::fs::IoError;
 use crate::grammar::tagger::{self, Tagger};
@@ -127,7 +127,7 @@ pub(in crate::pipeline) fn synonyms_of(path: &Path) -> Result<String, BuildError
     })
 }
 
-impl Local for Analysis {
+impl DocumentStep for Analysis {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let language = document.language.as_deref().unwrap_or_default();
         let all = tokens(&document.text);

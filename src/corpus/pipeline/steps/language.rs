@@ -2,9 +2,9 @@
 
 use super::super::document::Document;
 use super::super::plan::ByLanguage;
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 
-impl Local for ByLanguage {
+impl DocumentStep for ByLanguage {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let code = document.language.as_deref();
         let wanted = || self.languages.iter().any(|l| Some(l.code()) == code);

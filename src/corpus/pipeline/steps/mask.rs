@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 
 use super::super::document::Document;
 use super::super::plan::{Mask, Private};
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 
 /// Digits of a telephone number (ITU-T E.164 section 6: at most 15).
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
@@ -35,7 +35,7 @@ impl Masks {
     }
 }
 
-impl Local for Masks {
+impl DocumentStep for Masks {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         for what in &self.what {
             let (text, found) = masked(&document.text, *what);

@@ -18,7 +18,7 @@ const SHORT: usize = 30;
 
 /// A measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) enum Rule {
+pub(in crate::pipeline) enum QualityMeasure {
     Words,
     MeanWordLength,
     LongestWord,
@@ -43,7 +43,7 @@ pub(in crate::pipeline) enum Rule {
     CurlyBrackets,
 }
 
-impl Rule {
+impl QualityMeasure {
     /// All of them.
     pub(in crate::pipeline) fn all() -> impl Iterator<Item = Self> {
         let single = [
@@ -254,7 +254,9 @@ mod tests {
     use super::*;
 
     fn measured(name: &str, text: &str) -> f64 {
-        Rule::named(name).unwrap().measure(&Features::of(text))
+        QualityMeasure::named(name)
+            .unwrap()
+            .measure(&Features::of(text))
     }
 
     #[test]
@@ -298,8 +300,8 @@ mod tests {
 
     #[test]
     fn nothing_has_values_too() {
-        for rule in Rule::all() {
-            assert_eq!(Rule::named(&rule.name()), Some(rule));
+        for rule in QualityMeasure::all() {
+            assert_eq!(QualityMeasure::named(&rule.name()), Some(rule));
             for text in ["", "\n\n", "•", "...", "#"] {
                 assert!(
                     rule.measure(&Features::of(text)).is_finite(),

@@ -122,7 +122,7 @@ impl Trace {
 }
 
 /// A step on one document.
-pub(super) trait Local: Send + Sync {
+pub(super) trait DocumentStep: Send + Sync {
     /// Changes or measures the document, and notes each rule.
     fn apply(&self, document: &mut Document, trace: &mut Trace);
 
@@ -139,7 +139,7 @@ pub(super) trait Local: Send + Sync {
 }
 
 /// What a step does with each document by itself; `None` for one that compares documents.
-pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
+pub(super) fn local(step: &Step) -> Result<Option<Box<dyn DocumentStep>>, BuildError> {
     Ok(match step {
         // Pages are extracted where they are read.
         Step::Extract(_) | Step::Copies(_) | Step::Repeated(_) => None,
@@ -151,6 +151,6 @@ pub(super) fn local(step: &Step) -> Result<Option<Box<dyn Local>>, BuildError> {
         Step::Rules(step) => Some(Box::new(step.clone())),
         Step::Mask(step) => Some(Box::new(mask::Masks::of(step))),
         Step::Grammar(step) => Some(Box::new(grammar::Analysis::of(step)?)),
-        Step::Entities(step) => Some(Box::new(entities::Names::of(step)?)),
+        Step::Entities(step) => Some(Box::new(entities::EntityNames::of(step)?)),
     })
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::super::BuildError;
 use super::super::document::{Document, paragraphs};
 use super::super::plan::Perplexity;
-use super::{Local, Trace, Value, rounded};
+use super::{DocumentStep, Trace, Value, rounded};
 use crate::language::Language;
 use crate::topic::lm::{Sentence, perplexity, sentences};
 use crate::topic::model::Model;
@@ -92,7 +92,7 @@ fn of_words(words: &Words, sentences: &[Sentence]) -> Option<f64> {
     (tokens > 0).then(|| (sum / tokens as f64).exp())
 }
 
-impl Local for Meter {
+impl DocumentStep for Meter {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let value = self.measure(document);
         let Perplexity { least, most, .. } = self.step;

@@ -3,13 +3,13 @@
 use super::super::document::Document;
 use super::super::plan::{Bound, Quality, RuleSet};
 use super::c4;
-use super::measures::{Features, Rule};
-use super::{Local, Trace, Value, rounded};
+use super::measures::{Features, QualityMeasure};
+use super::{DocumentStep, Trace, Value, rounded};
 
 /// A rule with its bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Check {
-    rule: Rule,
+    rule: QualityMeasure,
     bound: Bound,
     /// The bounds themselves are outside.
     is_open: bool,
@@ -58,7 +58,7 @@ impl Checks {
             }
         }
         for (name, bound) in &step.bounds {
-            let Some(rule) = Rule::named(name) else {
+            let Some(rule) = QualityMeasure::named(name) else {
                 continue;
             };
             let own = Check {
@@ -85,7 +85,7 @@ pub(in crate::pipeline) fn measures_of(step: &Quality) -> Vec<String> {
     checks.iter().map(|check| check.rule.name()).collect()
 }
 
-impl Local for Checks {
+impl DocumentStep for Checks {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let (mut text, mut met) = (None, None);
         if self.has_lines {
@@ -101,8 +101,8 @@ impl Local for Checks {
             for check in &self.checks {
                 let value = match (check.rule, met) {
                     // C4 looks for these while it goes through the lines.
-                    (Rule::LoremIpsum, Some((lorem, _))) => f64::from(lorem),
-                    (Rule::CurlyBrackets, Some((_, curly))) => f64::from(curly),
+                    (QualityMeasure::LoremIpsum, Some((lorem, _))) => f64::from(lorem),
+                    (QualityMeasure::CurlyBrackets, Some((_, curly))) => f64::from(curly),
                     _ => rounded(check.rule.measure(&features)),
                 };
                 let name = check.rule.name();
@@ -129,7 +129,7 @@ impl Local for Checks {
 
 /// The rules of a set with their published bounds, in the order of its reference.
 pub(super) fn published(set: RuleSet) -> Vec<Check> {
-    use Rule::{
+    use QualityMeasure::{
         AlphabeticWords, BulletLines, CurlyBrackets, DuplicateGrams, DuplicateLineCharacters,
         DuplicateLines, DuplicateParagraphCharacters, DuplicateParagraphs, EllipsesToWords,
         EllipsisLines, EndedLines, HashesToWords, LinesToWords, LoremIpsum, MeanWordLength,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::super::BuildError;
 use super::super::document::Document;
 use super::super::plan::{ByRules, Need, Plan, Step};
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 use crate::rules::{Applied, RuleSet};
 
-impl Local for ByRules {
+impl DocumentStep for ByRules {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         if self.need == Need::Nothing {
             return;

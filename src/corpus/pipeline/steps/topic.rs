@@ -2,9 +2,9 @@
 
 use super::super::document::Document;
 use super::super::plan::ByTopic;
-use super::{Local, Trace, Value};
+use super::{DocumentStep, Trace, Value};
 
-impl Local for ByTopic {
+impl DocumentStep for ByTopic {
     fn apply(&self, document: &mut Document, trace: &mut Trace) {
         let stays = document
             .on_topic

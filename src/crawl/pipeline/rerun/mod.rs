@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-pub use self::tally::Tally;
+pub use self::tally::ReplayTally;
 
 use self::ahead::{About, Ahead, Begun, Job};
 use self::tally::{AGAIN, ERROR, GAP, LIMIT, NO_IMAGES, NO_LINK, NOT_EMBEDDED, SITEMAP};
@@ -56,9 +56,9 @@ const CHECKPOINT: Duration = Duration::from_secs(60);
 
 /// How far a replay has come.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'t> {
+pub struct ReplayStatus<'t> {
     /// What was done so far.
-    pub tally: &'t Tally,
+    pub tally: &'t ReplayTally,
     /// The counters of the job.
     pub counts: &'t Counts,
 }
@@ -71,9 +71,9 @@ pub fn rerun(
     frontier: &mut Cells,
     shelf: &Shelf,
     handler: &mut Crawl<'_>,
-    tell: &mut dyn FnMut(Told<'_>),
-) -> Result<Tally, CrawlError> {
-    let tally = Tally::of(handler.marks());
+    tell: &mut dyn FnMut(ReplayStatus<'_>),
+) -> Result<ReplayTally, CrawlError> {
+    let tally = ReplayTally::of(handler.marks());
     let mut rerun = Rerun {
         processor: handler.processor(),
         wants_images: handler.reads_images(),
@@ -103,8 +103,8 @@ struct Rerun<'r, 'h> {
     shelf: &'r Shelf,
     handler: &'r mut Crawl<'h>,
     processor: Processor<Product>,
-    tell: &'r mut dyn FnMut(Told<'_>),
-    tally: Tally,
+    tell: &'r mut dyn FnMut(ReplayStatus<'_>),
+    tally: ReplayTally,
     wants_images: bool,
     flushed: Instant,
     /// A limit of the job has ended it.
@@ -170,7 +170,7 @@ impl Rerun<'_, '_> {
                 return Ok(());
             }
             let (tally, counts) = (&self.tally, self.frontier.counts());
-            (self.tell)(Told { tally, counts });
+            (self.tell)(ReplayStatus { tally, counts });
             if self.flushed.elapsed() >= CHECKPOINT {
                 self.handler.checkpoint(self.frontier)?;
                 self.flushed = Instant::now();

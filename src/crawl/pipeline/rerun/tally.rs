@@ -31,7 +31,7 @@ const NOT_LED_TO: &str = "replay not led to: ";
 
 /// What was done with the exchanges of the archive, over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReplayTally {
     /// How often the archive was read to its end.
     pub passes: u64,
     /// Exchanges that were looked at in the first pass.
@@ -54,7 +54,7 @@ pub struct Tally {
     pub(super) taken: u64,
 }
 
-impl Tally {
+impl ReplayTally {
     /// As it was committed.
     pub fn of(marks: &BTreeMap<String, u64>) -> Self {
         let number = |name: &str| marks.get(name).copied().unwrap_or_default();
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn it_comes_back_as_it_was_committed() {
-        let mut tally = Tally {
+        let mut tally = ReplayTally {
             passes: 1,
             exchanges: 7,
             spot: Some(Spot {
@@ -153,14 +153,14 @@ mod tests {
             read: 12,
             clock: 99,
             taken: 2,
-            ..Tally::default()
+            ..ReplayTally::default()
         };
         tally.leave_out("scope");
         tally.leave_out(NOT_EMBEDDED);
         tally.not_led_to.insert("razor".to_owned(), 3);
-        let of = |tally: &Tally| Tally::of(&tally.marks().collect());
+        let of = |tally: &ReplayTally| ReplayTally::of(&tally.marks().collect());
         assert_eq!(of(&tally), tally);
-        assert_eq!(of(&Tally::default()), Tally::default());
+        assert_eq!(of(&ReplayTally::default()), ReplayTally::default());
         tally.end_pass(3);
         assert!(!tally.complete, "an image was taken, and one waits");
         assert_eq!(tally.spot, None);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use futures_util::future::BoxFuture;
 
 use super::super::leasing::{self, Capacity, Leased};
-use super::super::steer::Signal;
+use super::super::steer::LoopSignal;
 use super::web::{Web, hosts, options};
 use super::*;
 use crate::clock::now;
@@ -182,7 +182,7 @@ fn a_stop_does_not_wait_behind_completions() {
     let mut frontier = web.frontier(&seeds);
     let control = Control::default();
     for _ in 0..1_000 {
-        control.sender.send(Signal::Completed).unwrap();
+        control.sender.send(LoopSignal::Completed).unwrap();
     }
     control.stopper().stop(Stop::Told);
     let mut handler = Plain {

@@ -172,7 +172,7 @@ fn handle(text: &str) -> ControlHandle {
 async fn many_open_pages_ask_as_often_as_one() {
     let three = Arc::new(Three::default());
     let handle = handle("");
-    let place = Place {
+    let place = ClusterPlace {
         peers: Arc::clone(&three) as Arc<dyn Peers>,
         session: session("b"),
         standing: watch::channel(Standing::default()).1,

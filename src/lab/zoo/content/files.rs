@@ -9,8 +9,8 @@ use super::{Case, Expect, Parts, Reply, Serve, chain, many, repeat, whole};
 
 /// The cases of this group.
 pub(super) fn cases() -> Vec<Case> {
-    let done = |kind: &'static str, path: &'static str, rows: &[Row]| -> Vec<Case> {
-        let case = |(name, about, content_type, body): Row| {
+    let done = |kind: &'static str, path: &'static str, rows: &[FileRow]| -> Vec<Case> {
+        let case = |(name, about, content_type, body): FileRow| {
             let most = if kind == "sitemap" {
                 50 << 20
             } else {
@@ -49,7 +49,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Name, what it is, the `Content-Type`, and the body.
-type Row = (&'static str, &'static str, &'static str, fn() -> Parts);
+type FileRow = (&'static str, &'static str, &'static str, fn() -> Parts);
 
 /// The same with what the log must say.
 type Broken = (
@@ -61,7 +61,7 @@ type Broken = (
 );
 
 #[rustfmt::skip]
-const ROBOTS: &[Row] = &[
+const ROBOTS: &[FileRow] = &[
     ("robots-huge", "a robots.txt of 100 MB", "text/plain",
         || chain([whole("User-agent: *\nDisallow: /secret\n"), repeat("# a comment\n", 8_500_000)])),
     ("robots-binary", "a robots.txt of bytes", "text/plain", || many(1_000, |n| (n..n + 256).map(|b| b as u8).collect::<Vec<u8>>())),
@@ -95,7 +95,7 @@ const ROBOTS: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const TDMREP: &[Row] = &[
+const TDMREP: &[FileRow] = &[
     ("tdmrep-deep", "a tdmrep.json of 100,000 levels", "application/json", || chain([repeat("[", 100_000), repeat("]", 100_000)])),
     ("tdmrep-huge", "a tdmrep.json of 100 MB", "application/json",
         || many(1_000_000, |n| format!("{{\"location\":\"/*{n}*\",\"tdm-reservation\":0}},"))),
@@ -106,7 +106,7 @@ const URLSET: &str = "<?xml version='1.0' encoding='UTF-8'?><urlset xmlns='http:
 const ENTRY: &str = "<url><loc>http://zoo.test/a.zip</loc></url>";
 
 #[rustfmt::skip]
-const SITEMAPS: &[Row] = &[
+const SITEMAPS: &[FileRow] = &[
     ("sitemap-laughs", "a sitemap with a billion laughs and the entity of a file", "text/xml", || {
         let laughs: String = (1..10).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
         whole(format!("<!DOCTYPE urlset [<!ENTITY l0 \"lol\"><!ENTITY f SYSTEM 'file:///etc/passwd'>{laughs}]>\
@@ -153,7 +153,7 @@ const BROKEN: &[Broken] = &[
 ];
 
 #[rustfmt::skip]
-const NONE: &[Row] = &[
+const NONE: &[FileRow] = &[
     ("sitemap-html", "a page that is named as a sitemap", "text/html", || whole("<!DOCTYPE html><html><p>Not here")),
     ("sitemap-binary", "10 MB of bytes that are named as a sitemap", "text/xml", || {
         chain([whole("<"), many(40_000, |_| [0xfe_u8; 256])])

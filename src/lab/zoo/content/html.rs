@@ -33,7 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Name, what it is, and the body.
-type Row = (&'static str, &'static str, fn() -> Parts);
+type HtmlRow = (&'static str, &'static str, fn() -> Parts);
 
 /// A page of the same text so many times.
 fn nest(text: &'static str, times: u64) -> Parts {
@@ -53,7 +53,7 @@ fn long(before: &'static str, text: &'static str, bytes: u64, after: &'static st
 }
 
 #[rustfmt::skip]
-const NESTED: &[Row] = &[
+const NESTED: &[HtmlRow] = &[
     ("nested-div", "100,000 nested div", || nest("<div>", 100_000)),
     ("nested-table", "50,000 nested tables", || nest("<table><tr><td>", 50_000)),
     ("nested-links", "formatting elements and links, none closed", || nest("<b><a>", 300_000)),
@@ -79,7 +79,7 @@ const NESTED: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const LONG: &[Row] = &[
+const LONG: &[HtmlRow] = &[
     ("long-attribute", "an attribute of 50 MB", || long("<p title='", "0123456789abcdef", 50_000_000, "'>x</p>")),
     ("long-name", "a tag name of 10 MB", || long("<", "abcdefgh", 10_000_000, ">")),
     ("long-text", "one text of 40 MB", || long("<p>", "words of no end ", 40_000_000, "</p>")),
@@ -115,7 +115,7 @@ const LONG: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const MANY: &[Row] = &[
+const MANY: &[HtmlRow] = &[
     ("many-attributes", "a million attributes on one element", || {
         let attributes = many(1_000_000, |n| format!(" a{n}=1"));
         chain([whole(HEAD), whole("<p"), attributes, whole(">"), whole(END)])
@@ -151,7 +151,7 @@ const MANY: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const UNCLOSED: &[Row] = &[
+const UNCLOSED: &[HtmlRow] = &[
     ("unclosed-comment", "a comment to the end of 10 MB", || long("<p>before</p><!-- ", "<p>- ", 10_000_000, "")),
     ("unclosed-script", "a script to the end of 10 MB", || long("<p>before</p><script>", "if (a < b) { ", 10_000_000, "")),
     ("unclosed-style", "a style to the end of 10 MB", || long("<p>before</p><style>", "a { b: c } ", 10_000_000, "")),
@@ -171,7 +171,7 @@ const UNCLOSED: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const ADDRESSES: &[Row] = &[
+const ADDRESSES: &[HtmlRow] = &[
     ("base-schemes", "several base elements, the first of them of no web address", || {
         whole(format!("{ALONE}<base href='javascript:alert(1)//'><base href='data:text/html,x'>\
             <base href='file:///etc/'><base href='http://127.0.0.1/'><p>the end <a href=x.zip>of it</a>"))

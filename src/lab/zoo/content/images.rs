@@ -17,8 +17,8 @@ pub(super) const SVG: &str = "<?xml version=\"1.0\"?>\n<!DOCTYPE svg [\n\
 
 /// The cases of this group.
 pub(super) fn cases() -> Vec<Case> {
-    let of = |rows: &[Row], expect: Expect| -> Vec<Case> {
-        let image = |(name, about, path, content_type, body): Row| {
+    let of = |rows: &[ImageRow], expect: Expect| -> Vec<Case> {
+        let image = |(name, about, path, content_type, body): ImageRow| {
             super::case(name, about, path, content_type, body, expect.clone())
         };
         rows.iter().copied().map(image).collect()
@@ -38,7 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Name, what it is, path, `Content-Type`, and the body.
-type Row = (
+type ImageRow = (
     &'static str,
     &'static str,
     &'static str,
@@ -47,7 +47,7 @@ type Row = (
 );
 
 #[rustfmt::skip]
-const HUGE: &[Row] = &[
+const HUGE: &[ImageRow] = &[
     ("png-60000", "a PNG header of 60,000 x 60,000", "/a.png", "image/png", || whole(png(60_000, 60_000, &[], 10))),
     ("jpeg-60000", "a JPEG header of 60,000 x 60,000", "/a.jpg", "image/jpeg", || {
         whole(patched(&drawn("jpg"), &[0xff, 0xc0], 5, &[0xea, 0x60, 0xea, 0x60]))
@@ -64,7 +64,7 @@ const HUGE: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const KEPT: &[Row] = &[
+const KEPT: &[ImageRow] = &[
     ("png-14000", "a PNG that unfolds to 588 MB", "/a.png", "image/png", || whole(png(14_000, 14_000, &[], 1_000))),
     ("png-5000", "a PNG that unfolds to 75 MB", "/a.png", "image/png", || whole(png(5_000, 5_000, &[], 5_000 * (5_000 * 3 + 1)))),
     ("webp-16000", "a WebP canvas of 16,000 x 16,000", "/a.webp", "image/webp", || whole(webp(16_000))),
@@ -107,7 +107,7 @@ const KEPT: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const CUT: &[Row] = &[
+const CUT: &[ImageRow] = &[
     ("cut-jpeg", "half a JPEG", "/a.jpg", "image/jpeg", || whole(half("jpg"))),
     ("cut-png", "half a PNG", "/a.png", "image/png", || whole(half("png"))),
     ("cut-gif", "half a GIF", "/a.gif", "image/gif", || whole(half("gif"))),
@@ -116,7 +116,7 @@ const CUT: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const BROKEN: &[Row] = &[
+const BROKEN: &[ImageRow] = &[
     ("cut-tiff", "a TIFF without its pixels", "/a.tif", "image/tiff", || {
         let tiff = tiff(120, 0);
         whole(tiff[..tiff.len() - 5_000].to_vec())
@@ -137,13 +137,13 @@ const BROKEN: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const SVGS: &[Row] = &[
+const SVGS: &[ImageRow] = &[
     ("svg-image", "an SVG with a script, entities of files and of hosts, and a billion laughs", "/drawing", "image/svg+xml", || whole(SVG)),
     ("svg-as-png", "the same, called a PNG", "/a.png", "image/png", || whole(SVG)),
 ];
 
 #[rustfmt::skip]
-const TOO_LARGE: &[Row] = &[
+const TOO_LARGE: &[ImageRow] = &[
     ("gif-million", "a GIF of a million frames", "/a.gif", "image/gif", || gif_frames(1_000_000)),
     ("endless-png", "a PNG of 1 GB", "/a.png", "image/png", || {
         let head = png(200, 200, &[], 0);

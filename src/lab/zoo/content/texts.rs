@@ -35,10 +35,10 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Name, what it is, the `Content-Type`, and the body.
-type Row = (&'static str, &'static str, &'static str, fn() -> Parts);
+type TextRow = (&'static str, &'static str, &'static str, fn() -> Parts);
 
 #[rustfmt::skip]
-const CHARSETS: &[Row] = &[
+const CHARSETS: &[TextRow] = &[
     ("charset-not-utf8", "says UTF-8 and is Latin-1", "text/html; charset=utf-8",
         || whole(&b"<meta charset=utf-8><p>K\xe4tzchen, the end"[..])),
     ("charset-meta-utf16", "a meta element says UTF-16, in ASCII", "text/html",
@@ -69,7 +69,7 @@ const CHARSETS: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const BINARY: &[Row] = &[
+const BINARY: &[TextRow] = &[
     ("utf16-le", "UTF-16LE without a mark or a name", "text/html",
         || whole("<p>Katzen, the end".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())),
     ("utf16-be", "UTF-16BE without a mark or a name", "text/html",
@@ -80,7 +80,7 @@ const BINARY: &[Row] = &[
 ];
 
 #[rustfmt::skip]
-const FILES: &[(Row, &str)] = &[
+const FILES: &[(TextRow, &str)] = &[
     (("pdf-page", "a PDF with nothing in it", "application/pdf", || whole("%PDF-1.7\n%\u{1}\u{2}")), "damaged"),
     (("pdf-forms", "a PDF whose forms show one another 2^40 times", "application/pdf", || whole(tarpits::bomb(0))), "timeout"),
 ];

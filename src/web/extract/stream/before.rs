@@ -1,16 +1,16 @@
 //! The document type, the head, framesets, and texts (HTML standard, sections 13.2.6.4.1
 //! to 13.2.6.4.6 and 13.2.6.4.20).
 
-use super::elements::{Kind, kind};
+use super::elements::{ElementKind, kind};
 use super::references::decode;
-use super::tokenizer::{Tag, is_space};
-use super::{Fallback, Step, Stream};
-use crate::extract::attributes::Attributes;
+use super::tokenizer::{HtmlTag, is_space};
+use super::{Fallback, PagePass, Step};
+use crate::extract::attributes::ElementAttributes;
 
 /// The part of the document that the pass has come to. Which of the modes for bodies and
 /// tables holds is told by the open elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mode {
+pub(super) enum InsertionMode {
     /// Before the document type.
     Initial,
     /// Before `html`.
@@ -83,18 +83,18 @@ impl Quirks {
     }
 }
 
-impl<'h> Stream<'h, '_> {
+impl<'h> PagePass<'h, '_> {
     pub(super) fn doctype(&mut self, declaration: &str) {
-        if self.mode == Mode::Initial {
+        if self.mode == InsertionMode::Initial {
             self.nodes += 1;
             self.quirks = Quirks::of(declaration);
-            self.mode = Mode::BeforeHtml;
+            self.mode = InsertionMode::BeforeHtml;
         }
     }
 
     /// Opens what the page leaves out before its body.
     pub(super) fn begin_body(&mut self) -> Step {
-        while self.mode < Mode::Body {
+        while self.mode < InsertionMode::Body {
             self.advance()?;
         }
         Ok(())
@@ -103,35 +103,35 @@ impl<'h> Stream<'h, '_> {
     /// Goes on to the next mode before the body, as if its tags were there.
     fn advance(&mut self) -> Step {
         self.mode = match self.mode {
-            Mode::Initial => Mode::BeforeHtml,
-            Mode::BeforeHtml => {
+            InsertionMode::Initial => InsertionMode::BeforeHtml,
+            InsertionMode::BeforeHtml => {
                 self.push_implied("html")?;
-                Mode::BeforeHead
+                InsertionMode::BeforeHead
             }
-            Mode::BeforeHead => {
+            InsertionMode::BeforeHead => {
                 self.push_implied("head")?;
-                Mode::Head
+                InsertionMode::Head
             }
-            Mode::HeadNoscript => {
+            InsertionMode::HeadNoscript => {
                 self.pop();
-                Mode::Head
+                InsertionMode::Head
             }
-            Mode::Head => {
+            InsertionMode::Head => {
                 self.pop();
-                Mode::AfterHead
+                InsertionMode::AfterHead
             }
-            Mode::AfterHead => {
+            InsertionMode::AfterHead => {
                 self.push_implied("body")?;
-                Mode::Body
+                InsertionMode::Body
             }
             after => after,
         };
         Ok(())
     }
 
-    pub(super) fn start(&mut self, tag: &mut Tag<'h>) -> Step {
+    pub(super) fn start(&mut self, tag: &mut HtmlTag<'h>) -> Step {
         let kind = kind(&tag.name);
-        while self.mode != Mode::Body {
+        while self.mode != InsertionMode::Body {
             if self.start_outside(tag, kind)? {
                 return Ok(());
             }
@@ -142,46 +142,55 @@ impl<'h> Stream<'h, '_> {
 
     /// Handles a start tag outside of the body. Returns false if the next mode is to
     /// handle it.
-    fn start_outside(&mut self, tag: &mut Tag<'h>, kind: Kind) -> Result<bool, super::Stop> {
+    fn start_outside(
+        &mut self,
+        tag: &mut HtmlTag<'h>,
+        kind: ElementKind,
+    ) -> Result<bool, super::PassStop> {
         match (self.mode, kind) {
-            (Mode::Initial, _) => return Ok(false),
-            (Mode::BeforeHtml, Kind::Html) => {
+            (InsertionMode::Initial, _) => return Ok(false),
+            (InsertionMode::BeforeHtml, ElementKind::Html) => {
                 tag.keep_language();
                 self.push(tag, kind)?;
-                self.mode = Mode::BeforeHead;
+                self.mode = InsertionMode::BeforeHead;
             }
-            (Mode::BeforeHtml, _) => return Ok(false),
-            (_, Kind::Html) => self.second_html(tag)?,
-            (Mode::BeforeHead, Kind::Head) => {
+            (InsertionMode::BeforeHtml, _) => return Ok(false),
+            (_, ElementKind::Html) => self.second_html(tag)?,
+            (InsertionMode::BeforeHead, ElementKind::Head) => {
                 self.push(tag, kind)?;
-                self.mode = Mode::Head;
+                self.mode = InsertionMode::Head;
             }
-            (Mode::BeforeHead, _) => return Ok(false),
-            (Mode::Frameset, Kind::Frameset) => {
+            (InsertionMode::BeforeHead, _) => return Ok(false),
+            (InsertionMode::Frameset, ElementKind::Frameset) => {
                 self.push(tag, kind)?;
             }
-            (Mode::Frameset, Kind::Frame) => self.leaf(tag, kind)?,
-            (Mode::Frameset | Mode::AfterFrameset, _) if tag.name == "noframes" => {
+            (InsertionMode::Frameset, ElementKind::Frame) => self.leaf(tag, kind)?,
+            (InsertionMode::Frameset | InsertionMode::AfterFrameset, _)
+                if tag.name == "noframes" =>
+            {
                 self.raw(tag, kind)?;
             }
             // Ignored there.
-            (Mode::Frameset | Mode::AfterFrameset, _) | (_, Kind::Head) => {}
-            (Mode::HeadNoscript, Kind::HeadLeaf) if tag.name != "base" => self.leaf(tag, kind)?,
-            (Mode::HeadNoscript, Kind::HeadRaw) => self.raw(tag, kind)?,
-            (Mode::HeadNoscript, Kind::Noscript) => {}
-            (Mode::HeadNoscript, _) => return Ok(false),
-            (Mode::Head, Kind::Noscript) => {
-                self.push(tag, kind)?;
-                self.mode = Mode::HeadNoscript;
+            (InsertionMode::Frameset | InsertionMode::AfterFrameset, _)
+            | (_, ElementKind::Head) => {}
+            (InsertionMode::HeadNoscript, ElementKind::HeadLeaf) if tag.name != "base" => {
+                self.leaf(tag, kind)?
             }
-            (Mode::AfterHead, Kind::Body) => {
+            (InsertionMode::HeadNoscript, ElementKind::HeadRaw) => self.raw(tag, kind)?,
+            (InsertionMode::HeadNoscript, ElementKind::Noscript) => {}
+            (InsertionMode::HeadNoscript, _) => return Ok(false),
+            (InsertionMode::Head, ElementKind::Noscript) => {
+                self.push(tag, kind)?;
+                self.mode = InsertionMode::HeadNoscript;
+            }
+            (InsertionMode::AfterHead, ElementKind::Body) => {
                 tag.keep_language();
                 self.push(tag, kind)?;
-                self.mode = Mode::Body;
+                self.mode = InsertionMode::Body;
             }
-            (Mode::AfterHead, Kind::Frameset) => {
+            (InsertionMode::AfterHead, ElementKind::Frameset) => {
                 self.push(tag, kind)?;
-                self.mode = Mode::Frameset;
+                self.mode = InsertionMode::Frameset;
             }
             // After the head they are put into it, which only `Path` and `Neighbours`
             // could tell, and they look at the body.
@@ -192,18 +201,24 @@ impl<'h> Stream<'h, '_> {
 
     /// Handles the start tags that mean the same in head and body. Returns false for all
     /// others.
-    pub(super) fn start_in_head(&mut self, tag: &Tag<'h>, kind: Kind) -> Result<bool, super::Stop> {
+    pub(super) fn start_in_head(
+        &mut self,
+        tag: &HtmlTag<'h>,
+        kind: ElementKind,
+    ) -> Result<bool, super::PassStop> {
         match kind {
-            Kind::HeadLeaf => self.leaf(tag, kind)?,
-            Kind::Title | Kind::HeadRaw | Kind::Script => self.raw(tag, kind)?,
-            Kind::Template => self.pass_over_template(tag)?,
+            ElementKind::HeadLeaf => self.leaf(tag, kind)?,
+            ElementKind::Title | ElementKind::HeadRaw | ElementKind::Script => {
+                self.raw(tag, kind)?
+            }
+            ElementKind::Template => self.pass_over_template(tag)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     /// A further `html` tag adds the attributes that the first lacks.
-    pub(super) fn second_html(&self, tag: &Tag<'h>) -> Step {
+    pub(super) fn second_html(&self, tag: &HtmlTag<'h>) -> Step {
         let has_language = ["lang", "xml:lang"].iter().any(|a| tag.get(a).is_some());
         if has_language {
             return Err(Fallback::SecondHtml.into());
@@ -212,13 +227,13 @@ impl<'h> Stream<'h, '_> {
     }
 
     /// Handles an element whose content is text up to its end tag.
-    pub(super) fn raw(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    pub(super) fn raw(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         let text = self.tokens.raw_text(&tag.name);
-        if kind == Kind::Script && script_nests(text) {
+        if kind == ElementKind::Script && script_nests(text) {
             return Err(Fallback::ScriptInScript.into());
         }
         self.push_named(tag.name.clone(), tag, kind, text)?;
-        if kind == Kind::Title {
+        if kind == ElementKind::Title {
             self.add_text(&decode(text, false));
         } else {
             self.add_text(text);
@@ -228,28 +243,31 @@ impl<'h> Stream<'h, '_> {
     }
 
     /// Handles an end tag outside of the body. Returns false if the body is to handle it.
-    pub(super) fn end_outside(&mut self, tag: &Tag<'h>) -> Result<bool, super::Stop> {
+    pub(super) fn end_outside(&mut self, tag: &HtmlTag<'h>) -> Result<bool, super::PassStop> {
         let name = &*tag.name;
         loop {
             match (self.mode, name) {
-                (Mode::Body, _) => return Ok(false),
-                (Mode::Initial, _) => {}
-                (Mode::Head, "head") | (Mode::HeadNoscript, "noscript") => {
+                (InsertionMode::Body, _) => return Ok(false),
+                (InsertionMode::Initial, _) => {}
+                (InsertionMode::Head, "head") | (InsertionMode::HeadNoscript, "noscript") => {
                     return self.advance().map(|()| true);
                 }
-                (Mode::Frameset, "frameset") => {
+                (InsertionMode::Frameset, "frameset") => {
                     if self.open.len() > 1 {
                         self.pop();
-                        if self.open.top() != Some(Kind::Frameset) {
-                            self.mode = Mode::AfterFrameset;
+                        if self.open.top() != Some(ElementKind::Frameset) {
+                            self.mode = InsertionMode::AfterFrameset;
                         }
                     }
                     return Ok(true);
                 }
-                (Mode::BeforeHtml | Mode::BeforeHead, "head")
-                | (Mode::HeadNoscript, "br")
+                (InsertionMode::BeforeHtml | InsertionMode::BeforeHead, "head")
+                | (InsertionMode::HeadNoscript, "br")
                 | (
-                    Mode::BeforeHtml | Mode::BeforeHead | Mode::Head | Mode::AfterHead,
+                    InsertionMode::BeforeHtml
+                    | InsertionMode::BeforeHead
+                    | InsertionMode::Head
+                    | InsertionMode::AfterHead,
                     "body" | "html" | "br",
                 ) => {}
                 _ => return Ok(true),
@@ -262,16 +280,16 @@ impl<'h> Stream<'h, '_> {
     pub(super) fn text(&mut self, text: &str, ignores_line_end: bool) -> Step {
         let decoded = decode(text, false);
         let mut text = &*decoded;
-        if self.mode >= Mode::Frameset {
+        if self.mode >= InsertionMode::Frameset {
             // Only its white space is kept.
             if text.bytes().any(is_space) {
                 self.add_text(" ");
             }
             return Ok(());
         }
-        if self.mode < Mode::Body {
+        if self.mode < InsertionMode::Body {
             let (space, rest) = split_space(text);
-            if self.mode >= Mode::Head && !space.is_empty() {
+            if self.mode >= InsertionMode::Head && !space.is_empty() {
                 self.add_text(space);
             }
             if rest.is_empty() {
@@ -280,7 +298,7 @@ impl<'h> Stream<'h, '_> {
             self.begin_body()?;
             text = rest;
         }
-        if self.open.top() == Some(Kind::ColumnGroup) {
+        if self.open.top() == Some(ElementKind::ColumnGroup) {
             let (space, rest) = split_space(text);
             self.add_text(space);
             if rest.is_empty() {
@@ -289,7 +307,7 @@ impl<'h> Stream<'h, '_> {
             self.pop();
             text = rest;
         }
-        if self.open.top().is_some_and(Kind::is_table_frame) {
+        if self.open.top().is_some_and(ElementKind::is_table_frame) {
             if !text.bytes().all(is_space) {
                 return Err(Fallback::TableText.into());
             }

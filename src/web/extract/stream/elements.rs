@@ -4,11 +4,11 @@
 //! `search` nor `keygen` among the special elements, and `select` among those that end a
 //! scope.
 
-use crate::extract::names::Names;
+use crate::extract::names::NameTable;
 
 /// The rules for an element's start and end tags (HTML standard, section 13.2.6.4.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ElementKind {
     /// `html`.
     Html,
     /// `head`.
@@ -106,16 +106,16 @@ pub(super) enum Kind {
 }
 
 /// The kind of an element by its lower-case name.
-pub(super) fn kind(name: &str) -> Kind {
+pub(super) fn kind(name: &str) -> ElementKind {
     KINDS.get(name)
 }
 
 /// The kinds with a rule.
-static KINDS: Names<Kind> = Names::new(
+static KINDS: NameTable<ElementKind> = NameTable::new(
     &[
-        (Kind::Anchor, &["a"]),
+        (ElementKind::Anchor, &["a"]),
         (
-            Kind::Block,
+            ElementKind::Block,
             &[
                 "address",
                 "article",
@@ -142,78 +142,81 @@ static KINDS: Names<Kind> = Names::new(
                 "ul",
             ],
         ),
-        (Kind::Item, &["li"]),
+        (ElementKind::Item, &["li"]),
         (
-            Kind::Formatting,
+            ElementKind::Formatting,
             &[
                 "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u",
             ],
         ),
-        (Kind::Leaf, &["area", "br", "embed", "img", "keygen", "wbr"]),
-        (Kind::Cell, &["td", "th"]),
-        (Kind::Row, &["tr"]),
-        (Kind::TableBody, &["tbody", "tfoot", "thead"]),
-        (Kind::Table, &["table"]),
-        (Kind::Caption, &["caption"]),
-        (Kind::ColumnGroup, &["colgroup"]),
-        (Kind::Column, &["col"]),
-        (Kind::Heading, &["h1", "h2", "h3", "h4", "h5", "h6"]),
         (
-            Kind::HeadLeaf,
+            ElementKind::Leaf,
+            &["area", "br", "embed", "img", "keygen", "wbr"],
+        ),
+        (ElementKind::Cell, &["td", "th"]),
+        (ElementKind::Row, &["tr"]),
+        (ElementKind::TableBody, &["tbody", "tfoot", "thead"]),
+        (ElementKind::Table, &["table"]),
+        (ElementKind::Caption, &["caption"]),
+        (ElementKind::ColumnGroup, &["colgroup"]),
+        (ElementKind::Column, &["col"]),
+        (ElementKind::Heading, &["h1", "h2", "h3", "h4", "h5", "h6"]),
+        (
+            ElementKind::HeadLeaf,
             &["base", "basefont", "bgsound", "link", "meta"],
         ),
-        (Kind::Script, &["script"]),
-        (Kind::HeadRaw, &["style", "noframes"]),
-        (Kind::Definition, &["dd", "dt"]),
-        (Kind::Form, &["form"]),
-        (Kind::Input, &["input"]),
-        (Kind::Button, &["button"]),
-        (Kind::Choice, &["option"]),
-        (Kind::ChoiceGroup, &["optgroup"]),
-        (Kind::Select, &["select"]),
-        (Kind::Textarea, &["textarea"]),
-        (Kind::Preformatted, &["pre", "listing"]),
-        (Kind::Rule, &["hr"]),
-        (Kind::Parameter, &["param", "source", "track"]),
-        (Kind::Title, &["title"]),
-        (Kind::Noscript, &["noscript"]),
-        (Kind::Raw, &["iframe", "noembed"]),
-        (Kind::Foreign, &["svg", "math"]),
-        (Kind::Template, &["template"]),
-        (Kind::RubyBase, &["rb", "rtc"]),
-        (Kind::RubyText, &["rp", "rt"]),
-        (Kind::PlainBlock, &["dialog", "search"]),
-        (Kind::Object, &["applet", "marquee", "object"]),
-        (Kind::Nobr, &["nobr"]),
-        (Kind::Html, &["html"]),
-        (Kind::Head, &["head"]),
-        (Kind::Body, &["body"]),
-        (Kind::Frameset, &["frameset"]),
-        (Kind::Frame, &["frame"]),
-        (Kind::Image, &["image"]),
-        (Kind::Xmp, &["xmp"]),
-        (Kind::Plaintext, &["plaintext"]),
-        (Kind::Special, &["isindex"]),
+        (ElementKind::Script, &["script"]),
+        (ElementKind::HeadRaw, &["style", "noframes"]),
+        (ElementKind::Definition, &["dd", "dt"]),
+        (ElementKind::Form, &["form"]),
+        (ElementKind::Input, &["input"]),
+        (ElementKind::Button, &["button"]),
+        (ElementKind::Choice, &["option"]),
+        (ElementKind::ChoiceGroup, &["optgroup"]),
+        (ElementKind::Select, &["select"]),
+        (ElementKind::Textarea, &["textarea"]),
+        (ElementKind::Preformatted, &["pre", "listing"]),
+        (ElementKind::Rule, &["hr"]),
+        (ElementKind::Parameter, &["param", "source", "track"]),
+        (ElementKind::Title, &["title"]),
+        (ElementKind::Noscript, &["noscript"]),
+        (ElementKind::Raw, &["iframe", "noembed"]),
+        (ElementKind::Foreign, &["svg", "math"]),
+        (ElementKind::Template, &["template"]),
+        (ElementKind::RubyBase, &["rb", "rtc"]),
+        (ElementKind::RubyText, &["rp", "rt"]),
+        (ElementKind::PlainBlock, &["dialog", "search"]),
+        (ElementKind::Object, &["applet", "marquee", "object"]),
+        (ElementKind::Nobr, &["nobr"]),
+        (ElementKind::Html, &["html"]),
+        (ElementKind::Head, &["head"]),
+        (ElementKind::Body, &["body"]),
+        (ElementKind::Frameset, &["frameset"]),
+        (ElementKind::Frame, &["frame"]),
+        (ElementKind::Image, &["image"]),
+        (ElementKind::Xmp, &["xmp"]),
+        (ElementKind::Plaintext, &["plaintext"]),
+        (ElementKind::Special, &["isindex"]),
     ],
-    Kind::Other,
+    ElementKind::Other,
 );
 
-impl Kind {
+impl ElementKind {
     /// Whether formatting is moved into such an element if it was left open around it.
     pub(super) fn is_special(self) -> bool {
         !matches!(
             self,
-            Kind::Anchor
-                | Kind::Nobr
-                | Kind::Formatting
-                | Kind::PlainBlock
-                | Kind::Choice
-                | Kind::ChoiceGroup
-                | Kind::RubyBase
-                | Kind::RubyText
-                | Kind::Image
-                | Kind::Foreign
-                | Kind::Other
+            ElementKind::Anchor
+                | ElementKind::Nobr
+                | ElementKind::Formatting
+                | ElementKind::PlainBlock
+                | ElementKind::Choice
+                | ElementKind::ChoiceGroup
+                | ElementKind::RubyBase
+                | ElementKind::RubyText
+                | ElementKind::Image
+                | ElementKind::Foreign
+                | ElementKind::Other
         )
     }
 
@@ -221,41 +224,50 @@ impl Kind {
     pub(super) fn ends_scope(self) -> bool {
         matches!(
             self,
-            Kind::Object
-                | Kind::Caption
-                | Kind::Html
-                | Kind::Table
-                | Kind::Cell
-                | Kind::Select
-                | Kind::Template
+            ElementKind::Object
+                | ElementKind::Caption
+                | ElementKind::Html
+                | ElementKind::Table
+                | ElementKind::Cell
+                | ElementKind::Select
+                | ElementKind::Template
         )
     }
 
     /// Whether table markup within such an element belongs to no table around it.
     pub(super) fn ends_table_scope(self) -> bool {
-        matches!(self, Kind::Html | Kind::Table | Kind::Template)
+        matches!(
+            self,
+            ElementKind::Html | ElementKind::Table | ElementKind::Template
+        )
     }
 
     /// Whether its end tag may be omitted, except for `p`, which is a block.
     pub(super) fn has_implied_end(self) -> bool {
         matches!(
             self,
-            Kind::Definition
-                | Kind::Item
-                | Kind::Choice
-                | Kind::ChoiceGroup
-                | Kind::RubyBase
-                | Kind::RubyText
+            ElementKind::Definition
+                | ElementKind::Item
+                | ElementKind::Choice
+                | ElementKind::ChoiceGroup
+                | ElementKind::RubyBase
+                | ElementKind::RubyText
         )
     }
 
     /// Whether it is one of the formatting elements (section 13.2.4.3).
     pub(super) fn is_formatting(self) -> bool {
-        matches!(self, Kind::Anchor | Kind::Nobr | Kind::Formatting)
+        matches!(
+            self,
+            ElementKind::Anchor | ElementKind::Nobr | ElementKind::Formatting
+        )
     }
 
     /// Whether only other parts of the table are allowed in it.
     pub(super) fn is_table_frame(self) -> bool {
-        matches!(self, Kind::Table | Kind::TableBody | Kind::Row)
+        matches!(
+            self,
+            ElementKind::Table | ElementKind::TableBody | ElementKind::Row
+        )
     }
 }

@@ -1,70 +1,79 @@
 //! End tags in the body (HTML standard, section 13.2.6.4.7).
 
-use super::elements::{Kind, kind};
-use super::tokenizer::Tag;
-use super::{Fallback, Step, Stream};
+use super::elements::{ElementKind, kind};
+use super::tokenizer::HtmlTag;
+use super::{Fallback, PagePass, Step};
 
-impl<'h> Stream<'h, '_> {
-    pub(super) fn end(&mut self, tag: &Tag<'h>) -> Step {
+impl<'h> PagePass<'h, '_> {
+    pub(super) fn end(&mut self, tag: &HtmlTag<'h>) -> Step {
         if self.end_outside(tag)? {
             return Ok(());
         }
         let name = &*tag.name;
         let kind = kind(name);
         // In a table everything but its columns ends them.
-        if self.open.top() == Some(Kind::ColumnGroup) && !matches!(name, "col" | "template") {
+        if self.open.top() == Some(ElementKind::ColumnGroup) && !matches!(name, "col" | "template")
+        {
             self.pop();
             if name == "colgroup" {
                 return Ok(());
             }
         }
         match kind {
-            Kind::Table
-            | Kind::TableBody
-            | Kind::Row
-            | Kind::Cell
-            | Kind::Caption
-            | Kind::ColumnGroup
-            | Kind::Column => self.end_table_part(name, kind),
+            ElementKind::Table
+            | ElementKind::TableBody
+            | ElementKind::Row
+            | ElementKind::Cell
+            | ElementKind::Caption
+            | ElementKind::ColumnGroup
+            | ElementKind::Column => self.end_table_part(name, kind),
             // What follows is read as if it were within the body.
-            Kind::Body | Kind::Html => {}
+            ElementKind::Body | ElementKind::Html => {}
             // Its start tag was passed over with the template.
-            Kind::Template => {}
-            Kind::Block | Kind::PlainBlock if name == "p" => return self.end_paragraph(),
-            Kind::Block | Kind::PlainBlock | Kind::Preformatted | Kind::Button | Kind::Select => {
+            ElementKind::Template => {}
+            ElementKind::Block | ElementKind::PlainBlock if name == "p" => {
+                return self.end_paragraph();
+            }
+            ElementKind::Block
+            | ElementKind::PlainBlock
+            | ElementKind::Preformatted
+            | ElementKind::Button
+            | ElementKind::Select => {
                 if self.open.has(name) {
                     self.imply_ends("");
                     self.pop_until_named(name);
                 }
             }
-            Kind::Object => {
+            ElementKind::Object => {
                 if self.open.has(name) {
                     self.imply_ends("");
                     self.pop_until_named(name);
                     self.formatting.clear_to_marker();
                 }
             }
-            Kind::Form => self.end_form(),
-            Kind::Item | Kind::Definition => {
-                let is_item = kind == Kind::Item;
+            ElementKind::Form => self.end_form(),
+            ElementKind::Item | ElementKind::Definition => {
+                let is_item = kind == ElementKind::Item;
                 let ends = |_, n: &str| is_item && matches!(n, "ol" | "ul");
                 if self.open.in_scope(|e| *e.name == *name, ends) {
                     self.imply_ends(name);
                     self.pop_until_named(name);
                 }
             }
-            Kind::Heading => {
+            ElementKind::Heading => {
                 if self
                     .open
-                    .in_scope(|e| e.kind == Kind::Heading, |_, _| false)
+                    .in_scope(|e| e.kind == ElementKind::Heading, |_, _| false)
                 {
                     self.imply_ends("");
-                    self.pop_until(|kind, _| kind == Kind::Heading);
+                    self.pop_until(|kind, _| kind == ElementKind::Heading);
                 }
             }
-            Kind::Anchor | Kind::Nobr | Kind::Formatting => return self.end_formatting(name),
-            Kind::Leaf if name == "br" => {
-                if self.open.top().is_some_and(Kind::is_table_frame) {
+            ElementKind::Anchor | ElementKind::Nobr | ElementKind::Formatting => {
+                return self.end_formatting(name);
+            }
+            ElementKind::Leaf if name == "br" => {
+                if self.open.top().is_some_and(ElementKind::is_table_frame) {
                     return Err(Fallback::TableMarkup.into());
                 }
                 self.reconstruct()?;
@@ -79,7 +88,7 @@ impl<'h> Stream<'h, '_> {
     /// An end tag without a start tag is an empty paragraph.
     fn end_paragraph(&mut self) -> Step {
         if !self.open.has_p() {
-            if self.open.top().is_some_and(Kind::is_table_frame) {
+            if self.open.top().is_some_and(ElementKind::is_table_frame) {
                 return Err(Fallback::TableMarkup.into());
             }
             self.push_implied("p")?;

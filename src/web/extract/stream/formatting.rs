@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// An entry of the list.
 #[derive(Debug)]
-pub(super) enum Entry<'h> {
+pub(super) enum FormattingEntry<'h> {
     /// The start of a cell, a caption or an object, which formatting does not cross.
     Marker,
     /// A formatting element.
@@ -24,13 +24,13 @@ pub(super) enum Entry<'h> {
 /// The entries, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Formatting<'h> {
-    entries: Vec<Entry<'h>>,
+    entries: Vec<FormattingEntry<'h>>,
 }
 
 impl<'h> Formatting<'h> {
     /// Adds an open element whose tag starts at `at`.
     pub(super) fn push(&mut self, name: Cow<'h, str>, id: u32, at: usize) {
-        self.entries.push(Entry::Element {
+        self.entries.push(FormattingEntry::Element {
             name,
             id,
             at,
@@ -40,18 +40,18 @@ impl<'h> Formatting<'h> {
 
     /// Adds a marker.
     pub(super) fn mark(&mut self) {
-        self.entries.push(Entry::Marker);
+        self.entries.push(FormattingEntry::Marker);
     }
 
     /// Removes all entries after the last marker, and the marker.
     pub(super) fn clear_to_marker(&mut self) {
-        while let Some(Entry::Element { .. }) = self.entries.pop() {}
+        while let Some(FormattingEntry::Element { .. }) = self.entries.pop() {}
     }
 
     /// An element was closed, but is still in the list if it was in it before.
     pub(super) fn closed(&mut self, closed: u32) {
         for entry in self.entries.iter_mut().rev() {
-            if let Entry::Element { id, is_open, .. } = entry
+            if let FormattingEntry::Element { id, is_open, .. } = entry
                 && *id == closed
             {
                 *is_open = false;
@@ -62,17 +62,16 @@ impl<'h> Formatting<'h> {
 
     /// Removes the entry of an element. Returns whether there was one.
     pub(super) fn remove(&mut self, removed: u32) -> bool {
-        let place = self
-            .entries
-            .iter()
-            .rposition(|entry| matches!(entry, Entry::Element { id, .. } if *id == removed));
+        let place = self.entries.iter().rposition(
+            |entry| matches!(entry, FormattingEntry::Element { id, .. } if *id == removed),
+        );
         place.map(|place| self.entries.remove(place)).is_some()
     }
 
     /// Whether an element is in the list.
     pub(super) fn has(&self, wanted: u32) -> bool {
         let mut entries = self.entries.iter().rev();
-        entries.any(|entry| matches!(entry, Entry::Element { id, .. } if *id == wanted))
+        entries.any(|entry| matches!(entry, FormattingEntry::Element { id, .. } if *id == wanted))
     }
 
     /// The elements since the last marker, newest first: their ids, where their tags
@@ -82,8 +81,8 @@ impl<'h> Formatting<'h> {
             .iter()
             .rev()
             .map_while(|entry| match entry {
-                Entry::Marker => None,
-                Entry::Element {
+                FormattingEntry::Marker => None,
+                FormattingEntry::Element {
                     name,
                     id,
                     at,
@@ -101,7 +100,7 @@ impl<'h> Formatting<'h> {
             .entries
             .iter()
             .rev()
-            .take_while(|entry| matches!(entry, Entry::Element { is_open: false, .. }))
+            .take_while(|entry| matches!(entry, FormattingEntry::Element { is_open: false, .. }))
             .count();
         (closed > 0).then(|| self.entries.len() - closed)
     }
@@ -109,14 +108,14 @@ impl<'h> Formatting<'h> {
     /// Where the tag of the entry at `index` starts; `None` after the last.
     pub(super) fn tag_of(&self, index: usize) -> Option<usize> {
         match self.entries.get(index)? {
-            Entry::Element { at, .. } => Some(*at),
-            Entry::Marker => None,
+            FormattingEntry::Element { at, .. } => Some(*at),
+            FormattingEntry::Marker => None,
         }
     }
 
     /// The entry at `index` was opened again as this element.
     pub(super) fn reopened(&mut self, index: usize, new: u32) {
-        if let Some(Entry::Element { id, is_open, .. }) = self.entries.get_mut(index) {
+        if let Some(FormattingEntry::Element { id, is_open, .. }) = self.entries.get_mut(index) {
             *id = new;
             *is_open = true;
         }

@@ -7,7 +7,7 @@
 //! means. The rules for tags outside of the body are in [`before`], those for start tags
 //! in [`start`], for end tags in [`end`], for tables in [`tables`], and what is passed over
 //! (`svg`, `math`, `template`) in [`passed`]. Elements and texts go to the same
-//! [`Walk`] as those of a tree.
+//! [`PageWalk`] as those of a tree.
 //!
 //! A few rules move what was read before: text within a table goes before the table,
 //! blocks go out of formatting that ended around them. Then the page has to be read from
@@ -33,17 +33,17 @@ use crate::address::PageUrl;
 use crate::page::{Extracted, Fallback};
 
 use super::Options;
-use super::attributes::Attributes;
+use super::attributes::ElementAttributes;
 use super::html::{Collector, base_of};
 use super::limits::{MAX_COMPARISONS, comparisons_of};
 use super::text::Layout;
-use super::walk::Walk;
+use super::walk::PageWalk;
 
-use before::Mode;
-use elements::{Kind, kind};
+use before::InsertionMode;
+use elements::{ElementKind, kind};
 use formatting::Formatting;
 use open::OpenElements;
-use tokenizer::{Tag, Token, Tokenizer, normalised};
+use tokenizer::{HtmlTag, HtmlToken, Tokenizer, normalised};
 
 /// The page read in one pass.
 ///
@@ -55,18 +55,18 @@ pub(super) fn walk(
     options: &Options,
 ) -> Result<(Extracted, Layout), Fallback> {
     let html = normalised(html).ok_or(Fallback::Nul)?;
-    match Stream::new(page, None, &html, options).run() {
+    match PagePass::new(page, None, &html, options).run() {
         Ok(walk) => Ok(walk.finish()),
-        Err(Stop::Fallback(why)) => Err(why),
+        Err(PassStop::Fallback(why)) => Err(why),
         // Addresses before it resolve against it as well. It is in the head, so little
         // was read in vain.
-        Err(Stop::Base(href)) => {
+        Err(PassStop::Base(href)) => {
             let base = base_of(page, &href);
-            match Stream::new(page, Some(base), &html, options).run() {
+            match PagePass::new(page, Some(base), &html, options).run() {
                 Ok(walk) => Ok(walk.finish()),
-                Err(Stop::Fallback(why)) => Err(why),
+                Err(PassStop::Fallback(why)) => Err(why),
                 // A known base is not looked for.
-                Err(Stop::Base(_)) => Err(Fallback::Nodes),
+                Err(PassStop::Base(_)) => Err(Fallback::Nodes),
             }
         }
     }
@@ -74,29 +74,29 @@ pub(super) fn walk(
 
 /// Why a pass ends before the page does.
 #[derive(Debug)]
-enum Stop {
+enum PassStop {
     /// A tree is needed.
     Fallback(Fallback),
     /// The first `base` has this address.
     Base(String),
 }
 
-impl From<Fallback> for Stop {
+impl From<Fallback> for PassStop {
     fn from(why: Fallback) -> Self {
-        Stop::Fallback(why)
+        PassStop::Fallback(why)
     }
 }
 
-type Step = Result<(), Stop>;
+type Step = Result<(), PassStop>;
 
 /// One pass over a page.
-struct Stream<'h, 'a> {
+struct PagePass<'h, 'a> {
     options: &'a Options,
     tokens: Tokenizer<'h>,
-    walk: Walk<'a>,
+    walk: PageWalk<'a>,
     open: OpenElements<'h>,
     formatting: Formatting<'h>,
-    mode: Mode,
+    mode: InsertionMode,
     quirks: before::Quirks,
     /// The open form; it may have ended without its end tag.
     form: Option<u32>,
@@ -110,11 +110,11 @@ struct Stream<'h, 'a> {
     comparisons: usize,
 }
 
-impl<'h, 'a> Stream<'h, 'a> {
+impl<'h, 'a> PagePass<'h, 'a> {
     fn new(page: &'a PageUrl, base: Option<PageUrl>, html: &'h str, options: &'a Options) -> Self {
         let has_base = base.is_some();
         let base = base.unwrap_or_else(|| page.clone());
-        let mut walk = Walk::new(page, base, options);
+        let mut walk = PageWalk::new(page, base, options);
         walk.expect(html.len());
         Self {
             options,
@@ -122,7 +122,7 @@ impl<'h, 'a> Stream<'h, 'a> {
             walk,
             open: OpenElements::default(),
             formatting: Formatting::default(),
-            mode: Mode::Initial,
+            mode: InsertionMode::Initial,
             quirks: before::Quirks::Yes,
             form: None,
             ignores_line_end: false,
@@ -132,17 +132,17 @@ impl<'h, 'a> Stream<'h, 'a> {
         }
     }
 
-    fn run(mut self) -> Result<Walk<'a>, Stop> {
-        let mut tag = Tag::default();
+    fn run(mut self) -> Result<PageWalk<'a>, PassStop> {
+        let mut tag = HtmlTag::default();
         while let Some(token) = self.tokens.next(&mut tag) {
             let ignores_line_end = std::mem::take(&mut self.ignores_line_end);
             match token {
-                Token::Text(text) => self.text(text, ignores_line_end)?,
-                Token::Start | Token::End if tag.is_flood => break,
-                Token::Start => self.start(&mut tag)?,
-                Token::End => self.end(&tag)?,
-                Token::Comment => self.nodes += 1,
-                Token::Doctype(text) => self.doctype(text),
+                HtmlToken::Text(text) => self.text(text, ignores_line_end)?,
+                HtmlToken::Start | HtmlToken::End if tag.is_flood => break,
+                HtmlToken::Start => self.start(&mut tag)?,
+                HtmlToken::End => self.end(&tag)?,
+                HtmlToken::Comment => self.nodes += 1,
+                HtmlToken::Doctype(text) => self.doctype(text),
             }
         }
         // The last tag may be one that the page does not end.
@@ -160,13 +160,13 @@ impl<'h, 'a> Stream<'h, 'a> {
     }
 
     /// Opens an element. Returns its id.
-    fn push(&mut self, tag: &Tag<'h>, kind: Kind) -> Result<u32, Stop> {
+    fn push(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Result<u32, PassStop> {
         self.push_named(tag.name.clone(), tag, kind, "")
     }
 
     /// Opens an element that the page leaves out.
     fn push_implied(&mut self, name: &'static str) -> Step {
-        self.push_named(name.into(), &Tag::implied(), kind(name), "")?;
+        self.push_named(name.into(), &HtmlTag::implied(), kind(name), "")?;
         Ok(())
     }
 
@@ -175,16 +175,16 @@ impl<'h, 'a> Stream<'h, 'a> {
     fn push_named(
         &mut self,
         name: Cow<'h, str>,
-        tag: &Tag<'h>,
-        kind: Kind,
+        tag: &HtmlTag<'h>,
+        kind: ElementKind,
         script: &str,
-    ) -> Result<u32, Stop> {
+    ) -> Result<u32, PassStop> {
         if !self.has_base
-            && kind == Kind::HeadLeaf
+            && kind == ElementKind::HeadLeaf
             && *name == *"base"
             && let Some(href) = tag.get("href")
         {
-            return Err(Stop::Base(href.to_owned()));
+            return Err(PassStop::Base(href.to_owned()));
         }
         self.nodes += 1;
         if self.nodes > self.options.max_nodes {
@@ -200,7 +200,7 @@ impl<'h, 'a> Stream<'h, 'a> {
     }
 
     /// Opens an element that has no content, and ends it.
-    fn leaf(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn leaf(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         self.push(tag, kind)?;
         self.pop();
         Ok(())
@@ -221,7 +221,7 @@ impl<'h, 'a> Stream<'h, 'a> {
     }
 
     /// Ends elements up to the innermost one that is as wanted, which is open.
-    fn pop_until(&mut self, wanted: impl Fn(Kind, &str) -> bool) {
+    fn pop_until(&mut self, wanted: impl Fn(ElementKind, &str) -> bool) {
         while let Some(element) = self.open.innermost() {
             let found = wanted(element.kind, &element.name);
             self.pop();
@@ -282,7 +282,7 @@ impl<'h, 'a> Stream<'h, 'a> {
         let Some(mut index) = self.formatting.first_closed() else {
             return Ok(());
         };
-        let mut tag = Tag::default();
+        let mut tag = HtmlTag::default();
         while let Some(at) = self.formatting.tag_of(index) {
             self.tokens.again(at, &mut tag);
             let kind = kind(&tag.name);
@@ -294,10 +294,10 @@ impl<'h, 'a> Stream<'h, 'a> {
     }
 
     /// Opens a formatting element. Of more than three equal ones the first is forgotten.
-    fn push_formatting(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn push_formatting(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         let same: Vec<_> = self.formatting.since_marker(&tag.name).collect();
         if same.len() >= 3 {
-            let mut known = Tag::default();
+            let mut known = HtmlTag::default();
             let mut equal = same.iter().filter(|(_, at, _)| {
                 self.tokens.again(*at, &mut known);
                 known.attributes.len() == tag.attributes.len()

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::elements::Kind;
+use super::elements::ElementKind;
 
 /// An open element.
 #[derive(Debug)]
 pub(super) struct Element<'h> {
     pub(super) name: Cow<'h, str>,
-    pub(super) kind: Kind,
+    pub(super) kind: ElementKind,
     /// Different for each element of the page.
     pub(super) id: u32,
     /// Whether a `p` is open within the nearest button or scope.
@@ -27,9 +27,9 @@ pub(super) struct OpenElements<'h> {
 
 impl<'h> OpenElements<'h> {
     /// Adds the innermost element. Returns its id.
-    pub(super) fn push(&mut self, name: Cow<'h, str>, kind: Kind) -> u32 {
+    pub(super) fn push(&mut self, name: Cow<'h, str>, kind: ElementKind) -> u32 {
         let above = self.all.last().is_some_and(|e| e.has_p);
-        let has_p = *name == *"p" || (above && !kind.ends_scope() && kind != Kind::Button);
+        let has_p = *name == *"p" || (above && !kind.ends_scope() && kind != ElementKind::Button);
         self.next += 1;
         self.all.push(Element {
             name,
@@ -62,7 +62,7 @@ impl<'h> OpenElements<'h> {
     }
 
     /// The innermost element's kind.
-    pub(super) fn top(&self) -> Option<Kind> {
+    pub(super) fn top(&self) -> Option<ElementKind> {
         self.all.last().map(|e| e.kind)
     }
 
@@ -92,7 +92,7 @@ impl<'h> OpenElements<'h> {
     pub(super) fn in_scope(
         &self,
         wanted: impl Fn(&Element<'h>) -> bool,
-        ends: impl Fn(Kind, &str) -> bool,
+        ends: impl Fn(ElementKind, &str) -> bool,
     ) -> bool {
         for element in self.inner_first() {
             if wanted(element) {
@@ -123,10 +123,13 @@ impl<'h> OpenElements<'h> {
     }
 
     /// The kind of the cell or caption that is open within the innermost table.
-    pub(super) fn cell(&self) -> Option<Kind> {
+    pub(super) fn cell(&self) -> Option<ElementKind> {
         self.inner_first()
-            .find(|e| matches!(e.kind, Kind::Cell | Kind::Caption) || e.kind.ends_table_scope())
+            .find(|e| {
+                matches!(e.kind, ElementKind::Cell | ElementKind::Caption)
+                    || e.kind.ends_table_scope()
+            })
             .map(|e| e.kind)
-            .filter(|kind| matches!(kind, Kind::Cell | Kind::Caption))
+            .filter(|kind| matches!(kind, ElementKind::Cell | ElementKind::Caption))
     }
 }

@@ -4,16 +4,16 @@
 use std::borrow::Cow;
 
 use super::before::script_nests;
-use super::elements::{Kind, kind};
-use super::tokenizer::{Tag, Token};
-use super::{Fallback, Step, Stop, Stream};
-use crate::extract::attributes::Attributes;
+use super::elements::{ElementKind, kind};
+use super::tokenizer::{HtmlTag, HtmlToken};
+use super::{Fallback, PagePass, PassStop, Step};
+use crate::extract::attributes::ElementAttributes;
 use crate::extract::limits::comparisons_of;
 
-impl<'h> Stream<'h, '_> {
+impl<'h> PagePass<'h, '_> {
     /// Passes over an `svg` or `math` element.
-    pub(super) fn pass_over_foreign(&mut self, tag: &Tag<'h>) -> Step {
-        self.push(tag, Kind::Foreign)?;
+    pub(super) fn pass_over_foreign(&mut self, tag: &HtmlTag<'h>) -> Step {
+        self.push(tag, ElementKind::Foreign)?;
         if tag.self_closing {
             self.pop();
             return Ok(());
@@ -25,7 +25,7 @@ impl<'h> Stream<'h, '_> {
                 Ok(())
             }
             // HTML ends it, and is handled as if it stood behind it.
-            Some((Token::Start, mut html)) => {
+            Some((HtmlToken::Start, mut html)) => {
                 self.pop();
                 self.start(&mut html)
             }
@@ -38,8 +38,11 @@ impl<'h> Stream<'h, '_> {
 
     /// Reads up to the end of the foreign element `root`. Returns the tag that ended it
     /// early.
-    fn foreign(&mut self, root: Cow<'h, str>) -> Result<Option<(Token<'h>, Tag<'h>)>, Stop> {
-        let mut tag = Tag::default();
+    fn foreign(
+        &mut self,
+        root: Cow<'h, str>,
+    ) -> Result<Option<(HtmlToken<'h>, HtmlTag<'h>)>, PassStop> {
+        let mut tag = HtmlTag::default();
         let mut open = vec![root];
         while let Some(top) = open.last() {
             if self.tokens.skip_cdata() {
@@ -51,10 +54,10 @@ impl<'h> Stream<'h, '_> {
             };
             self.nodes += 1;
             match token {
-                Token::Start if tag.is_flood => return Err(Fallback::Attributes.into()),
-                Token::Start if takes_html(top) => return Err(Fallback::Foreign.into()),
-                Token::Start if ends_foreign(&tag) => return Ok(Some((token, tag))),
-                Token::Start => {
+                HtmlToken::Start if tag.is_flood => return Err(Fallback::Attributes.into()),
+                HtmlToken::Start if takes_html(top) => return Err(Fallback::Foreign.into()),
+                HtmlToken::Start if ends_foreign(&tag) => return Ok(Some((token, tag))),
+                HtmlToken::Start => {
                     self.passed(&tag)?;
                     let depth = self.walk.depth() + open.len();
                     if depth >= self.options.max_nesting {
@@ -69,29 +72,31 @@ impl<'h> Stream<'h, '_> {
                         open.push(tag.name.clone());
                     }
                 }
-                Token::End if matches!(&*tag.name, "p" | "br") => return Ok(Some((token, tag))),
-                Token::End => match open.iter().rposition(|name| *name == tag.name) {
+                HtmlToken::End if matches!(&*tag.name, "p" | "br") => {
+                    return Ok(Some((token, tag)));
+                }
+                HtmlToken::End => match open.iter().rposition(|name| *name == tag.name) {
                     Some(at) => open.truncate(at),
                     None => return Err(Fallback::Foreign.into()),
                 },
-                Token::Text(_) | Token::Comment | Token::Doctype(_) => {}
+                HtmlToken::Text(_) | HtmlToken::Comment | HtmlToken::Doctype(_) => {}
             }
         }
         Ok(None)
     }
 
     /// Passes over a template.
-    pub(super) fn pass_over_template(&mut self, template: &Tag<'h>) -> Step {
-        let is_within = |kinds: &[Kind], names: &[&str]| {
+    pub(super) fn pass_over_template(&mut self, template: &HtmlTag<'h>) -> Step {
+        let is_within = |kinds: &[ElementKind], names: &[&str]| {
             self.open
                 .inner_first()
                 .any(|e| kinds.contains(&e.kind) || names.contains(&&*e.name))
         };
-        let in_heading = is_within(&[Kind::Heading], &["figure"]);
-        self.push(template, Kind::Template)?;
+        let in_heading = is_within(&[ElementKind::Heading], &["figure"]);
+        self.push(template, ElementKind::Template)?;
         // Its content is a node of its own.
         self.nodes += 1;
-        let mut tag = Tag::default();
+        let mut tag = HtmlTag::default();
         let mut templates = 1_usize;
         let mut depth = self.walk.depth();
         while templates > 0 {
@@ -100,7 +105,7 @@ impl<'h> Stream<'h, '_> {
             };
             self.nodes += 1;
             match token {
-                Token::Start => {
+                HtmlToken::Start => {
                     if tag.is_flood {
                         return Err(Fallback::Attributes.into());
                     }
@@ -111,39 +116,46 @@ impl<'h> Stream<'h, '_> {
                     }
                     self.comparisons += depth * comparisons_of(tag.attributes.len());
                     match kind(&tag.name) {
-                        Kind::Template => {
+                        ElementKind::Template => {
                             self.nodes += 1;
                             templates += 1;
                         }
-                        Kind::Script => {
+                        ElementKind::Script => {
                             self.nodes += 1;
                             if script_nests(self.tokens.raw_text("script")) {
                                 return Err(Fallback::ScriptInScript.into());
                             }
                         }
-                        Kind::HeadRaw | Kind::Title | Kind::Textarea | Kind::Raw | Kind::Xmp => {
+                        ElementKind::HeadRaw
+                        | ElementKind::Title
+                        | ElementKind::Textarea
+                        | ElementKind::Raw
+                        | ElementKind::Xmp => {
                             self.nodes += 1;
                             self.tokens.raw_text(&tag.name);
                         }
                         // Their rules may keep others from being seen.
-                        Kind::Foreign
-                        | Kind::Plaintext
-                        | Kind::ColumnGroup
-                        | Kind::Column
-                        | Kind::Frameset => return Err(Fallback::Template.into()),
-                        Kind::Heading if in_heading => return Err(Fallback::Template.into()),
-                        Kind::Block if in_heading && tag.name.starts_with("fig") => {
+                        ElementKind::Foreign
+                        | ElementKind::Plaintext
+                        | ElementKind::ColumnGroup
+                        | ElementKind::Column
+                        | ElementKind::Frameset => return Err(Fallback::Template.into()),
+                        ElementKind::Heading if in_heading => return Err(Fallback::Template.into()),
+                        ElementKind::Block if in_heading && tag.name.starts_with("fig") => {
                             return Err(Fallback::Template.into());
                         }
-                        Kind::Leaf | Kind::HeadLeaf | Kind::Input | Kind::Rule => depth -= 1,
+                        ElementKind::Leaf
+                        | ElementKind::HeadLeaf
+                        | ElementKind::Input
+                        | ElementKind::Rule => depth -= 1,
                         _ => {}
                     }
                 }
-                Token::End => {
+                HtmlToken::End => {
                     templates -= usize::from(tag.name == "template");
                     depth = depth.saturating_sub(1).max(self.walk.depth());
                 }
-                Token::Text(_) | Token::Comment | Token::Doctype(_) => {}
+                HtmlToken::Text(_) | HtmlToken::Comment | HtmlToken::Doctype(_) => {}
             }
         }
         self.pop();
@@ -151,9 +163,11 @@ impl<'h> Stream<'h, '_> {
     }
 
     /// Handles a tag that is passed over: even there a `base` counts.
-    fn passed(&self, tag: &Tag<'h>) -> Step {
+    fn passed(&self, tag: &HtmlTag<'h>) -> Step {
         match tag.get("href") {
-            Some(href) if tag.name == "base" && !self.has_base => Err(Stop::Base(href.to_owned())),
+            Some(href) if tag.name == "base" && !self.has_base => {
+                Err(PassStop::Base(href.to_owned()))
+            }
             _ => Ok(()),
         }
     }
@@ -168,7 +182,7 @@ fn takes_html(name: &str) -> bool {
 }
 
 /// Whether this start tag ends all of `svg` and `math`.
-fn ends_foreign(tag: &Tag<'_>) -> bool {
+fn ends_foreign(tag: &HtmlTag<'_>) -> bool {
     match &*tag.name {
         "b" | "big" | "blockquote" | "body" | "br" | "center" | "code" | "dd" | "div" | "dl"
         | "dt" | "em" | "embed" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "head" | "hr" | "i"

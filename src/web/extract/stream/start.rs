@@ -1,33 +1,33 @@
 //! Start tags in the body (HTML standard, section 13.2.6.4.7).
 
-use super::elements::Kind;
+use super::elements::ElementKind;
 use super::references::decode;
-use super::tokenizer::Tag;
-use super::{Fallback, Step, Stream};
+use super::tokenizer::HtmlTag;
+use super::{Fallback, PagePass, Step};
 
-impl<'h> Stream<'h, '_> {
-    pub(super) fn start_in_body(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+impl<'h> PagePass<'h, '_> {
+    pub(super) fn start_in_body(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         if self.start_in_table(tag, kind)? || self.start_in_head(tag, kind)? {
             return Ok(());
         }
         match kind {
-            Kind::Html => self.second_html(tag),
-            Kind::Frameset => Err(Fallback::Frameset.into()),
-            Kind::Block | Kind::PlainBlock => self.block(tag, kind),
-            Kind::Preformatted => {
+            ElementKind::Html => self.second_html(tag),
+            ElementKind::Frameset => Err(Fallback::Frameset.into()),
+            ElementKind::Block | ElementKind::PlainBlock => self.block(tag, kind),
+            ElementKind::Preformatted => {
                 self.ignores_line_end = true;
                 self.block(tag, kind)
             }
-            Kind::Heading => {
+            ElementKind::Heading => {
                 self.close_p();
-                if self.open.top() == Some(Kind::Heading) {
+                if self.open.top() == Some(ElementKind::Heading) {
                     self.pop();
                 }
                 self.element(tag, kind)
             }
-            Kind::Form => self.form(tag),
-            Kind::Item | Kind::Definition => self.item(tag, kind),
-            Kind::Plaintext => {
+            ElementKind::Form => self.form(tag),
+            ElementKind::Item | ElementKind::Definition => self.item(tag, kind),
+            ElementKind::Plaintext => {
                 self.block(tag, kind)?;
                 let text = self.tokens.remaining();
                 if !text.is_empty() {
@@ -36,15 +36,15 @@ impl<'h> Stream<'h, '_> {
                 }
                 Ok(())
             }
-            Kind::Button => {
+            ElementKind::Button => {
                 if self.open.has("button") {
                     self.imply_ends("");
                     self.pop_until_named("button");
                 }
                 self.inline(tag, kind)
             }
-            Kind::Anchor => self.anchor(tag),
-            Kind::Nobr => {
+            ElementKind::Anchor => self.anchor(tag),
+            ElementKind::Nobr => {
                 self.reconstruct()?;
                 if self.open.has("nobr") {
                     self.end_formatting("nobr")?;
@@ -52,111 +52,117 @@ impl<'h> Stream<'h, '_> {
                 }
                 self.push_formatting(tag, kind)
             }
-            Kind::Formatting => {
+            ElementKind::Formatting => {
                 self.reconstruct()?;
                 self.push_formatting(tag, kind)
             }
-            Kind::Object => {
+            ElementKind::Object => {
                 self.inline(tag, kind)?;
                 self.formatting.mark();
                 Ok(())
             }
-            Kind::Leaf => {
+            ElementKind::Leaf => {
                 self.reconstruct()?;
                 self.leaf(tag, kind)
             }
-            Kind::Image => {
+            ElementKind::Image => {
                 self.reconstruct()?;
-                self.push_named("img".into(), tag, Kind::Leaf, "")?;
+                self.push_named("img".into(), tag, ElementKind::Leaf, "")?;
                 self.pop();
                 Ok(())
             }
-            Kind::Input => {
+            ElementKind::Input => {
                 if self.open.has("select") {
                     self.pop_until_named("select");
                 }
                 self.reconstruct()?;
                 self.leaf(tag, kind)
             }
-            Kind::Parameter => self.leaf(tag, kind),
-            Kind::Rule => {
+            ElementKind::Parameter => self.leaf(tag, kind),
+            ElementKind::Rule => {
                 self.close_p();
                 if self.open.has("select") {
                     self.imply_ends("");
                 }
                 self.leaf(tag, kind)
             }
-            Kind::Textarea => {
+            ElementKind::Textarea => {
                 let text = self.tokens.raw_text(&tag.name);
                 self.push(tag, kind)?;
                 self.add_text(&decode(text, false));
                 self.pop();
                 Ok(())
             }
-            Kind::Xmp => {
+            ElementKind::Xmp => {
                 self.close_p();
                 self.reconstruct()?;
                 self.raw(tag, kind)
             }
-            Kind::Raw => self.raw(tag, kind),
-            Kind::Select => {
+            ElementKind::Raw => self.raw(tag, kind),
+            ElementKind::Select => {
                 if self.open.has("select") {
                     self.pop_until_named("select");
                     return Ok(());
                 }
                 self.inline(tag, kind)
             }
-            Kind::Choice | Kind::ChoiceGroup => self.choice(tag, kind),
-            Kind::RubyBase | Kind::RubyText => {
+            ElementKind::Choice | ElementKind::ChoiceGroup => self.choice(tag, kind),
+            ElementKind::RubyBase | ElementKind::RubyText => {
                 if self.open.has("ruby") {
-                    self.imply_ends(if kind == Kind::RubyText { "rtc" } else { "" });
+                    self.imply_ends(if kind == ElementKind::RubyText {
+                        "rtc"
+                    } else {
+                        ""
+                    });
                 }
                 self.element(tag, kind)
             }
-            Kind::Foreign => {
+            ElementKind::Foreign => {
                 self.reconstruct()?;
                 self.pass_over_foreign(tag)
             }
-            Kind::Table => self.table(tag),
+            ElementKind::Table => self.table(tag),
             // Ignored: they belong to the head, to a frameset or to a table.
-            Kind::Body
-            | Kind::Head
-            | Kind::Frame
-            | Kind::Caption
-            | Kind::ColumnGroup
-            | Kind::Column
-            | Kind::TableBody
-            | Kind::Row
-            | Kind::Cell => Ok(()),
-            Kind::Other if tag.name == "selectedcontent" => Err(Fallback::SelectedContent.into()),
+            ElementKind::Body
+            | ElementKind::Head
+            | ElementKind::Frame
+            | ElementKind::Caption
+            | ElementKind::ColumnGroup
+            | ElementKind::Column
+            | ElementKind::TableBody
+            | ElementKind::Row
+            | ElementKind::Cell => Ok(()),
+            ElementKind::Other if tag.name == "selectedcontent" => {
+                Err(Fallback::SelectedContent.into())
+            }
             _ => self.inline(tag, kind),
         }
     }
 
-    fn element(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn element(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         self.push(tag, kind)?;
         Ok(())
     }
 
-    fn block(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn block(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         self.close_p();
         self.element(tag, kind)
     }
 
-    fn inline(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn inline(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         self.reconstruct()?;
         self.element(tag, kind)
     }
 
-    fn form(&mut self, tag: &Tag<'h>) -> Step {
+    fn form(&mut self, tag: &HtmlTag<'h>) -> Step {
         if self.form.is_none() {
             self.close_p();
-            self.form = Some(self.push(tag, Kind::Form)?);
+            self.form = Some(self.push(tag, ElementKind::Form)?);
         }
         Ok(())
     }
 
-    fn item(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn item(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         let mut ended = None;
         for element in self.open.inner_first() {
             if element.kind == kind {
@@ -174,7 +180,7 @@ impl<'h> Stream<'h, '_> {
         self.block(tag, kind)
     }
 
-    fn anchor(&mut self, tag: &Tag<'h>) -> Step {
+    fn anchor(&mut self, tag: &HtmlTag<'h>) -> Step {
         let open = self.formatting.since_marker("a").next();
         if let Some((id, ..)) = open {
             self.end_formatting("a")?;
@@ -185,13 +191,17 @@ impl<'h> Stream<'h, '_> {
             }
         }
         self.reconstruct()?;
-        self.push_formatting(tag, Kind::Anchor)
+        self.push_formatting(tag, ElementKind::Anchor)
     }
 
-    fn choice(&mut self, tag: &Tag<'h>, kind: Kind) -> Step {
+    fn choice(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         if self.open.has("select") {
-            self.imply_ends(if kind == Kind::Choice { "optgroup" } else { "" });
-        } else if self.open.top() == Some(Kind::Choice) {
+            self.imply_ends(if kind == ElementKind::Choice {
+                "optgroup"
+            } else {
+                ""
+            });
+        } else if self.open.top() == Some(ElementKind::Choice) {
             self.pop();
         }
         self.inline(tag, kind)

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr2, memmem};
 
 use super::references::decode;
-use crate::extract::attributes::Attributes;
+use crate::extract::attributes::ElementAttributes;
 
 /// How many attributes a tag may have; the tree keeps as many.
 const MAX_ATTRIBUTES: usize = 128;
 
-/// A token; a tag's parts are in the [`Tag`] that the caller provides.
+/// A token; a tag's parts are in the [`HtmlTag`] that the caller provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Token<'h> {
+pub(super) enum HtmlToken<'h> {
     /// A start tag.
     Start,
     /// An end tag.
@@ -30,7 +30,7 @@ pub(super) enum Token<'h> {
 
 /// A tag.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Tag<'h> {
+pub(super) struct HtmlTag<'h> {
     /// The name, in lower case.
     pub(super) name: Cow<'h, str>,
     /// The attributes, of each name the first.
@@ -44,7 +44,7 @@ pub(super) struct Tag<'h> {
     pub(super) at: usize,
 }
 
-impl Tag<'_> {
+impl HtmlTag<'_> {
     /// A tag without attributes that is not in the page.
     pub(super) fn implied() -> Self {
         Self::default()
@@ -58,7 +58,7 @@ impl Tag<'_> {
     }
 }
 
-impl Attributes for Tag<'_> {
+impl ElementAttributes for HtmlTag<'_> {
     // Inlined, a constant name is compared without a call.
     #[inline]
     fn get(&self, name: &str) -> Option<&str> {
@@ -85,7 +85,7 @@ impl<'h> Tokenizer<'h> {
     }
 
     /// The next token; `None` at the end, where an unfinished tag is dropped.
-    pub(super) fn next(&mut self, tag: &mut Tag<'h>) -> Option<Token<'h>> {
+    pub(super) fn next(&mut self, tag: &mut HtmlTag<'h>) -> Option<HtmlToken<'h>> {
         // Not even a comment.
         while self.rest().starts_with("</>") {
             self.at += 3;
@@ -96,9 +96,9 @@ impl<'h> Tokenizer<'h> {
             return Some(self.text(0));
         }
         match bytes.get(1).copied() {
-            Some(b) if b.is_ascii_alphabetic() => self.tag(1, tag).then_some(Token::Start),
+            Some(b) if b.is_ascii_alphabetic() => self.tag(1, tag).then_some(HtmlToken::Start),
             Some(b'/') => match bytes.get(2).copied() {
-                Some(b) if b.is_ascii_alphabetic() => self.tag(2, tag).then_some(Token::End),
+                Some(b) if b.is_ascii_alphabetic() => self.tag(2, tag).then_some(HtmlToken::End),
                 Some(_) => Some(self.until_bracket(2)),
                 None => Some(self.text(1)),
             },
@@ -107,7 +107,7 @@ impl<'h> Tokenizer<'h> {
                 self.until_bracket(2);
                 let text = rest.get(2..).unwrap_or_default();
                 let end = memchr(b'>', text.as_bytes()).unwrap_or(text.len());
-                Some(Token::Doctype(&text[..end]))
+                Some(HtmlToken::Doctype(&text[..end]))
             }
             Some(b'!' | b'?') => Some(self.until_bracket(2)),
             _ => Some(self.text(1)),
@@ -139,7 +139,7 @@ impl<'h> Tokenizer<'h> {
             );
             if ends && starts_with(bytes, at + 2, name.as_bytes()) {
                 self.at += at;
-                self.tag(2, &mut Tag::default());
+                self.tag(2, &mut HtmlTag::default());
                 return &text[..at];
             }
             from = at + 2;
@@ -156,7 +156,7 @@ impl<'h> Tokenizer<'h> {
     }
 
     /// Reads the start tag at `at` again.
-    pub(super) fn again(&self, at: usize, tag: &mut Tag<'h>) {
+    pub(super) fn again(&self, at: usize, tag: &mut HtmlTag<'h>) {
         let mut there = Tokenizer { at, ..*self };
         there.tag(1, tag);
     }
@@ -166,24 +166,24 @@ impl<'h> Tokenizer<'h> {
     }
 
     /// The text from here; its first `literal` bytes are text though one is a `<`.
-    fn text(&mut self, literal: usize) -> Token<'h> {
+    fn text(&mut self, literal: usize) -> HtmlToken<'h> {
         let rest = self.rest();
         let after = rest.as_bytes().get(literal..).unwrap_or_default();
         let end = memchr(b'<', after).map_or(rest.len(), |at| at + literal);
         self.at += end;
-        Token::Text(&rest[..end])
+        HtmlToken::Text(&rest[..end])
     }
 
     /// What counts as a comment and ends at the next `>`, which is at least `from` bytes
     /// further.
-    fn until_bracket(&mut self, from: usize) -> Token<'h> {
+    fn until_bracket(&mut self, from: usize) -> HtmlToken<'h> {
         let rest = self.rest();
         let after = rest.as_bytes().get(from..).unwrap_or_default();
         self.at += memchr(b'>', after).map_or(rest.len(), |at| from + at + 1);
-        Token::Comment
+        HtmlToken::Comment
     }
 
-    fn comment(&mut self) -> Token<'h> {
+    fn comment(&mut self) -> HtmlToken<'h> {
         let rest = self.rest().as_bytes();
         let after = rest.get(4..).unwrap_or_default();
         self.at += if after.starts_with(b">") {
@@ -211,11 +211,11 @@ impl<'h> Tokenizer<'h> {
                 .next();
             length.map_or(rest.len(), |length| 4 + length)
         };
-        Token::Comment
+        HtmlToken::Comment
     }
 
     /// Reads the tag whose name starts `from` bytes further. Returns whether it ends.
-    fn tag(&mut self, from: usize, tag: &mut Tag<'h>) -> bool {
+    fn tag(&mut self, from: usize, tag: &mut HtmlTag<'h>) -> bool {
         let html = self.html;
         let bytes = html.as_bytes();
         tag.at = self.at;
@@ -308,7 +308,7 @@ impl<'h> Tokenizer<'h> {
     }
 }
 
-impl<'h> Tag<'h> {
+impl<'h> HtmlTag<'h> {
     fn add(&mut self, name: Cow<'h, str>, value: Cow<'h, str>) {
         self.count += 1;
         self.is_flood = self.count > MAX_ATTRIBUTES;
@@ -381,20 +381,20 @@ mod tests {
 
     fn tokens(html: &str) -> Vec<String> {
         let mut tokenizer = Tokenizer::new(html);
-        let mut tag = Tag::default();
+        let mut tag = HtmlTag::default();
         let mut all = Vec::new();
         while let Some(token) = tokenizer.next(&mut tag) {
             all.push(match token {
-                Token::Start => {
+                HtmlToken::Start => {
                     let attributes = tag.attributes.iter();
                     let attributes = attributes.map(|(name, value)| format!(" {name}={value}"));
                     let slash = if tag.self_closing { "/" } else { "" };
                     format!("<{}{}{slash}", tag.name, attributes.collect::<String>())
                 }
-                Token::End => format!("</{}", tag.name),
-                Token::Text(text) => text.to_owned(),
-                Token::Comment => "!".to_owned(),
-                Token::Doctype(text) => format!("!{text}"),
+                HtmlToken::End => format!("</{}", tag.name),
+                HtmlToken::Text(text) => text.to_owned(),
+                HtmlToken::Comment => "!".to_owned(),
+                HtmlToken::Doctype(text) => format!("!{text}"),
             });
         }
         all
@@ -439,7 +439,7 @@ mod tests {
             "<a{}>",
             (0..129).map(|i| format!(" a{i}")).collect::<String>()
         );
-        let mut tag = Tag::default();
+        let mut tag = HtmlTag::default();
         Tokenizer::new(&html).next(&mut tag);
         assert!(tag.is_flood && tag.attributes.len() == 128);
     }
