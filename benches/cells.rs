@@ -24,8 +24,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::crawl::frontier::store::{Readable, StoreError};
-use spoor::crawl::frontier::{
+use spoor::frontier::store::{Readable, StoreError};
+use spoor::frontier::{
     CellCount, CellId, Cells, Effects, Frontier, NewTask, Policy, RobotsAnswer, Written,
 };
 use spoor::page::{Bucket, Outcome, Task, TaskKind};

@@ -43,11 +43,11 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
+use spoor::cluster::links::{Links, LinksError, Setting};
+use spoor::cluster::{Nats, Place};
 use spoor::config::Config;
-use spoor::crawl::cluster::links::{Links, LinksError, Setting};
-use spoor::crawl::cluster::{Nats, Place};
-use spoor::crawl::frontier::store::StoreError;
-use spoor::crawl::frontier::{
+use spoor::frontier::store::StoreError;
+use spoor::frontier::{
     CellCount, CellId, Cells, Effects, NewTask, OutputEdit, Outside, Policy, RobotsAnswer, Written,
 };
 use spoor::page::{Bucket, Clues, Outcome, TaskKind};
@@ -301,7 +301,7 @@ fn fill(cells: &mut Cells, count: CellCount, (here, there): (&[CellId], &[CellId
         };
         let answer = Duration::from_millis(5);
         if task.kind == TaskKind::Robots {
-            let robots = |f: &mut spoor::crawl::frontier::Frontier| {
+            let robots = |f: &mut spoor::frontier::Frontier| {
                 let write = |_: &_| Ok::<_, StoreError>(Vec::new());
                 f.finish_robots(&task, RobotsAnswer::Missing, answer, now, write)
             };
@@ -313,7 +313,7 @@ fn fill(cells: &mut Cells, count: CellCount, (here, there): (&[CellId], &[CellId
             links: (0..LINKS).map(|_| web.link(count, there)).collect(),
             ..Effects::default()
         };
-        let finish = |f: &mut spoor::crawl::frontier::Frontier| {
+        let finish = |f: &mut spoor::frontier::Frontier| {
             let write = |_: &_| Ok::<_, StoreError>(Written::default());
             f.finish(&task, Outcome::Done, effects, answer, now, write)
         };
@@ -423,7 +423,7 @@ impl Crawls<'_> {
         spoor
             .args([command, "job.toml"])
             .current_dir(folder)
-            .env("SPOOR_LOG", "warn,spoor::crawl::cluster::links=debug")
+            .env("SPOOR_LOG", "warn,spoor::cluster::links=debug")
             .stdin(Stdio::null())
             .stdout(output("out"))
             .stderr(output("err"));

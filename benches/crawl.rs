@@ -45,9 +45,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use spoor::config::Config;
-use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Control, RunStatus};
 use spoor::daemon::{self, DaemonError, Observer, allocator};
+use spoor::frontier::Cells;
 use spoor::outputs::Row;
 use spoor::settings::{StoreKind, StrategyKind};
 use spoor_lab::demo;

@@ -29,8 +29,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written, only};
+use spoor::frontier::store::{self, StoreError};
+use spoor::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written, only};
 use spoor::page::{LinkParts, Nearness, Outcome, Task, TaskKind};
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
@@ -117,7 +117,7 @@ fn main() {
     if !old.compact().unwrap() {
         let fresh = folder.path().join("fresh");
         let mut new = store::open(load.kind, &fresh).unwrap();
-        spoor::crawl::frontier::dump::copy(&*old, &mut *new).unwrap();
+        spoor::frontier::dump::copy(&*old, &mut *new).unwrap();
         drop((old, new));
         report_disk(before, size(&fresh), known);
     } else {

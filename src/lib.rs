@@ -53,7 +53,9 @@
 //! | `rules` | what people say of kinds of pages: parts, fields, verdicts |
 //! | `fetch` | one URL in, one response or one error out |
 //! | `outputs` | what a job writes: images with sidecars, documents, sentences, logs |
-//! | `crawl` | the journey of a page: frontier, pipeline, checkpoints, training, clusters |
+//! | `frontier` | what is known of addresses and hosts, and which is asked next and when |
+//! | `crawl` | the journey of a page: pipeline, checkpoints, training, figures |
+//! | `cluster` | several machines that crawl one job: sessions, links, clocks, limits |
 //! | `local` | pages for the person in front of this machine |
 //! | `daemon` | the process that crawls a job: wiring, running, signals, the API |
 //! | `corpus` | work on the results: ranking, data sets, corpora, reports, takedown |
@@ -84,10 +86,11 @@ pub use spoor_values::{
     address, clock, coding, file_errors, fold, fs, language, limit, page, progress, sanitize, words,
 };
 pub use {
-    spoor_archive as archive, spoor_config as config, spoor_corpus as corpus, spoor_crawl as crawl,
-    spoor_daemon as daemon, spoor_fetch as fetch, spoor_local as local, spoor_outputs as outputs,
-    spoor_pdf as pdf, spoor_rules as rules, spoor_search as search, spoor_settings as settings,
-    spoor_topic as topic, spoor_web as web,
+    spoor_archive as archive, spoor_cluster as cluster, spoor_config as config,
+    spoor_corpus as corpus, spoor_crawl as crawl, spoor_daemon as daemon, spoor_fetch as fetch,
+    spoor_frontier as frontier, spoor_local as local, spoor_outputs as outputs, spoor_pdf as pdf,
+    spoor_rules as rules, spoor_search as search, spoor_settings as settings, spoor_topic as topic,
+    spoor_web as web,
 };
 
 #[cfg(test)]

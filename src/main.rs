@@ -9,8 +9,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use commands::log::LogFormat;
-use spoor::crawl::frontier::store;
 use spoor::daemon::allocator;
+use spoor::frontier::store;
 use spoor::sanitize;
 
 /// Pages are parsed in several threads, each into a tree of thousands of small

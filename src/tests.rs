@@ -34,7 +34,7 @@ fn stored_seeds_are_read() {
         }
     }
     assert!(
-        read.contains(&"src/crawl/frontier/tests/state_machine.rs"),
+        read.contains(&"src/frontier/tests/state_machine.rs"),
         "{read:?}"
     );
 }

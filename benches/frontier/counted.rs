@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use spoor::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
+use spoor::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
 
 /// Calls of a store so far.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spoor::address::PageUrl;
-use spoor::crawl::frontier::{NewTask, Rating};
+use spoor::frontier::{NewTask, Rating};
 use spoor::page::{Bucket, Clues, LinkParts, Words};
 use spoor::settings::StrategyKind;
 use spoor::topic::strategy::{self, Learned, Learning, Parameters, Score, Strategy};

@@ -1,5 +1,6 @@
 //! Exit codes, by which a script can tell how a command ended without parsing its output.
 
+use spoor::cluster::node::NodeError;
 use spoor::config::new_job::StartError;
 use spoor::config::{ContactMissing, FileErrors};
 use spoor::corpus::annotate::{AnnotateError, VotesError};
@@ -8,7 +9,6 @@ use spoor::corpus::gather::GatherError;
 use spoor::corpus::pipeline::BuildError;
 use spoor::corpus::takedown::TakedownError;
 use spoor::crawl::checkpoint::OpenError;
-use spoor::crawl::node::NodeError;
 use spoor::crawl::pipeline::Stop;
 use spoor::crawl::saved::SaveError;
 use spoor::crawl::train::TrainError;

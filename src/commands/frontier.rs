@@ -7,8 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use spoor::config::Config;
-use spoor::crawl::frontier::dump::Found;
 use spoor::daemon::maintenance::{self, MaintenanceError, Sizes};
+use spoor::frontier::dump::Found;
 use spoor::settings::StoreKind;
 use toml_edit::{DocumentMut, Item, Table};
 

@@ -195,7 +195,7 @@ impl Command {
     pub fn level(&self) -> &'static str {
         match self {
             // It deliberately has few texts, and more cannot be given.
-            Self::Demo(_) => "spoor=warn,spoor::crawl::train=error",
+            Self::Demo(_) => "spoor=warn,spoor_crawl::train=error",
             _ => "spoor=warn",
         }
     }

@@ -10,9 +10,9 @@ use spoor::address::{HostKey, PageUrl};
 use spoor::clock;
 use spoor::config::Config;
 use spoor::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
-use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Limits, RunStatus, Stop};
 use spoor::daemon::{DaemonError, Observer};
+use spoor::frontier::Cells;
 use spoor::outputs::Row;
 use spoor::settings::Logs;
 

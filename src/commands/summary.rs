@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::clock::{now, timestamp};
-use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
 use spoor::crawl::pipeline::{End, Stop};
 use spoor::daemon::control::{NextStep, Status};
 use spoor::daemon::{Fruitless, Summary};
+use spoor::frontier::{ImageLedger, ImagesLeft};
 use spoor::sanitize;
 
 use super::progress::spoken;

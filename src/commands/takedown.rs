@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use spoor::address::PageUrl;
 use spoor::clock::{now, timestamp};
+use spoor::cluster::Survey;
+use spoor::cluster::wanted::{WantedBy, WantedList, WantedState};
 use spoor::config::Config;
 use spoor::corpus::takedown::{Request, take_down};
 use spoor::crawl::checkpoint;
-use spoor::crawl::cluster::Survey;
-use spoor::crawl::cluster::wanted::{WantedBy, WantedList, WantedState};
 use spoor::web::scope::{HostRange, Order, Sha256Hex, Target};
 use spoor::{daemon, sanitize};
 

@@ -51,8 +51,9 @@ use spoor_values::{
     address, clock, file_errors, fs, language, limit, page, progress, sanitize, words,
 };
 use {
-    spoor_archive as archive, spoor_crawl as crawl, spoor_local as local, spoor_pdf as pdf,
-    spoor_rules as rules, spoor_settings as settings, spoor_topic as topic, spoor_web as web,
+    spoor_archive as archive, spoor_crawl as crawl, spoor_frontier as frontier,
+    spoor_local as local, spoor_pdf as pdf, spoor_rules as rules, spoor_settings as settings,
+    spoor_topic as topic, spoor_web as web,
 };
 #[cfg(test)]
 use {spoor_config as config, spoor_daemon as daemon};

@@ -1,6 +1,6 @@
 //! The journey of a page, from the queue to the commit.
 //!
-//! A seed or a link is added to the [`frontier`], which says when it is due. The
+//! A seed or a link is added to the frontier, which says when it is due. The
 //! [`pipeline`] leases it, fetches it, extracts text, links and images, scores them, writes the
 //! outputs, and finishes the task; the frontier commits the task's state, its links and the
 //! lengths of the outputs in one batch. [`checkpoint`] opens a job where its last batch left it.
@@ -9,13 +9,10 @@
 //!
 //! | module | one line |
 //! |---|---|
-//! | `frontier` | add, lease, finish: queues, clocks of hosts, what is known of addresses; the only user of a store crate |
 //! | `pipeline` | the journey of a page: lease, fetch, extract, score, write, commit |
 //! | `checkpoint` | opens a job where its last commit left it |
 //! | `figures` | the figures of a crawl, from the rows of its log |
 //! | `saved` | checkpoints of a running job in a folder or a bucket, and back |
-//! | `cluster` | who asks which hosts where several machines crawl one job, and until when; links between them |
-//! | `node` | a machine of a cluster: session, cells, links and checkpoints beside its crawl |
 //! | `train` | texts, or the best pages of a crawl, to a model |
 //!
 //! Processes, signals, the API and later uses of the results are unknown here.
@@ -24,11 +21,8 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod checkpoint;
-pub mod cluster;
 pub mod figures;
-pub mod frontier;
 pub mod metrics;
-pub mod node;
 pub mod objects;
 pub mod pipeline;
 pub mod saved;
@@ -39,6 +33,6 @@ use spoor_config as config;
 use spoor_outputs as outputs;
 use spoor_values::{address, clock, coding, fs, language, page, progress, sanitize, words};
 use {
-    spoor_archive as archive, spoor_fetch as fetch, spoor_pdf as pdf, spoor_rules as rules,
-    spoor_settings as settings, spoor_topic as topic, spoor_web as web,
+    spoor_archive as archive, spoor_fetch as fetch, spoor_frontier as frontier, spoor_pdf as pdf,
+    spoor_rules as rules, spoor_settings as settings, spoor_topic as topic, spoor_web as web,
 };

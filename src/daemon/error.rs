@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use crate::cluster::node::NodeError;
 use crate::config::{ContactMissing, FileErrors};
 use crate::control::AccessError;
 use crate::crawl::checkpoint::OpenError;
-use crate::crawl::frontier::store::StoreError;
 use crate::crawl::metrics::MetricsError;
-use crate::crawl::node::NodeError;
 use crate::crawl::pipeline::CrawlError;
 use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
 use crate::fetch::SetupError;
+use crate::frontier::store::StoreError;
 use crate::topic::score::BoundariesError;
 
 /// Why a job cannot run.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::view::View;
-use crate::crawl::frontier::{
+use crate::frontier::store::StoreError;
+use crate::frontier::view::View;
+use crate::frontier::{
     Budget, Example, GroupRecord, HostRecord, Instead, RobotsState, State, UrlRecord,
 };
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
@@ -85,7 +85,7 @@ pub struct Known {
     /// finished, dropped or leased.
     pub due: Option<u64>,
     /// How many of its kind come before it at its host, if it is queued; counted up to
-    /// [`MAX_AHEAD`](crate::crawl::frontier::view::MAX_AHEAD).
+    /// [`MAX_AHEAD`](crate::frontier::view::MAX_AHEAD).
     pub ahead: Option<u64>,
     /// The pages through which it was reached, nearest first, the seed last; empty
     /// for a seed.

@@ -58,7 +58,8 @@ pub use wiring::{
 use spoor_outputs as outputs;
 use spoor_values::{address, clock, fs, page, sanitize};
 use {
-    spoor_archive as archive, spoor_config as config, spoor_crawl as crawl, spoor_fetch as fetch,
-    spoor_local as local, spoor_pdf as pdf, spoor_rules as rules, spoor_settings as settings,
-    spoor_topic as topic, spoor_web as web,
+    spoor_archive as archive, spoor_cluster as cluster, spoor_config as config,
+    spoor_crawl as crawl, spoor_fetch as fetch, spoor_frontier as frontier, spoor_local as local,
+    spoor_pdf as pdf, spoor_rules as rules, spoor_settings as settings, spoor_topic as topic,
+    spoor_web as web,
 };

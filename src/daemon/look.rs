@@ -14,16 +14,16 @@ use tokio::runtime::Handle;
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
-use crate::crawl::frontier::store::{SledStore, StoreError};
-use crate::crawl::frontier::{
-    Cells, Effects, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
-};
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
     USUAL_WAIT, Work, drive, pdf_reader,
 };
 use crate::error::DaemonError;
+use crate::frontier::store::{SledStore, StoreError};
+use crate::frontier::{
+    Cells, Effects, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
+};
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::pdf;
 use crate::topic::model::Model;

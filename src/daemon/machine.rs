@@ -10,14 +10,14 @@ use super::control::ControlHandle;
 use super::error::DaemonError;
 use super::observer::Observer;
 use crate::address::PageUrl;
+pub use crate::cluster::Nats as Broker;
+use crate::cluster::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::config::Config;
 use crate::control::Telling;
-pub use crate::crawl::cluster::Nats as Broker;
-use crate::crawl::frontier::Cells;
 use crate::crawl::metrics::Metrics;
-use crate::crawl::node::{self, Beginning, Commits, Joined, Node, NodeError};
 use crate::crawl::pipeline::{Crawl, CrawlError};
 use crate::crawl::saved::Keeper;
+use crate::frontier::Cells;
 
 /// Between two turns of a machine that leaves.
 const LOOK: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ pub(super) fn join(
 pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
     let section = &config.cluster;
     let servers = section.brokers.iter();
-    let place = crate::crawl::cluster::Place {
+    let place = crate::cluster::Place {
         servers: servers.map(|server| server.as_str().to_owned()).collect(),
         job: config.job.name.as_str().to_owned(),
         replicas: section.replicas,
@@ -77,7 +77,7 @@ pub fn connect(config: &Config, runtime: &Handle) -> Result<Broker, NodeError> {
 pub fn silent_brokers(config: &Config, runtime: &Handle) -> Vec<(String, String)> {
     let servers = config.cluster.brokers.iter();
     let servers: Vec<_> = servers.map(|server| server.as_str().to_owned()).collect();
-    runtime.block_on(crate::crawl::cluster::silent_servers(&servers))
+    runtime.block_on(crate::cluster::silent_servers(&servers))
 }
 
 /// Shows the cluster of a machine, and has the others know how its crawl is until the result is

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError};
-use crate::crawl::frontier::consistency::{self, Consistency};
-use crate::crawl::frontier::dump::{self, DumpError, Found};
-use crate::crawl::frontier::store::{self, Readable, Store, StoreError};
-use crate::crawl::frontier::{check_format, only, whole};
+use crate::frontier::consistency::{self, Consistency};
+use crate::frontier::dump::{self, DumpError, Found};
+use crate::frontier::store::{self, Readable, Store, StoreError};
+use crate::frontier::{check_format, only, whole};
 use crate::fs::{IoError, atomic};
 use crate::settings::StoreKind;
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, RobotsState, State};
 use crate::explain::{self, ExplainContext, Explanation};
+use crate::frontier::store::StoreError;
+use crate::frontier::{Cells, RobotsState, State};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
 

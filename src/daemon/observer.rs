@@ -6,8 +6,8 @@ use std::path::Path;
 use super::error::DaemonError;
 use crate::config::Config;
 use crate::control::{ControlHandle, Entrance};
-use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::RunStatus;
+use crate::frontier::Cells;
 use crate::outputs::Row;
 
 /// Receives the progress of a run.

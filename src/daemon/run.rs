@@ -19,14 +19,14 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::control::{self, ControlHandle, RatingReloader, Served, Stage, Status};
 use crate::crawl::checkpoint::{self, Backups, OpenError, OpenJob};
-use crate::crawl::frontier::store::changes::Changes;
-use crate::crawl::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
     Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
 use crate::crawl::saved::{self, Keeper, Session, TakeOver};
 use crate::fetch::{self, Fetcher};
+use crate::frontier::store::changes::Changes;
+use crate::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
 use crate::outputs::{Outputs, Row};
 use crate::ready::{self, Ready};
 use crate::settings;

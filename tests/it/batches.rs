@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spoor::crawl::frontier::store::{self, Batch, Store};
+use spoor::frontier::store::{self, Batch, Store};
 use spoor::settings::StoreKind;
 
 use crate::support::process::peak_kib;

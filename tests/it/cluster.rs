@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 
 use spoor::config::Config;
 use spoor::crawl::checkpoint;
-use spoor::crawl::frontier::Cells;
+use spoor::frontier::Cells;
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;
 use spoor_lab::{Behaviour, Lab};

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use spoor::crawl::frontier::store::{self, Batch};
+use spoor::frontier::store::{self, Batch};
 use spoor::settings::StoreKind;
 
 use super::archiving::{ARCHIVE, agrees_with_log};

@@ -21,8 +21,8 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use spoor::address::HostKey;
-use spoor::crawl::frontier::store::{self, Batch, Store};
-use spoor::crawl::frontier::{
+use spoor::frontier::store::{self, Batch, Store};
+use spoor::frontier::{
     Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit,
     consistency, dump, only,
 };
@@ -479,7 +479,7 @@ fn note_fields(value: &Value, path: &str, fields: &mut BTreeMap<String, bool>) {
 /// Keys that no export shows are in the fixture as well.
 #[test]
 fn the_fixture_holds_every_class_of_keys() {
-    let table = include_str!("../../src/crawl/frontier/keys.rs");
+    let table = include_str!("../../src/frontier/keys.rs");
     let rows = table.lines().filter_map(|l| l.strip_prefix("//! | `"));
     // A crawl on one machine has one cell.
     let rows = rows.filter(|row| !row.contains("of several cells: "));

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::crawl::frontier::{CellCount, Cells, Policy, State};
+use spoor::frontier::{CellCount, Cells, Policy, State};
 use spoor::page::TaskKind;
 use spoor::settings::StoreKind;
 use spoor::web::scope::Scope;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use spoor::crawl::node::check::{self, ClusterReport};
+use spoor::cluster::node::check::{self, ClusterReport};
 
 use super::Asked;
 use crate::commands::print_json;

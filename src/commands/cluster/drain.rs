@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use spoor::crawl::cluster::wanted::{WantedEdit, WantedState};
-use spoor::crawl::cluster::{Node, SessionId, SessionRecord, State, Survey};
+use spoor::cluster::wanted::{WantedEdit, WantedState};
+use spoor::cluster::{Node, SessionId, SessionRecord, State, Survey};
 use spoor::daemon::control::{self, MachineNow};
 
 use super::Asked;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use spoor::address::HostKey;
+use spoor::cluster::node;
 use spoor::config::Config;
-use spoor::crawl::frontier::CellCount;
-use spoor::crawl::node;
 use spoor::daemon::control::{Client, ControlError};
+use spoor::frontier::CellCount;
 
 use super::Asked;
 

@@ -42,7 +42,7 @@ fn near(a: f64, b: f64) -> bool {
 /// `tests/fixtures/agreement/make.py` says how the values were computed.
 #[test]
 fn a_statistics_package_says_the_same() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agreement");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/agreement");
     let text = std::fs::read_to_string(folder.join("votes.tsv")).unwrap();
     let given: Vec<(&str, &str, &str)> = text
         .lines()

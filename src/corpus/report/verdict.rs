@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::Figures;
-use crate::crawl::frontier::Headline;
+use crate::frontier::Headline;
 use crate::fs::beneath;
 use crate::outputs::picture::thumbnail;
 use crate::outputs::{self, Document, Sidecar, Table};

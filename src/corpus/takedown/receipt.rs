@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::TakenDown;
+use crate::frontier::TakenDown;
 use crate::fs::beneath::JobPath;
 use crate::web::scope::Target;
 

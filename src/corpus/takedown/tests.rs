@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::crawl::frontier::consistency;
-use crate::crawl::frontier::store as stores;
-use crate::crawl::frontier::{
+use crate::frontier::consistency;
+use crate::frontier::store as stores;
+use crate::frontier::{
     Effects, Finished, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written, whole,
 };
 use crate::fs::beneath::JobPath;
@@ -81,11 +81,8 @@ impl Job {
         let export = job.folder().join("checkpoints");
         fs::create_dir_all(&export).unwrap();
         let export = export.join("frontier-19700101T000000Z.jsonl.gz");
-        crate::crawl::frontier::dump::write_file(
-            &*open.frontier.only().unwrap().snapshot(),
-            &export,
-        )
-        .unwrap();
+        crate::frontier::dump::write_file(&*open.frontier.only().unwrap().snapshot(), &export)
+            .unwrap();
         open.frontier.close().unwrap();
         job.extra();
         job

@@ -7,6 +7,7 @@
 pub mod bucket;
 mod folder;
 #[cfg(test)]
+#[path = "tests/simulated.rs"]
 pub(crate) mod simulated;
 
 use std::path::Path;

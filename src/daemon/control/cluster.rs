@@ -23,14 +23,14 @@ use super::problem::Problem;
 use super::status::{Stage, Status};
 use super::{ControlError, ControlHandle, KeptKey};
 use crate::clock::{now, timestamp};
-use crate::config::Config;
-use crate::crawl::cluster::wanted::{WantedEdit, WantedError, WantedList, WantedState};
-use crate::crawl::cluster::{
+use crate::cluster::wanted::{WantedEdit, WantedError, WantedList, WantedState};
+use crate::cluster::{
     Engine, EngineError, JobPhase, Revision, SessionId, SessionRecord, Standing, State as Life,
     Survey, status_key,
 };
-use crate::crawl::frontier::Amount;
+use crate::config::Config;
 use crate::crawl::metrics::ClusterLevels;
+use crate::frontier::Amount;
 use crate::settings::Limits;
 
 /// How long an answer is given again.

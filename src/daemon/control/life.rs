@@ -20,8 +20,8 @@ use super::status::Stage;
 use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
-use crate::crawl::frontier::Cells;
 use crate::crawl::pipeline::End;
+use crate::frontier::Cells;
 use crate::fs::{atomic, beneath};
 
 /// The most pages that may wait for the end at the same time, so that they do not use up

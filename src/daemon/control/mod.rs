@@ -58,15 +58,15 @@ use tokio::sync::Mutex;
 
 use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
+use crate::cluster::EngineError;
 use crate::config::{Config, FileErrors};
-use crate::crawl::cluster::EngineError;
 use crate::crawl::figures::{FollowedLog, LoggedTask, RulesAtWork, WorkDone};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, State};
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
 use crate::crawl::saved::CheckpointStatus;
 use crate::explain::{self, ExplainContext, Explanation, HostReport};
+use crate::frontier::store::StoreError;
+use crate::frontier::{Cells, State};
 use crate::fs::{atomic, beneath};
 use crate::outputs::Row;
 use crate::page::TaskKind;

@@ -17,8 +17,8 @@ use super::wanted::{self, RequestResult};
 use super::{AuditLine, ControlError, ControlHandle, Rerated, Who, write};
 use crate::config::{self, Config, JobSettings};
 use crate::crawl::checkpoint::{self, RECORD};
-use crate::crawl::frontier::{Cells, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
+use crate::frontier::{Cells, Rescored};
 use crate::settings;
 use crate::web::scope::Scope;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::ControlError;
 use crate::config::{Changed, Config};
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::frontier::{Cells, Rating};
 use crate::crawl::pipeline::{Reader, Reading};
+use crate::frontier::store::StoreError;
+use crate::frontier::{Cells, Rating};
 use crate::rules::RuleSet;
 
 /// The most keywords listed in a record of changes.

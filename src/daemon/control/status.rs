@@ -11,9 +11,9 @@ use super::{ControlError, ControlHandle, Ending, KeptKey};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::figures::{RateMeter, Rates, Toward, WorkDone};
-use crate::crawl::frontier::{Cells, Counts, HostStates};
 use crate::crawl::pipeline::Steering;
 use crate::crawl::saved::CheckpointStatus;
+use crate::frontier::{Cells, Counts, HostStates};
 use crate::outputs::Row;
 use crate::page::{Bucket, TaskKind};
 

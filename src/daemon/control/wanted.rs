@@ -1,7 +1,7 @@
 //! What an operator tells one machine of a cluster, for all of them.
 //!
 //! The machine that is told checks a request as ever, and then changes what all machines are to
-//! do ([`crate::crawl::cluster::wanted`]). It applies that as every other machine does, and answers
+//! do ([`crate::cluster::wanted`]). It applies that as every other machine does, and answers
 //! the request after that.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,11 +19,11 @@ use super::{
 };
 use crate::address::PageUrl;
 use crate::clock::{now, timestamp};
+use crate::cluster::node::{Obey, WantedErrand, WantedErrands, settings_of};
+use crate::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedList, WantedState};
 use crate::config::{Changed, Config};
-use crate::crawl::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedList, WantedState};
-use crate::crawl::frontier::Cells;
-use crate::crawl::frontier::store::StoreError;
-use crate::crawl::node::{Obey, WantedErrand, WantedErrands, settings_of};
+use crate::frontier::Cells;
+use crate::frontier::store::StoreError;
 use crate::settings::Politeness;
 
 /// How long a request waits until this machine has applied it.
@@ -600,7 +600,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::crawl::cluster::settings::SharedSettings;
+    use crate::cluster::shared_settings::SharedSettings;
     use serde_json::json;
 
     fn config(more: &str) -> Config {
@@ -724,7 +724,7 @@ mod tests {
         assert_eq!(own.kept["politeness.min_delay"].version, 6);
         // The operator of this machine may allow it here.
         let shared = SharedControl {
-            errands: crate::crawl::node::WantedErrands::to_no_crawl(),
+            errands: crate::cluster::node::WantedErrands::to_no_crawl(),
             own: Mutex::new(own),
             applied: watch::Sender::default(),
         };

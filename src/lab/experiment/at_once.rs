@@ -11,8 +11,8 @@ use super::plan::Plan;
 use super::trial::{BEGINNING, Trial, reply};
 use super::web::Web;
 use super::{ExperimentError, ExperimentRun};
-use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::{Handler, replay_task};
+use spoor::frontier::Cells;
 use spoor::page::{Task, TaskKind};
 
 /// How many requests are open at once, and the seed by which their answers come.

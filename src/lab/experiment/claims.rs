@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use spoor::crawl::frontier::Focus;
+use spoor::frontier::Focus;
 
 /// The share of pages on topic at one number of fetches: claimed and true.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,6 +1,6 @@
 //! A crawl that several machines share as a cluster does: each has a store of its own, and
 //! links to the cells of others travel in messages, of which some are withheld and all are
-//! late ([`spoor::crawl::cluster::links`]).
+//! late ([`spoor::cluster::links`]).
 //!
 //! What one machine learns all know, as in a cluster.
 
@@ -13,10 +13,10 @@ use bytes::Bytes;
 use super::trial::{BEGINNING, Trial, TrialPlace, reply};
 use super::web::Web;
 use super::{ExperimentError, plan::Division};
-use spoor::crawl::cluster::links::{Publisher, Reading, Setting, read};
-use spoor::crawl::frontier::store::StoreError;
-use spoor::crawl::frontier::{CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts};
+use spoor::cluster::links::{Publisher, Reading, Setting, read};
 use spoor::crawl::pipeline::{Handler, replay_task};
+use spoor::frontier::store::StoreError;
+use spoor::frontier::{CellCount, CellId, Cells, CellsError, OutputEdit, Verdicts};
 use spoor::page::{Task, TaskKind};
 
 /// How long a machine takes for a page, in milliseconds.

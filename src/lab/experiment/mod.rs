@@ -35,12 +35,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{LabError, Labels};
+use spoor::cluster::links::EnvelopeError;
 use spoor::config::{Config, FileErrors};
-use spoor::crawl::cluster::links::EnvelopeError;
-use spoor::crawl::frontier::CellsError;
-use spoor::crawl::frontier::store::StoreError;
 use spoor::crawl::train::{self, TrainError};
 use spoor::daemon::DaemonError;
+use spoor::frontier::CellsError;
+use spoor::frontier::store::StoreError;
 use spoor::fs::IoError;
 use spoor::fs::atomic;
 use spoor::progress::Step;

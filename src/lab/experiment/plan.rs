@@ -9,7 +9,7 @@ use toml::{Table, Value};
 
 use super::ExperimentError;
 use spoor::config::Config;
-use spoor::crawl::frontier::{CellCount, MOST_CELLS, USUAL_CELLS};
+use spoor::frontier::{CellCount, MOST_CELLS, USUAL_CELLS};
 use spoor::fs::IoError;
 
 /// The name of the crawl that knows the labels.

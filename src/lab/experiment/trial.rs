@@ -16,13 +16,13 @@ use crate::Labels;
 use crate::judge::Relevance;
 use spoor::address::PageUrl;
 use spoor::crawl::checkpoint;
-use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{CellId, Cells, Effects, Policy, Rating, RobotsAnswer, Written};
 use spoor::crawl::metrics::Metrics;
 use spoor::crawl::pipeline::{
     Admission, Completion, Handler, PageProduct, Processor, Product, Reader, Reply, replay_task,
 };
 use spoor::daemon;
+use spoor::frontier::store::{self, StoreError};
+use spoor::frontier::{CellId, Cells, Effects, Policy, Rating, RobotsAnswer, Written};
 use spoor::fs::IoError;
 use spoor::page::{Bucket, Task, TaskKind};
 use spoor::settings::StoreKind;

@@ -2,8 +2,8 @@
 //! or join later.
 
 use nix::sys::signal::Signal;
-use spoor::crawl::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedState};
-use spoor::crawl::cluster::{Nats, Place};
+use spoor::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedState};
+use spoor::cluster::{Nats, Place};
 
 use super::*;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::crawl::frontier::store::{Batch, Store, StoreError};
-use spoor::crawl::frontier::{
+use spoor::frontier::store::{Batch, Store, StoreError};
+use spoor::frontier::{
     Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, SampleSettings, Written,
 };
 use spoor::page::{

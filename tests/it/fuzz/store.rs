@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use spoor::config::Config;
-use spoor::crawl::frontier::store::MemoryStore;
-use spoor::crawl::frontier::{Frontier, Policy, consistency, dump, only, whole};
+use spoor::frontier::store::MemoryStore;
+use spoor::frontier::{Frontier, Policy, consistency, dump, only, whole};
 use spoor::web::scope::Scope;
 
 use super::Target;

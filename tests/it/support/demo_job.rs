@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use spoor::crawl::frontier::Cells;
 use spoor::crawl::pipeline::RunStatus;
 use spoor::daemon::Observer;
+use spoor::frontier::Cells;
 use spoor::outputs::Row;
 
 /// Hears everything and says nothing.

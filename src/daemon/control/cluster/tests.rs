@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::cluster::wanted::{SetKey, WantedBy};
+use crate::cluster::{CellRecord, JobRecord, LAYOUT, LimitClaim, Node};
 use crate::config::Config;
-use crate::crawl::cluster::wanted::{SetKey, WantedBy};
-use crate::crawl::cluster::{CellRecord, JobRecord, LAYOUT, LimitClaim, Node};
-use crate::crawl::frontier::CellCount;
 use crate::crawl::pipeline::Control;
+use crate::frontier::CellCount;
 
 /// Machines of a cluster: `a` says how it is, `b` has not for long, and `c` has ended.
 #[derive(Default)]

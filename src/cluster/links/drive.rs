@@ -1,0 +1,454 @@
+//! A publisher, the readers of logs and an engine put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::apply::{self, Reading};
+use super::cut::Cuts;
+use super::envelope::EnvelopeError;
+use super::open_cells::OpenCells;
+use super::promises::Promises;
+use super::publish::{Publisher, SOON, Sending, Setting};
+use super::{AT_A_TIME, REJECTED, log_of};
+use crate::frontier::store::StoreError;
+use crate::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
+use crate::trouble::Trouble;
+use crate::{Engine, EngineError};
+
+/// How long to wait before a log is opened again, or cut again, in milliseconds.
+const PAUSE: u64 = 1_000;
+
+/// Why links cannot be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum LinksError {
+    /// The frontier failed.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
+    /// A message cannot be written, or a note in the store cannot be read.
+    #[error("links to other machines: {0}")]
+    Envelope(#[from] EnvelopeError),
+}
+
+impl From<StoreError> for LinksError {
+    fn from(error: StoreError) -> Self {
+        Self::Cells(error.into())
+    }
+}
+
+/// What has been done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// What was sent.
+    pub sending: Sending,
+    /// Offers that were added.
+    pub received: u64,
+    /// Messages that never came. There must be none where the broker loses nothing.
+    pub lost: u64,
+    /// Messages that the broker has stored twice.
+    pub repeated: u64,
+    /// Messages that could not be read.
+    pub rejected: u64,
+}
+
+/// Exchanges links with other machines, for the cells that are open here.
+///
+/// Nothing waits: [`Links::turn`] does what can be done now, and is to be called again and
+/// again, at least every few hundred milliseconds, by whoever has the [`Cells`]. It must be
+/// called within a tokio runtime.
+#[derive(Debug)]
+pub struct Links<E> {
+    engine: Arc<E>,
+    session: u64,
+    linger: u64,
+    reads: bool,
+    publisher: Publisher,
+    promises: Promises,
+    /// When batches may be made next. Before one is sent the store is flushed, so there is some
+    /// time between them.
+    closes: u64,
+    /// When to look again what could be asked for next.
+    compares: u64,
+    cuts: Cuts,
+    /// When logs may be cut next; `None` while one is being cut.
+    cutting: Option<u64>,
+    opened: OpenCells,
+    readers: BTreeMap<CellId, Reader>,
+    /// How many readers were begun.
+    begun: u64,
+    news: mpsc::UnboundedReceiver<News>,
+    tells: mpsc::UnboundedSender<News>,
+    calls: JoinSet<()>,
+    tally: Tally,
+    /// How long links have waited that the broker has stored, see [`Links::take_lags`].
+    lags: Vec<u64>,
+    /// What the broker does not do, told from time to time.
+    trouble: Trouble,
+}
+
+/// What reads a log.
+#[derive(Debug)]
+enum Reader {
+    /// Nothing, until then.
+    Resting(u64),
+    /// It is being opened, as the reader with this number.
+    Opening(u64),
+    Reading(mpsc::Receiver<(u64, Bytes)>),
+}
+
+/// A log that is being read, and the number of the last message that it had before.
+type Opened = (mpsc::Receiver<(u64, Bytes)>, u64);
+
+/// What the broker has answered.
+#[derive(Debug)]
+enum News {
+    /// The cell, the number of the message, when its oldest link was found.
+    Sent(CellId, u64, u64, Result<(), EngineError>),
+    /// The cell, the number of the reader, and the log with the number of its last message.
+    Opened(CellId, u64, Result<Opened, EngineError>),
+    Cut(Vec<(CellId, u64)>),
+}
+
+impl<E: Engine> Links<E> {
+    /// Goes on where the last process with this store ended. Nothing is sent before all cells that
+    /// it kept are open.
+    ///
+    /// # Errors
+    /// [`LinksError`] where the store has one cell, fails, or is damaged.
+    pub fn new(
+        engine: Arc<E>,
+        setting: Setting,
+        kept: BTreeSet<CellId>,
+        cells: &mut Cells,
+    ) -> Result<Self, LinksError> {
+        let (tells, news) = mpsc::unbounded_channel();
+        Ok(Self {
+            engine,
+            session: setting.session,
+            linger: setting.linger,
+            reads: true,
+            promises: Promises::new(setting.process, cells),
+            publisher: Publisher::new(setting, &cells.outbox_notes()?)?,
+            closes: 0,
+            compares: 0,
+            cuts: Cuts::default(),
+            cutting: Some(0),
+            opened: OpenCells::new(kept),
+            readers: BTreeMap::new(),
+            begun: 0,
+            news,
+            tells,
+            calls: JoinSet::new(),
+            tally: Tally::default(),
+            lags: Vec::new(),
+            trouble: Trouble::new("links to other machines"),
+        })
+    }
+
+    /// Does what can be done now. `now` is milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
+    /// wait in the store.
+    pub fn turn<F: From<LinksError> + From<StoreError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        while self.calls.try_join_next().is_some() {}
+        self.follow(cells, now)?;
+        while let Ok(news) = self.news.try_recv() {
+            self.hear(cells, news, now)?;
+        }
+        if self.reads {
+            self.read(cells, now, outside)?;
+        }
+        self.promise(cells, now).map_err(LinksError::from)?;
+        self.send(cells, now, outside)?;
+        self.cut(now);
+        Ok(())
+    }
+
+    /// A checkpoint with these cells is committed, each with the number up to which it has read
+    /// its log: their logs may be cut.
+    pub fn committed(&mut self, cells: impl IntoIterator<Item = (CellId, u64)>) {
+        self.cuts.committed(cells);
+    }
+
+    /// Sends everything without waiting for more from now on, or no longer: before a cell is
+    /// given back, and at the end.
+    pub fn hurry(&mut self, hurries: bool) {
+        self.publisher.hurry(hurries);
+    }
+
+    /// Reads no logs from now on: the cells are about to be given back, and whoever takes them
+    /// reads on.
+    pub fn stop_reading(&mut self) {
+        self.reads = false;
+    }
+
+    /// Whether nothing is left to be sent.
+    pub fn is_idle(&self, cells: &Cells) -> bool {
+        self.publisher.is_idle() && cells.outbox_targets().is_empty()
+    }
+
+    /// The same, and the logs of all cells that are open are being read: nothing was on its
+    /// way to them a moment ago.
+    pub fn is_quiet(&self, cells: &Cells) -> bool {
+        let is_reading = |cell: CellId| match self.readers.get(&cell) {
+            Some(Reader::Reading(messages)) => messages.is_empty() && !messages.is_closed(),
+            _ => false,
+        };
+        self.is_idle(cells) && cells.opened().all(is_reading)
+    }
+
+    /// Whether the log of a cell that is open was read to where it ended when the cell was opened.
+    /// Before that, what others have promised to its hosts may be unknown.
+    pub fn has_caught_up(&self, cell: CellId) -> bool {
+        self.opened.has_caught_up(cell)
+    }
+
+    /// What has been done so far.
+    pub fn tally(&self) -> Tally {
+        Tally {
+            sending: self.publisher.sending(),
+            ..self.tally
+        }
+    }
+
+    /// The messages that the broker has stored since this was asked last: for each, how long its
+    /// oldest link has waited, in milliseconds.
+    pub fn take_lags(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.lags)
+    }
+
+    /// Takes note of cells that were opened or closed.
+    fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+        let Some(changed) = self.opened.follow(cells.opened()) else {
+            return Ok(());
+        };
+        for closed in changed.closed {
+            self.publisher.forget_sender(closed);
+            self.readers.remove(&closed);
+        }
+        let mut changes = Vec::new();
+        for new in changed.opened {
+            changes.extend(self.publisher.forget_target(new)?);
+            self.readers.insert(new, Reader::Resting(now));
+        }
+        Ok(cells.change_outbox(&changes)?)
+    }
+
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
+        match news {
+            News::Sent(to, number, since, sent) => {
+                match &sent {
+                    Ok(()) => self.lags.push(now.saturating_sub(since)),
+                    Err(error) => drop(self.trouble.tell(error, now)),
+                }
+                let change = self.publisher.answer(to, number, sent.is_ok(), now)?;
+                cells.change_outbox(change.as_slice())?;
+            }
+            News::Opened(cell, number, messages) => {
+                if let Err(error) = &messages {
+                    self.trouble.tell(error, now);
+                }
+                // A cell that was closed meanwhile has another reader, or none.
+                let is_opening = |r: &&mut Reader| matches!(r, Reader::Opening(n) if *n == number);
+                if let Some(reader) = self.readers.get_mut(&cell).filter(is_opening) {
+                    *reader = match messages {
+                        Ok((messages, last)) => {
+                            self.opened.has_heard(cell, last, now);
+                            Reader::Reading(messages)
+                        }
+                        Err(_) => Reader::Resting(now.saturating_add(PAUSE)),
+                    };
+                }
+            }
+            News::Cut(done) => {
+                self.cutting = Some(now.saturating_add(PAUSE));
+                done.into_iter()
+                    .for_each(|(cell, sequence)| self.cuts.done(cell, sequence));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what has come, and opens logs that are not read.
+    fn read<F: From<LinksError> + From<StoreError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        let readers: Vec<CellId> = self.readers.keys().copied().collect();
+        for cell in readers {
+            for _ in 0..AT_A_TIME {
+                let Some(Reader::Reading(messages)) = self.readers.get_mut(&cell) else {
+                    break;
+                };
+                match messages.try_recv() {
+                    Ok((sequence, message)) => {
+                        self.add(cells, cell, (sequence, message), now, outside)?;
+                    }
+                    Err(mpsc::error::TryRecvError::Empty) => break,
+                    Err(mpsc::error::TryRecvError::Disconnected) => {
+                        self.readers
+                            .insert(cell, Reader::Resting(now.saturating_add(PAUSE)));
+                    }
+                }
+            }
+            if let Some(Reader::Resting(until)) = self.readers.get(&cell)
+                && *until <= now
+            {
+                self.begun += 1;
+                let number = self.begun;
+                self.readers.insert(cell, Reader::Opening(number));
+                let after = cells.log_place(cell).map_err(LinksError::from)?.sequence;
+                let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+                self.calls.spawn(async move {
+                    let log = log_of(cell);
+                    let opened = match engine.last(&log).await {
+                        Ok(last) => engine.read(&log, after).await.map(|read| (read, last)),
+                        Err(error) => Err(error),
+                    };
+                    // Nobody listens any more at the end.
+                    drop(tells.send(News::Opened(cell, number, opened)));
+                });
+            }
+        }
+        self.catch_up(cells, now)
+    }
+
+    /// Takes note of logs that were read far enough.
+    fn catch_up<F: From<LinksError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
+        for cell in Vec::from_iter(self.opened.behind()) {
+            if let Some(Reader::Reading(messages)) = self.readers.get(&cell) {
+                let place = cells.log_place(cell).map_err(LinksError::from)?;
+                let is_all = messages.is_empty();
+                self.opened.has_read(cell, place.sequence, is_all, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn add<F: From<LinksError> + From<StoreError>>(
+        &mut self,
+        cells: &mut Cells,
+        cell: CellId,
+        (sequence, message): (u64, Bytes),
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        let place = cells.log_place(cell).map_err(LinksError::from)?;
+        match apply::read(&place, sequence, &message).map_err(LinksError::from)? {
+            Reading::Known => {}
+            Reading::Add {
+                offers,
+                place,
+                lost,
+                is_repeated,
+                from: (session, number),
+            } => {
+                tracing::debug!(%cell, session, number, now, "links are added");
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
+                cells.receive(cell, &place, &offers, now, amend)?;
+                self.tally.received += offers.len() as u64;
+                self.tally.repeated += u64::from(is_repeated);
+                self.tally.lost += lost;
+                if lost > 0 {
+                    tracing::warn!(%cell, sequence, lost, "messages with links never came");
+                }
+            }
+            Reading::Reject { place, why } => {
+                tracing::warn!(%cell, sequence, %why, "a message with links is put aside");
+                self.tally.rejected += 1;
+                let id = format!("{}.{sequence}", log_of(cell));
+                let engine = Arc::clone(&self.engine);
+                self.calls.spawn(async move {
+                    if let Err(error) = engine.send(REJECTED, &id, message).await {
+                        tracing::warn!(id, %error, "it could not be put aside and is gone");
+                    }
+                });
+                let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
+                cells.receive(cell, &place, &[], now, amend)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whoever has the cells next when their hosts may be asked again.
+    fn promise(&mut self, cells: &mut Cells, now: u64) -> Result<(), EnvelopeError> {
+        let (engine, calls) = (&self.engine, &mut self.calls);
+        let trouble = self.promises.turn(cells, engine, calls, now)?;
+        if let Some(error) = trouble {
+            self.trouble.tell(&error, now);
+        }
+        Ok(())
+    }
+
+    fn send<F: From<LinksError>>(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<F>,
+    ) -> Result<(), F> {
+        if !self.opened.may_send() {
+            return Ok(());
+        }
+        if now >= self.compares {
+            self.compares = now.saturating_add(self.linger / SOON);
+            let leasing = Vec::from_iter(cells.leasing_cells());
+            let best = cells.best_of(&leasing, now).map_err(LinksError::from)?;
+            self.publisher.set_best(best);
+        }
+        self.publisher
+            .gather(cells, now)
+            .map_err(LinksError::from)?;
+        if now >= self.closes {
+            let changes = self.publisher.close(now).map_err(LinksError::from)?;
+            if !changes.is_empty() {
+                self.closes = now.saturating_add(self.linger / SOON);
+                cells.change_outbox(&changes).map_err(LinksError::from)?;
+                outside.sync()?;
+                cells.flush_outbox().map_err(LinksError::from)?;
+            }
+        }
+        for post in self.publisher.due(now) {
+            let (cell, number, since) = (post.to, post.number, post.since);
+            tracing::debug!(%cell, session = self.session, number, since, "links are sent");
+            let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+            self.calls.spawn(async move {
+                let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
+                drop(tells.send(News::Sent(post.to, post.number, since, sent)));
+            });
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, now: u64) {
+        let due = self.cuts.due();
+        if due.is_empty() || self.cutting.is_none_or(|from| now < from) {
+            return;
+        }
+        self.cutting = None;
+        let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+        self.calls.spawn(async move {
+            let mut done = Vec::new();
+            for (cell, sequence) in due {
+                match engine.cut(&log_of(cell), sequence).await {
+                    Ok(()) => done.push((cell, sequence)),
+                    Err(error) => {
+                        tracing::debug!(%cell, sequence, %error, "the log is cut later");
+                        break;
+                    }
+                }
+            }
+            drop(tells.send(News::Cut(done)));
+        });
+    }
+}

@@ -1,0 +1,513 @@
+//! How a machine joins: before its job's folder is opened it finds out which session it is, and
+//! so whether the folder's frontier is still its own.
+//!
+//! 1. It looks whether its store is that of the others, and agrees with them on what is fixed, the
+//!    number of cells, and on the configuration and the model.
+//! 2. What an earlier process kept is resumed, if the others have not ended that session.
+//! 3. Otherwise a new session begins, with an empty folder: what is in the checkpoints of the
+//!    old session counts, and the rest is done again. The folder is moved aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::{mpsc, watch};
+
+use super::error::NodeError;
+use super::loading::{Source, SourceError};
+use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
+use super::{settings, store};
+use crate::clock::{millis, now};
+use crate::crawl::checkpoint;
+use crate::crawl::metrics::Metrics;
+use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
+use crate::fetch::Term;
+use crate::frontier::{Amount, CellCount, CellId, Cells, Load};
+use crate::fs::IoError;
+use crate::links::Setting as LinksSetting;
+use crate::settings::JobSettings;
+use crate::{
+    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
+    Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
+};
+
+/// How long checkpoints stay that nobody needs any more, in milliseconds. A broker forgets at most
+/// a minute.
+const KEPT: u64 = 600_000;
+/// Between two looks at what the broker has answered.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often a key is tried that others change at the same time.
+const ATTEMPTS: usize = 20;
+/// How long brokers are waited for that do not answer, and how long between two attempts.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
+/// After how long a machine says what it waits for.
+const SAY: Duration = Duration::from_secs(5);
+
+/// A machine that has joined and has not opened its job yet.
+pub struct Joined<E> {
+    engine: Arc<E>,
+    term: Term,
+    handle: Handle,
+    keeping: Keeping,
+    session: SessionId,
+    secret: u64,
+    /// See [`Kept::sender`].
+    sender: u64,
+    cells: CellCount,
+    store: String,
+    runtime: Runtime,
+}
+
+/// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
+/// another session of the machine's name may live; `say` is told what for. `shared` is what of
+/// the job file all machines have in common. The file keeps every
+/// other process off the job's folder.
+///
+/// # Errors
+/// [`NodeError`] where the cluster has another number of cells, or another machine has the same
+/// name and lives; where the job's folder is in use.
+pub fn join<E: Engine>(
+    engine: Arc<E>,
+    (config, shared): (&JobSettings, serde_json::Value),
+    runtime: &Runtime,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Joined<E>, File), NodeError> {
+    let cells = checkpoint::cells_of(config);
+    let section = &config.cluster;
+    let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
+    let name = name_of(config)?;
+    store::check(store.as_str(), || {
+        insist(say, || Ok(runtime.block_on(Survey::of(&*engine))?))
+    })?;
+    insist(say, || runtime.block_on(agree(&*engine, cells)))?;
+    let folder = config.job_folder();
+    let mut lock = locked(config)?;
+    // Where this machine crawls already, the lock has told so.
+    let settings = settings::of(config, shared)?;
+    insist(say, || {
+        runtime.block_on(settings::agree(&*engine, config, &settings, &name))
+    })?;
+    let term = Term::default();
+    let mut kept = Kept::read(&folder, &name, cells)?.filter(|kept| kept.session.number > 0);
+    loop {
+        let secret = draw()?;
+        let setting = Setting {
+            node: name.clone(),
+            secret,
+            weight: section.weight,
+            cells,
+            terms: Terms::new(section.term, section.settle),
+        };
+        let is_resumed = kept.is_some();
+        let kept_now = match kept.take() {
+            Some(mut kept) => {
+                kept.secrets.insert(secret);
+                kept.sender.get_or_insert(secret);
+                kept
+            }
+            None => {
+                lock = move_aside(config, lock, say)?;
+                Kept {
+                    session: SessionId {
+                        node: name.clone(),
+                        number: 0,
+                    },
+                    secrets: BTreeSet::from([secret]),
+                    sender: Some(secret),
+                    made: 0,
+                    used: Amount::default(),
+                    cells: BTreeMap::new(),
+                }
+            }
+        };
+        let sender = kept_now.sender.unwrap_or(secret);
+        let keeping = Keeping::begin(&folder, kept_now.clone())?;
+        let (own, at) = (Arc::clone(&engine), term.clone());
+        let (driver, mut handle) = if is_resumed {
+            Driver::resume(own, setting, kept_now, now, at)
+        } else {
+            Driver::new(own, setting, now, at)
+        };
+        runtime.spawn(driver.run());
+        match wait(&mut handle, runtime, say) {
+            Ok(session) => {
+                keeping.change(|kept| kept.session = session.clone())?;
+                // Two machines may have begun at the same moment.
+                insist(say, || {
+                    runtime.block_on(settings::confirm(&*engine, config, &settings))
+                })?;
+                let joined = Joined {
+                    engine,
+                    term,
+                    handle,
+                    keeping,
+                    session,
+                    secret,
+                    sender,
+                    cells,
+                    store: store.as_str().to_owned(),
+                    runtime: runtime.clone(),
+                };
+                return Ok((joined, lock));
+            }
+            Err(Over::NameTaken) => return Err(NodeError::Over(Over::NameTaken)),
+            Err(over) => {
+                keeping.forget()?;
+                if !is_resumed {
+                    return Err(NodeError::Over(over));
+                }
+                say(&NodeError::Over(over).to_string());
+            }
+        }
+    }
+}
+
+/// The name of this machine.
+///
+/// # Errors
+/// [`WrongNode`] where it cannot be used.
+pub fn name_of(config: &JobSettings) -> Result<Name, WrongNode> {
+    match &config.cluster.node {
+        Some(name) => Name::new(name.as_str()),
+        None => Name::new(&saved::host()),
+    }
+}
+
+/// Does something that needs the brokers, and tries again for a while where they do not answer:
+/// servers that have just begun have no leader yet. `say` is told once.
+///
+/// # Errors
+/// The last error.
+pub fn insist<T>(
+    say: &mut dyn FnMut(&str),
+    mut act: impl FnMut() -> Result<T, NodeError>,
+) -> Result<T, NodeError> {
+    let begun = now();
+    let mut has_said = false;
+    loop {
+        match act() {
+            Err(NodeError::Engine(error))
+                if error.may_pass() && now().saturating_sub(begun) < millis(PATIENCE) =>
+            {
+                if !has_said {
+                    let seconds = PATIENCE.as_secs();
+                    say(&format!("{error}; trying again for {seconds} s"));
+                    has_said = true;
+                }
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Agrees on what is fixed, and says that the job goes on.
+pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), NodeError> {
+    let key = Key::Job.to_string();
+    for _ in 0..ATTEMPTS {
+        let there = engine.get(&key).await?;
+        let (mut job, was) = match there {
+            None => (
+                JobRecord {
+                    cells: cells.number(),
+                    phase: JobPhase::Done,
+                    layout: LAYOUT,
+                },
+                None,
+            ),
+            Some((bytes, revision)) => match Value::of(&Key::Job, &bytes) {
+                Ok(Value::Job(job)) if job.layout == LAYOUT => (job, Some(revision)),
+                _ => return Err(NodeError::OtherVersion),
+            },
+        };
+        if job.cells != cells.number() {
+            return Err(NodeError::OtherCells {
+                there: job.cells,
+                here: cells.number(),
+            });
+        }
+        if job.phase == JobPhase::Run {
+            return Ok(());
+        }
+        job.phase = JobPhase::Run;
+        let bytes = Value::Job(job)
+            .to_bytes()
+            .map_err(|_| NodeError::OtherVersion)?;
+        match engine.swap(&key, bytes, was).await {
+            Ok(_) => return Ok(()),
+            Err(EngineError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(EngineError::Stale.into())
+}
+
+/// Waits until the session has its key and renews it, or is over.
+fn wait(
+    handle: &mut Handle,
+    runtime: &Runtime,
+    say: &mut dyn FnMut(&str),
+) -> Result<SessionId, Over> {
+    let mut standing = handle.standing.clone();
+    let mut has_said = false;
+    loop {
+        let known = standing.borrow_and_update().clone();
+        if let Some(session) = known.session.filter(|_| known.begun) {
+            return Ok(session);
+        }
+        if let Some(over) = known.over {
+            return Err(over);
+        }
+        let changed = async { tokio::time::timeout(SAY, standing.changed()).await };
+        match runtime.block_on(changed) {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(standing.borrow().over.unwrap_or(Over::Forgotten)),
+            Err(_) if !has_said => {
+                has_said = true;
+                say(
+                    "waiting for the brokers, or for the end of an earlier session of this machine",
+                );
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn locked(config: &JobSettings) -> Result<File, NodeError> {
+    let folder = config.job_folder();
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
+    Ok(checkpoint::lock(&folder)?)
+}
+
+/// Moves the folder of a session that is over aside, and takes an empty one.
+fn move_aside(
+    config: &JobSettings,
+    lock: File,
+    say: &mut dyn FnMut(&str),
+) -> Result<File, NodeError> {
+    drop(lock);
+    if let Some(aside) = saved::set_aside(config)? {
+        say(&format!(
+            "a new session begins; the folder of the last one is {}, and what counts of it is \
+             in cluster.store",
+            aside.display()
+        ));
+    }
+    locked(config)
+}
+
+pub(super) fn draw() -> Result<u64, NodeError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|_| NodeError::NoNumber)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+impl<E: Engine> Joined<E> {
+    /// What limits the time in which hosts may be asked.
+    pub fn term(&self) -> Term {
+        self.term.clone()
+    }
+
+    /// What connects it with the other machines.
+    pub fn engine(&self) -> Arc<E> {
+        Arc::clone(&self.engine)
+    }
+
+    /// Which session it is.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// What it may do at present.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.handle.standing.clone()
+    }
+
+    /// The checkpoints of the session.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the store's address is none.
+    pub fn checkpoints(
+        &self,
+        config: &JobSettings,
+    ) -> Result<(saved::Session, Commits), SaveError> {
+        let (tells, commits) = mpsc::unbounded_channel();
+        let committed = self.handle.standing.borrow().committed;
+        let numbers = Arc::new(Mutex::new((0, committed)));
+        let commit = Commit {
+            keeping: self.keeping.clone(),
+            orders: self.handle.orders.clone(),
+            standing: self.handle.standing.clone(),
+            numbers: Arc::clone(&numbers),
+            tells,
+        };
+        let standing = self.handle.standing.clone();
+        let mut needed = Needed::new(KEPT);
+        let named = move || {
+            let named = standing.borrow().named.clone()?;
+            let mut named = needed.with(&named, now());
+            // A cell may just be given back with the one before the last.
+            let (before, _) = *numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            named.insert(before);
+            Some(named)
+        };
+        let life = Life {
+            store: self.store.clone(),
+            session: self.session.to_string(),
+            committed,
+            made: self.keeping.kept().map_or(0, |kept| kept.made),
+            commit: Box::new(move |made| commit.commit(made)),
+            named: Box::new(named),
+        };
+        Ok((saved::Session::of_cluster(config, life)?, Commits(commits)))
+    }
+
+    /// The node, beside a crawl of these cells.
+    ///
+    /// # Errors
+    /// [`NodeError`] where the store fails.
+    pub fn node(
+        self,
+        config: &JobSettings,
+        beginning: Beginning,
+        (checkpoints, commits): (Box<dyn Checkpoints>, Commits),
+        (metrics, cells): (Metrics, &mut Cells),
+    ) -> Result<Node<E>, NodeError> {
+        let links = LinksSetting {
+            linger: millis(config.cluster.linger),
+            process: self.secret,
+            ..LinksSetting::usual(self.sender, self.cells)
+        };
+        let terms = Terms::new(config.cluster.term, config.cluster.settle);
+        let parts = Parts {
+            engine: self.engine,
+            runtime: self.runtime,
+            handle: self.handle,
+            links,
+            addresses: AddressSetting {
+                machine: self.secret,
+                cells: self.cells,
+                times: terms.passes(),
+            },
+            keeping: self.keeping,
+            checkpoints,
+            source: Arc::new(Sessions(self.store)),
+            committed: commits.0,
+            beginning,
+            metrics,
+        };
+        Node::new(parts, cells)
+    }
+}
+
+/// What was committed, in its order.
+pub struct Commits(mpsc::UnboundedReceiver<Saved>);
+
+/// Tells the session of a checkpoint that was written.
+struct Commit {
+    keeping: Keeping,
+    orders: mpsc::UnboundedSender<Order>,
+    standing: watch::Receiver<Standing>,
+    /// The last checkpoint but one, and the last.
+    numbers: Arc<Mutex<(u64, u64)>>,
+    tells: mpsc::UnboundedSender<Saved>,
+}
+
+impl Commit {
+    fn commit(&self, made: Made) -> Committed {
+        let kept = self.keeping.change(|kept| {
+            if made.number > kept.made {
+                (kept.made, kept.used) = (made.number, made.used);
+            }
+        });
+        if let Err(error) = kept {
+            tracing::error!(%error, "a checkpoint cannot count, as the session cannot be kept");
+            return Committed::Over;
+        }
+        let holds = made.cells.keys().copied().collect();
+        if self
+            .orders
+            .send(Order::Commit(made.number, made.used, holds))
+            .is_err()
+        {
+            return Committed::Over;
+        }
+        loop {
+            let standing = self.standing.borrow().clone();
+            if standing.committed >= made.number {
+                break;
+            }
+            if standing.over.is_some() || self.standing.has_changed().is_err() {
+                return Committed::Over;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        *numbers = (numbers.1, made.number);
+        drop(numbers);
+        // The crawl has ended where nobody listens.
+        let saved = Saved {
+            cells: made.cells,
+            learned: made.learned,
+        };
+        self.tells.send(saved).ok();
+        Committed::Yes
+    }
+}
+
+impl Checkpoints for Keeper {
+    fn round(&self, cells: &Cells) {
+        Keeper::round(self, cells);
+    }
+
+    fn hurry(&self) {
+        Keeper::hurry(self);
+    }
+
+    fn last(&self) -> Option<(u64, u64)> {
+        let standing = self.standing();
+        (standing.number > 0).then_some((standing.number, standing.commits))
+    }
+
+    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError> {
+        Keeper::end(*self, cells)
+    }
+}
+
+/// The checkpoints of all sessions in the cluster's store.
+struct Sessions(String);
+
+impl Sessions {
+    fn open(&self, base: &Base) -> Result<SavedCells, SourceError> {
+        let session = base.session.to_string();
+        SavedCells::open(&self.0, &session, base.checkpoint).map_err(failed)
+    }
+}
+
+fn failed(error: SaveError) -> SourceError {
+    SourceError(Box::new(error))
+}
+
+impl Source for Sessions {
+    fn read(
+        &self,
+        base: &Base,
+        cells: &BTreeSet<CellId>,
+        load: &mut Load,
+    ) -> Result<BTreeSet<CellId>, SourceError> {
+        let saved = self.open(base)?;
+        let mut write = |key: &[u8], value: Option<&[u8]>| Ok(load.write(key, value)?);
+        saved.read(cells, &mut write).map_err(failed)
+    }
+
+    fn learned(&self, base: &Base) -> Result<u64, SourceError> {
+        Ok(self.open(base)?.learned())
+    }
+
+    fn read_learned(&self, base: &Base) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError> {
+        self.open(base)?.read_learned().map_err(failed)
+    }
+}

@@ -1,0 +1,67 @@
+//! What outlives the process, shared with the thread that makes checkpoints.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{Kept, KeptError};
+
+/// What a node keeps of its session in the job's folder. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    folder: PathBuf,
+    /// `None` once it was forgotten: the session is over.
+    kept: Arc<Mutex<Option<Kept>>>,
+}
+
+impl Keeping {
+    /// Keeps this in a folder, beginning now.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be written.
+    pub fn begin(folder: &Path, kept: Kept) -> Result<Self, KeptError> {
+        kept.write(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            kept: Arc::new(Mutex::new(Some(kept))),
+        })
+    }
+
+    /// The job's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is kept; `None` where the session is over.
+    pub fn kept(&self) -> Option<Kept> {
+        self.lock().clone()
+    }
+
+    /// Changes it; the change is on the disk when this returns. Nothing is kept of a session that
+    /// is over.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be written.
+    pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), KeptError> {
+        let mut kept = self.lock();
+        let Some(kept) = kept.as_mut() else {
+            return Ok(());
+        };
+        change(kept);
+        kept.write(&self.folder)
+    }
+
+    /// Forgets it: the session is over.
+    ///
+    /// # Errors
+    /// [`KeptError`] where it cannot be removed.
+    pub fn forget(&self) -> Result<(), KeptError> {
+        let mut kept = self.lock();
+        *kept = None;
+        Kept::forget(&self.folder)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+        // What was changed and not written is written with the next change.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,561 @@
+//! A machine of a cluster: its session, its cells, links to and from the cells of others, and
+//! its checkpoints, put together.
+//!
+//! A [`Node`] is the [`Companion`] of a crawl. It opens cells that its session has taken,
+//! with their states from the checkpoints of those who had them, closes cells that others should
+//! have, and says when hosts may be asked. What a node does is its own as soon as a checkpoint
+//! with it is committed; what it did later is done again by others if it is lost.
+//!
+//! # A cell
+//!
+//! ```text
+//!  taken --> its state is read --> open, and quiet until its time has come --> asked
+//!   given back <-- in a checkpoint <-- closed <-- nothing is open or unsent <-- to be given
+//! ```
+//!
+//! # The end of a term
+//!
+//! When the session's term is over, the requests that are open are cut. Their hosts may have been
+//! asked all the same. So nothing is leased until all have ended; then all cells are opened again
+//! as after the death of a process, and each host waits for its delay.
+//!
+//! | part | one line |
+//! |---|---|
+//! | `join` | before the job is opened: which session it is, and whether the folder is its own |
+//! | `keeping` | what outlives the process: `session.json` |
+//! | `loading` | the states of cells, read on a thread of their own |
+//! | `learned` | what a machine that begins takes over of what others have learned |
+//! | `giving` | cells that others should have |
+//! | `addresses` | the clocks of IP addresses over all machines |
+//! | `shares` | what it may still ask for, where limits hold for all machines |
+//! | `settings` | whether it has the configuration and the model of the others |
+//! | `wanted` | how it comes into the state that an operator wants of all |
+//! | `store` | whether it has the store of the others |
+//! | `error` | what ends a session |
+//! | `check` | whether all keys and checkpoints of a cluster are as they should be |
+
+mod addresses;
+pub mod check;
+mod error;
+mod giving;
+mod join;
+mod keeping;
+mod learned;
+mod loading;
+mod settings;
+mod shares;
+mod store;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::mpsc;
+
+pub use self::addresses::Setting as AddressSetting;
+use self::addresses::{Addresses, Running};
+pub use self::error::NodeError;
+use self::giving::Giving;
+pub use self::join::{Commits, Joined, insist, join, name_of};
+pub use self::keeping::Keeping;
+use self::loading::Loading;
+pub use self::loading::{Source, SourceError};
+pub use self::settings::of as settings_of;
+use self::shares::OwnShare;
+use self::wanted::ObeyedState;
+pub use self::wanted::{Obey, WantedErrand, WantedErrands, WantedReader};
+use super::lessons::Lessons;
+use super::links::{self, Links};
+use super::{Engine, Handle, News, Order, Over, Standing};
+use crate::address::PageUrl;
+use crate::crawl::metrics::Metrics;
+use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
+use crate::crawl::saved::SaveError;
+use crate::frontier::{Asked, CellId, Cells, Outside};
+
+/// The least time between two turns, in milliseconds: a crawl with many pages calls it more
+/// often.
+const PAUSE: u64 = 20;
+
+/// The checkpoints of a session, as its node sees them.
+pub trait Checkpoints {
+    /// Called every round of the crawl, with what may be asked for.
+    fn round(&self, cells: &Cells);
+
+    /// Makes one as soon as possible.
+    fn hurry(&self);
+
+    /// The last one that is committed: its number, and the last batch of the store in it.
+    fn last(&self) -> Option<(u64, u64)>;
+
+    /// Makes the last one, and waits for it, but not for ever.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the session is over.
+    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError>;
+}
+
+/// What each cell begins with.
+#[derive(Debug, Clone, Default)]
+pub struct Beginning {
+    /// The operator's own addresses.
+    pub seeds: Vec<PageUrl>,
+    /// Those of them that have a schedule of their own.
+    pub watched: Vec<(PageUrl, Duration)>,
+}
+
+/// A machine of a cluster. See the module's documentation.
+pub struct Node<E> {
+    runtime: Runtime,
+    handle: Handle,
+    links: Links<E>,
+    lessons: Lessons<E>,
+    keeping: Keeping,
+    checkpoints: Box<dyn Checkpoints>,
+    loading: Loading,
+    addresses: Addresses<E>,
+    /// Answers other machines about addresses.
+    _answers: Running,
+    giving: Giving,
+    shares: OwnShare,
+    obeyed: ObeyedState,
+    /// What reads what is to be done, until it is taken.
+    reader: Option<WantedReader<E>>,
+    /// The limit of which nothing is left for any machine, as the crawl was told last.
+    reached: Option<&'static str>,
+    /// Whether images are fetched all the same.
+    finishes_images: bool,
+    beginning: Beginning,
+    metrics: Metrics,
+    /// Checkpoints that were committed.
+    committed: mpsc::UnboundedReceiver<Saved>,
+    /// Requests were cut, so all cells have to be opened again.
+    was_cut: bool,
+    is_leaving: bool,
+    is_done: bool,
+    is_idle: bool,
+    /// The last batch of the store when there was nothing to do any more.
+    rested: Option<u64>,
+    /// The session is over, or has lost what it did.
+    end: Option<NodeError>,
+    has_left: bool,
+    /// When the next turn is due.
+    due: u64,
+}
+
+/// What is in a checkpoint that was committed.
+#[derive(Debug)]
+pub struct Saved {
+    /// Its cells, with up to where they have read their logs.
+    pub cells: BTreeMap<CellId, u64>,
+    /// Up to where it has learned what all machines teach each other.
+    pub learned: u64,
+}
+
+/// What a node is made of.
+pub struct Parts<E> {
+    /// What connects it with the others.
+    pub engine: Arc<E>,
+    /// Where the broker's answers are waited for.
+    pub runtime: Runtime,
+    /// Its end of the session.
+    pub handle: Handle,
+    /// How links are sent.
+    pub links: links::Setting,
+    /// How IP addresses are shared.
+    pub addresses: AddressSetting,
+    /// What outlives the process.
+    pub keeping: Keeping,
+    /// Its own checkpoints.
+    pub checkpoints: Box<dyn Checkpoints>,
+    /// Those of others.
+    pub source: Arc<dyn Source>,
+    /// What was committed, in its order.
+    pub committed: mpsc::UnboundedReceiver<Saved>,
+    /// What each cell begins with.
+    pub beginning: Beginning,
+    /// Where it counts what operators want to know.
+    pub metrics: Metrics,
+}
+
+impl<E: Engine> Node<E> {
+    /// Goes on with the cells that the last process kept, as soon as the session has confirmed
+    /// them. No cell may be open. Cells of the store that are not kept are deleted.
+    ///
+    /// # Errors
+    /// [`NodeError`] where the store fails.
+    pub fn new(parts: Parts<E>, cells: &mut Cells) -> Result<Self, NodeError> {
+        let kept = parts.keeping.kept().map(|kept| kept.cells);
+        let kept: BTreeSet<CellId> = kept.unwrap_or_default().into_keys().collect();
+        let stored = cells.stored()?;
+        for cell in stored.difference(&kept) {
+            cells.drop_cell(*cell)?;
+        }
+        if let Some(gone) = kept.difference(&stored).next() {
+            // An empty cell in its place would be taken for one without addresses.
+            parts.keeping.forget()?;
+            return Err(NodeError::Gone(*gone));
+        }
+        learned::begin(&*parts.engine, &parts.runtime, &*parts.source, cells)?;
+        let addresses = Addresses::new(
+            (Arc::clone(&parts.engine), parts.runtime.clone()),
+            parts.handle.standing.clone(),
+            parts.addresses,
+            cells.address_clocks(),
+        );
+        let (obeyed, reader) = wanted::of(Arc::clone(&parts.engine));
+        Ok(Self {
+            runtime: parts.runtime,
+            handle: parts.handle,
+            lessons: Lessons::new(Arc::clone(&parts.engine), cells)?,
+            links: Links::new(parts.engine, parts.links, kept, cells)?,
+            keeping: parts.keeping,
+            checkpoints: parts.checkpoints,
+            loading: Loading::new(parts.source),
+            _answers: addresses.serve(),
+            addresses,
+            giving: Giving::default(),
+            shares: OwnShare::default(),
+            obeyed,
+            reader: Some(reader),
+            reached: None,
+            finishes_images: false,
+            beginning: parts.beginning,
+            metrics: parts.metrics,
+            committed: parts.committed,
+            was_cut: false,
+            is_leaving: false,
+            is_done: false,
+            is_idle: false,
+            rested: None,
+            end: None,
+            has_left: false,
+            due: 0,
+        })
+    }
+
+    /// Makes the last checkpoint, if the session goes on; the node is of no use any more.
+    ///
+    /// # Errors
+    /// [`SaveError`] where the session is over.
+    pub fn end(self, cells: &Cells) -> Result<(), SaveError> {
+        if self.has_left {
+            // What it has is in its last checkpoint, and there can be no other.
+            return Ok(());
+        }
+        self.checkpoints.end(cells)
+    }
+
+    /// What reads what all machines are to do, once. Nothing is asked before it runs.
+    pub fn wanted_reader(&mut self) -> Option<WantedReader<E>> {
+        self.reader.take()
+    }
+
+    fn standing(&self) -> Standing {
+        self.handle.standing.borrow().clone()
+    }
+
+    fn tell(&self, order: Order) {
+        // A session that is over hears nothing; the news of it are waiting.
+        self.handle.orders.send(order).ok();
+    }
+
+    fn step(
+        &mut self,
+        cells: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<Course, CrawlError> {
+        let standing = self.standing();
+        let place = (self.keeping.folder(), &mut *cells);
+        let seeds = &mut self.beginning.seeds;
+        self.obeyed.turn(place, seeds, standing.resumed, now)?;
+        if !self.obeyed.has_begun() && standing.over.is_none() && !self.is_leaving {
+            // Cells are opened with the configuration and the takedowns that are in force.
+            return Ok(Course::Rest);
+        }
+        while let Ok(news) = self.handle.news.try_recv() {
+            self.hear(cells, news, now)?;
+        }
+        if let Some(end) = self.end.take() {
+            self.keeping.forget()?;
+            return Err(end.into());
+        }
+        self.checkpoints.round(cells);
+        let standing = self.standing();
+        self.open_loaded(cells, &standing, now, outside)?;
+        while let Ok(committed) = self.committed.try_recv() {
+            self.links.committed(committed.cells);
+            self.lessons.committed(committed.learned);
+        }
+        let may_ask = self.may_ask(cells, &standing, now)?;
+        let asked = |cell: &CellId| standing.cells.get(cell).is_some_and(|from| *from <= now);
+        // Before its log was read, what its last owner has promised to hosts may be unknown.
+        let is_ready = |cell: &CellId| asked(cell) && self.links.has_caught_up(*cell);
+        let is_held = |cell: &CellId| self.is_leaving || self.giving.has(*cell) || !is_ready(cell);
+        cells.hold(cells.opened().filter(is_held).collect());
+        self.addresses.release(self.is_leaving, self.giving.cells());
+        self.links.hurry(!self.giving.is_empty());
+        {
+            let _entered = self.runtime.enter();
+            self.links.turn(cells, now, outside)?;
+            for lag in self.links.take_lags() {
+                self.metrics.links_are_sent(Duration::from_millis(lag));
+            }
+            self.lessons.turn(cells, now).map_err(NodeError::from)?;
+        }
+        self.give(cells, outside)?;
+        if let Some(claim) = self.shares.turn(cells, standing.claims.as_ref(), now) {
+            self.tell(Order::Claim(claim));
+        }
+        self.say_whether_idle(cells, &standing, may_ask);
+        Ok(match may_ask {
+            _ if self.is_done || self.is_leaving => Course::End,
+            true => Course::Crawl,
+            false => Course::Rest,
+        })
+    }
+
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), NodeError> {
+        match news {
+            News::Taken {
+                cell,
+                state,
+                revision,
+            } => {
+                self.is_idle = false;
+                self.loading.want(cell, state, revision);
+            }
+            News::Kept(cell) => {
+                self.is_idle = false;
+                let from = self.standing().cells.get(&cell).copied();
+                let asked = Asked::Last(from.unwrap_or(now).max(now));
+                cells.open_after(cell, asked, now)?;
+                self.begin_cells(cells, &BTreeSet::from([cell]), now)?;
+            }
+            News::Give(cell) => self.giving.begin(cell),
+            News::Given(cell) => {
+                self.giving.end(cell);
+                // What is named there is in the store, and not the other way round.
+                self.keeping.change(|kept| {
+                    kept.cells.remove(&cell);
+                })?;
+                cells.drop_cell(cell)?;
+            }
+            News::Lost(cell) => self.lose(NodeError::Lost(cell)),
+            News::Over(Over::Left) => {
+                self.has_left = true;
+                self.keeping.forget()?;
+            }
+            News::Over(why) => self.lose(NodeError::Over(why)),
+            News::Done => self.is_done = true,
+        }
+        Ok(())
+    }
+
+    /// The first reason counts: a session that is over loses all of its cells as well.
+    fn lose(&mut self, why: NodeError) {
+        let is_cell = |end: &NodeError| matches!(end, NodeError::Lost(_));
+        if self.end.as_ref().is_none_or(is_cell) {
+            self.end = Some(why);
+        }
+    }
+
+    /// Opens the cells whose states have been read.
+    fn open_loaded(
+        &mut self,
+        cells: &mut Cells,
+        standing: &Standing,
+        now: u64,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<(), CrawlError> {
+        let loaded = self.loading.turn(cells, now)?;
+        if loaded.is_empty() {
+            return Ok(());
+        }
+        let mut opened = Vec::new();
+        for (cell, state, revision) in loaded {
+            let Some(from) = standing.cells.get(&cell) else {
+                // It was lost meanwhile, and the news of it is to come.
+                cells.drop_cell(cell).map_err(NodeError::from)?;
+                continue;
+            };
+            let is_new = state.clean && state.bases.is_empty();
+            let opening = match state.clean {
+                _ if is_new => cells.open_cell(cell, now),
+                true => cells.open_after(cell, Asked::Last(*from), now),
+                false => cells.open_after(cell, Asked::Later(*from), now),
+            };
+            opening.map_err(NodeError::from)?;
+            opened.push((cell, revision));
+        }
+        let new = opened.iter().map(|(cell, _)| *cell).collect();
+        self.begin_cells(cells, &new, now)?;
+        outside.sync()?;
+        cells.flush()?;
+        Ok(self.keeping.change(|kept| kept.cells.extend(opened))?)
+    }
+
+    /// Adds the operator's addresses to the cells that were just opened. Those that are known stay
+    /// as they are.
+    fn begin_cells(
+        &self,
+        cells: &mut Cells,
+        new: &BTreeSet<CellId>,
+        now: u64,
+    ) -> Result<(), NodeError> {
+        let opened: BTreeSet<CellId> = cells.opened().collect();
+        let Beginning { seeds, watched } = &self.beginning;
+        let seeds = seeds.iter().filter(|url| new.contains(&cells.home_of(url)));
+        let seeds = Vec::from_iter(seeds.cloned());
+        let watched = watched
+            .iter()
+            .filter(|(url, _)| opened.contains(&cells.home_of(url)));
+        let watched = Vec::from_iter(watched.cloned());
+        cells.catch_up_takedowns(now)?;
+        cells.add_seeds(&seeds, now)?;
+        Ok(cells.watch(&watched, now)?)
+    }
+
+    /// Whether hosts may be asked. After requests were cut, all of them have to end first.
+    fn may_ask(
+        &mut self,
+        cells: &mut Cells,
+        standing: &Standing,
+        now: u64,
+    ) -> Result<bool, NodeError> {
+        if now >= standing.until {
+            self.was_cut |= cells.opened().next().is_some();
+            return Ok(false);
+        }
+        if self.was_cut {
+            if cells.leased() > 0 {
+                return Ok(false);
+            }
+            cells.reopen(Asked::Last(standing.resumed.max(now)), now)?;
+            self.was_cut = false;
+        }
+        // What others were told while nothing was heard of them has to be known first.
+        Ok(self.obeyed.may_ask(standing.resumed))
+    }
+
+    /// Brings the cells that others should have forward: emptied, closed, in a checkpoint.
+    fn give(
+        &mut self,
+        cells: &mut Cells,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<(), CrawlError> {
+        if self.is_done && !self.is_leaving {
+            // The crawl is about to end; what it has done is counted before its cells go.
+            return Ok(());
+        }
+        let last = self.checkpoints.last();
+        let is_loading = |cell| self.loading.has(cell);
+        if self.giving.close(cells, self.is_leaving, is_loading)? {
+            outside.sync()?;
+            cells.flush()?;
+        }
+        let given = self.giving.turn(last);
+        for (cell, checkpoint) in given {
+            self.tell(Order::Give(cell, checkpoint));
+        }
+        if self.giving.waits_for_checkpoint() {
+            self.checkpoints.hurry();
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left to do in the cells, or nothing that may be done.
+    fn has_nothing(&self, cells: &Cells) -> bool {
+        match self.reached {
+            // Closed pages do not show whether one can be fetched; a higher limit opens them.
+            None => cells.are_empty() && !(cells.pages_are_closed() && shares::has_any(cells)),
+            Some("limits.bytes") => cells.leased() == 0,
+            Some(_) if self.finishes_images => cells.pages_are_closed() && cells.are_empty(),
+            Some(_) => cells.leased() == 0,
+        }
+    }
+
+    fn say_whether_idle(&mut self, cells: &Cells, standing: &Standing, may_ask: bool) {
+        let opened: BTreeSet<CellId> = cells.opened().collect();
+        let rests = may_ask
+            && self.giving.is_empty()
+            && self.obeyed.is_quiet()
+            && self.loading.is_empty()
+            && standing.cells.keys().eq(opened.iter())
+            && self.has_nothing(cells)
+            && self.links.is_quiet(cells);
+        // If this machine dies while others take the job for done, nothing of it may be lost.
+        let rested = self.rested.unwrap_or(cells.commits());
+        self.rested = rests.then_some(rested);
+        let is_saved = |(_, until): (u64, u64)| until >= rested;
+        let is_idle = rests && self.checkpoints.last().is_some_and(is_saved);
+        if rests && !is_idle {
+            self.checkpoints.hurry();
+        }
+        if is_idle != self.is_idle {
+            self.is_idle = is_idle;
+            self.tell(Order::Idle(is_idle.then_some(opened)));
+        }
+    }
+}
+
+impl<E: Engine> Companion for Node<E> {
+    fn turn(
+        &mut self,
+        frontier: &mut Cells,
+        now: u64,
+        outside: &mut dyn Outside<CrawlError>,
+    ) -> Result<Course, CrawlError> {
+        if now < self.due && !self.was_cut && now < self.handle.standing.borrow().until {
+            return Ok(self.course());
+        }
+        self.due = now.saturating_add(PAUSE);
+        self.step(frontier, now, outside)
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        Some(Arc::new(self.addresses.clone()))
+    }
+
+    fn allowance(&mut self, frontier: &Cells, limits: &Limits) -> Allowance {
+        let (claims, first_begun) = {
+            let standing = self.handle.standing.borrow();
+            (standing.claims, standing.first_begun)
+        };
+        let allowance = self.shares.allowance(limits, frontier, claims.as_ref());
+        self.reached = allowance.reached;
+        self.finishes_images = limits.finish_images;
+        Allowance {
+            first_begun,
+            ..allowance
+        }
+    }
+
+    fn forbidden(&mut self) {
+        self.was_cut = true;
+    }
+
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.links.stop_reading();
+        self.tell(Order::Leave);
+    }
+
+    fn has_left(&self) -> bool {
+        self.has_left
+    }
+}
+
+impl<E: Engine> Node<E> {
+    /// What holds between two turns while the term runs and nothing was cut.
+    fn course(&self) -> Course {
+        if self.is_done || self.is_leaving {
+            Course::End
+        } else {
+            Course::Crawl
+        }
+    }
+}

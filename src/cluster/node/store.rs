@@ -1,0 +1,139 @@
+//! Whether a machine has the store of the others, before it begins.
+//!
+//! A machine with another store would take over hosts without what was crawled of them, and its
+//! own checkpoints would be where nobody looks. One that begins a job again whose keys are gone
+//! would count its sessions from 1 and replace those that are there.
+
+use super::error::NodeError;
+use crate::Survey;
+use crate::crawl::saved::SavedSession;
+
+/// How often keys and store are compared: machines that crawl remove checkpoints meanwhile.
+const ATTEMPTS: usize = 3;
+/// The most sessions that are named.
+const NAMED: usize = 5;
+
+/// Checks that a store has at least one of the checkpoints that the keys name, or nothing where
+/// there are no keys. `survey` reads all keys.
+///
+/// # Errors
+/// [`NodeError::OtherStore`] and [`NodeError::EarlierJob`]; where the keys or the store cannot be
+/// read.
+pub(super) fn check(
+    store: &str,
+    mut survey: impl FnMut() -> Result<Survey, NodeError>,
+) -> Result<(), NodeError> {
+    let mut known = survey()?;
+    if known.sessions.is_empty() {
+        let free = must_be_unused(store);
+        // A machine may just have begun.
+        known = survey()?;
+        if known.sessions.is_empty() {
+            free?;
+        }
+    }
+    let mut wanted = known.checkpoints();
+    for _ in 0..ATTEMPTS {
+        for (session, number) in &wanted {
+            if SavedSession::open(store, &session.to_string())?.has(*number)? {
+                return Ok(());
+            }
+        }
+        let again = survey()?.checkpoints();
+        // What was replaced meanwhile may have been removed before it was looked for.
+        if again == wanted {
+            break;
+        }
+        wanted = again;
+    }
+    match wanted.pop_first() {
+        Some((session, number)) => Err(NodeError::OtherStore {
+            store: store.to_owned(),
+            session,
+            number,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a store has nothing of an earlier job, where the brokers know of no session.
+///
+/// # Errors
+/// [`NodeError::EarlierJob`]; where the store cannot be read.
+pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
+    let left = SavedSession::all(store)?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let names = left.keys().take(NAMED).cloned().collect::<Vec<_>>();
+    Err(NodeError::EarlierJob {
+        store: store.to_owned(),
+        sessions: names.join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Node, Revision, SessionId, SessionRecord, State};
+
+    fn survey(sessions: &[(&str, u64)]) -> Survey {
+        let mut survey = Survey::default();
+        for (node, checkpoint) in sessions {
+            let node = Node::new(node).unwrap();
+            let record = SessionRecord {
+                checkpoint: *checkpoint,
+                ..SessionRecord::new(State::Ended, 1)
+            };
+            let id = SessionId { node, number: 1 };
+            survey.sessions.insert(id, (record, Revision(1)));
+        }
+        survey
+    }
+
+    fn checked(folder: &std::path::Path, sessions: &[(&str, u64)]) -> Result<(), NodeError> {
+        let store = format!("file://{}", folder.display());
+        check(&store, || Ok(survey(sessions)))
+    }
+
+    fn has(folder: &std::path::Path, session: &str, number: u64) {
+        let manifests = folder.join("sessions").join(session).join("manifests");
+        std::fs::create_dir_all(&manifests).unwrap();
+        std::fs::write(manifests.join(format!("{number:010}")), b"x").unwrap();
+    }
+
+    #[test]
+    fn a_store_with_one_of_the_checkpoints_is_that_of_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        has(folder.path(), "b.1", 7);
+        // Of a machine that is lost, the last checkpoint may be gone.
+        checked(folder.path(), &[("a", 3), ("b", 7)]).unwrap();
+        let other = checked(folder.path(), &[("a", 3), ("b", 8)]).unwrap_err();
+        let text = other.to_string();
+        assert!(matches!(other, NodeError::OtherStore { .. }), "{text}");
+        assert!(
+            text.contains("cluster.store") && text.contains("a.1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_needed_where_nobody_has_saved_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        checked(folder.path(), &[]).unwrap();
+        checked(folder.path(), &[("a", 0)]).unwrap();
+    }
+
+    #[test]
+    fn what_an_ended_job_has_saved_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        has(folder.path(), "a.1", 1);
+        let text = checked(folder.path(), &[]).unwrap_err().to_string();
+        assert!(
+            text.contains("a.1") && text.contains("cluster.store"),
+            "{text}"
+        );
+        // Somebody has just begun.
+        checked(folder.path(), &[("a", 0)]).unwrap();
+    }
+}

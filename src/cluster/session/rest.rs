@@ -1,0 +1,221 @@
+//! What is left to do, here and elsewhere: a job is done when nobody has had anything to do, or on
+//! its way to another, for some time.
+//!
+//! A node that says it is idle has sent all that it found for others, and reads the logs of its
+//! cells. So what was sent to it before is known to it at most a moment later, and it says so
+//! with its next renewal. The time that all must have been idle is longer than that.
+//!
+//! What it has done is in a checkpoint by then: if it dies, nothing of that is lost. Whoever takes
+//! a cell is not idle before the node has loaded it and says so, and its next renewal tells others.
+//! So the time also counts from the last change of a cell's owner: the cells of a session that is
+//! over may have work, although all those that take them had nothing to do. It counts from the end
+//! of a session as well: what it did after its last checkpoint does not count towards a limit any
+//! more. And it counts from when somebody was away for longer than a term, or this session was:
+//! who comes back has to see first what is left.
+
+use std::collections::BTreeSet;
+
+use super::super::record::{JobPhase, Key, SessionId, Value};
+use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
+use crate::frontier::CellId;
+
+/// Who could have something to do, as far as is known: when it changes, the rest begins again.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Scene {
+    /// Who has each cell.
+    owners: Vec<Option<SessionId>>,
+    /// The others that live.
+    live: BTreeSet<SessionId>,
+}
+
+impl Session {
+    /// Says whether the node has nothing to do with the cells that it has, and nothing on its way
+    /// to others; `None` where it has, or has just taken a cell. While the session has other cells
+    /// than these it does not count: the node has not heard of them.
+    pub fn set_idle(&mut self, idle: Option<&BTreeSet<CellId>>, now: u64) {
+        let is_idle = idle.is_some_and(|cells| cells.iter().eq(self.hands.keys()));
+        if self.is_idle != is_idle {
+            self.is_idle = is_idle;
+            self.idle_since = is_idle.then_some(now);
+        }
+    }
+
+    /// Takes note of the job's key: one that is done makes the session leave.
+    pub(super) fn see_job(&mut self, now: u64) {
+        let is_done = self
+            .job
+            .as_ref()
+            .is_some_and(|(job, _)| job.phase == JobPhase::Done);
+        if is_done && !self.is_leaving && self.phase == Phase::Live {
+            self.news.push(News::Done);
+            self.leave(now);
+        }
+    }
+
+    /// Says that the job is done, when nobody has anything to do.
+    pub(super) fn end_job(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+        let Some((job, revision)) = self.job.clone() else {
+            return;
+        };
+        let is_over = self
+            .all_idle_since(now)
+            .is_some_and(|since| now.saturating_sub(since) >= self.setting.terms.rest);
+        if !is_over
+            || self.is_leaving
+            || job.phase == JobPhase::Done
+            || self.is_pending(|purpose| *purpose == Purpose::Done)
+        {
+            return;
+        }
+        let mut job = job;
+        job.phase = JobPhase::Done;
+        let call = Call::Swap(Key::Job, Value::Job(job), Some(revision));
+        self.call(now, Purpose::Done, call, calls);
+    }
+
+    /// Takes note of who has the cells and who lives, as a look has shown it.
+    pub(super) fn see_scene(&mut self, now: u64) {
+        let owner = |cell| {
+            if self.hands.contains_key(&cell) {
+                return Some(self.id.clone());
+            }
+            self.table.get(cell)?.0.owner.clone()
+        };
+        let owners = self.setting.cells.all().map(owner).collect();
+        let live = self.others.iter().filter(|(_, o)| o.record.state.is_live());
+        let live = live.map(|(id, _)| id.clone()).collect();
+        let scene = Scene { owners, live };
+        if scene != self.scene {
+            (self.scene, self.scene_since) = (scene, now);
+        }
+    }
+
+    /// Since when all sessions that live have nothing to do, and have had the same cells, as far
+    /// as is known; `None` where one has, or a cell is nobody's.
+    fn all_idle_since(&self, now: u64) -> Option<u64> {
+        let mut since = self.idle_since?.max(self.scene_since);
+        let owned = |id: &SessionId| {
+            let owners = self.scene.owners.iter().flatten();
+            owners.filter(|owner| *owner == id).count()
+        };
+        for (id, other) in self.others.iter() {
+            if other.record.state.is_live() {
+                // By keys that a broker has forgotten and that are older now it may have others.
+                if usize::from(other.record.hands) != owned(id) {
+                    return None;
+                }
+                // What it said before does not count: it may have taken a cell since then.
+                if other.renewed <= self.scene_since {
+                    return None;
+                }
+                // Who was away may be back, and have taken a share since the last look.
+                if now.saturating_sub(other.since) >= self.setting.terms.term {
+                    return None;
+                }
+                since = since.max(other.idle?);
+            }
+        }
+        let has_owner = |cell| {
+            let own = self.hands.get(&cell);
+            let owner = || self.table.get(cell)?.0.owner.as_ref();
+            let is_live = |id| {
+                let other = self.others.get(id);
+                other.is_some_and(|other| other.record.state.is_live())
+            };
+            own.is_some_and(|hand| hand.giving == Giving::No) || owner().is_some_and(is_live)
+        };
+        self.setting.cells.all().all(has_owner).then_some(since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::record::{CellRecord, Node, SessionRecord, State};
+    use super::super::{Setting, Terms};
+    use super::*;
+    use crate::Revision;
+    use crate::frontier::CellCount;
+
+    fn session() -> Session {
+        let setting = Setting {
+            node: Node::new("a").unwrap(),
+            secret: 1,
+            weight: 1.0,
+            cells: CellCount::ONE,
+            terms: Terms::new(Duration::from_secs(5), Duration::ZERO),
+        };
+        Session::new(setting, 0)
+    }
+
+    fn other() -> SessionId {
+        let node = Node::new("b").unwrap();
+        SessionId { node, number: 1 }
+    }
+
+    #[test]
+    fn the_end_of_a_session_without_cells_begins_the_rest_again() {
+        let mut session = session();
+        let other = other();
+        let record = SessionRecord::new(State::Live, 2);
+        let others = &mut session.others;
+        others.see((10, 9, 5_000), other.clone(), record, Revision(1));
+        session.see_scene(10);
+        session.see_scene(20);
+        assert_eq!(session.scene_since, 10);
+        // What it was to do is free from here on.
+        session.others.fenced(&other, Revision(2));
+        session.see_scene(30);
+        assert_eq!(session.scene_since, 30);
+    }
+
+    /// It may be back and have taken a share since the last look.
+    #[test]
+    fn nobody_rests_beside_a_machine_that_is_silent() {
+        let mut session = session();
+        session.set_idle(Some(&BTreeSet::new()), 1);
+        let (other, cell) = (other(), CellCount::ONE.cell(0).unwrap());
+        let has_it = CellRecord {
+            owner: Some(other.clone()),
+            ..CellRecord::default()
+        };
+        session.table.set(cell, Some((has_it, Revision(9))));
+        for (now, beat) in [(10, 1), (20, 2)] {
+            let record = SessionRecord {
+                idle: true,
+                hands: 1,
+                beat,
+                ..SessionRecord::new(State::Live, 2)
+            };
+            let others = &mut session.others;
+            others.see((now, now, 5_000), other.clone(), record, Revision(beat));
+            session.see_scene(now);
+        }
+        assert_eq!(session.all_idle_since(5_019), Some(10));
+        assert_eq!(session.all_idle_since(5_020), None);
+    }
+
+    #[test]
+    fn who_was_away_has_to_see_what_there_is_to_do() {
+        let mut session = session();
+        let others = &mut session.others;
+        let other = other();
+        let mut beat = |now, revision| {
+            let record = SessionRecord {
+                idle: true,
+                beat: revision,
+                ..SessionRecord::new(State::Live, 2)
+            };
+            others.see((now, now, 5_000), other.clone(), record, Revision(revision));
+            others.get(&other).unwrap().idle
+        };
+        assert_eq!(beat(1_000, 1), Some(1_000));
+        assert_eq!(beat(5_000, 2), Some(1_000));
+        assert_eq!(beat(10_001, 3), Some(10_001));
+        assert_eq!(beat(11_000, 4), Some(10_001));
+        // Now it is this session that was away.
+        others.excuse(40_000);
+        assert_eq!(others.get(&other).unwrap().idle, Some(40_000));
+    }
+}

@@ -1,0 +1,154 @@
+//! The frontier: which address is asked for next, and when.
+//!
+//! # The life of a URL
+//!
+//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page or
+//!    sitemap. The scope judges it, its score gives the bucket; it is *queued* at
+//!    its host, or *dropped* with a reason. What is known already is only improved.
+//! 2. **Leased.** [`Frontier::lease`] takes, of the hosts whose clock permits a
+//!    request now, the one whose head is in the best bucket, then has the best
+//!    score, then is oldest. Before a host's first address its robots.txt is
+//!    leased, and before its first page or image its tdmrep.json, where the job keeps
+//!    text or images; what the rules forbid is dropped here, and queued again where
+//!    newer robots rules allow it. A lease leaves no mark in the store: whatever is in flight at a crash is simply still queued.
+//! 3. **Finished.** [`Frontier::finish`], [`Frontier::finish_robots`] or [`Frontier::finish_tdmrep`] takes the
+//!    outcome of every lease. The new state, the new links and contexts, the
+//!    host's clock, the counters and the place up to which the outputs were
+//!    written become one batch: all of it happened, or none.
+//! 4. **Visited again**, where `[recrawl]` or a schedule of its own says so. A
+//!    finished record carries the date of its next visit and lies in an index by
+//!    that date; when it has come, the address is queued as it was at first.
+//!
+//! # What holds
+//!
+//! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only
+//!   if that state is *queued*. A `V` entry exists if and only if the record has the
+//!   date of a next visit, which only a finished one has.
+//! - A host's clock is in its record, so it survives; after an unclean end no
+//!   host is asked earlier than its delay after opening, since a request may have
+//!   been in flight that nothing remembers.
+//! - Nothing is added or leased that the scope in force does not permit, also while
+//!   what was stored under another scope is still being checked.
+//! - What is added is rated by the rating in force, also where another one rated it before.
+//!   Nothing above its razor is leased but what was fetched before, also while the rest is
+//!   re-rated.
+//! - Memory holds the hosts that have something queued or leased with the first entries
+//!   of their queues, and of the URLs a filter of about two bytes each and the records met
+//!   last.
+//!
+//! # Map
+//!
+//! [`Frontier`] is made of parts, each of which owns its state. The order of this table is an
+//! order of reading.
+//!
+//! | parts | what they are |
+//! |---|---|
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys`, `beside` | what is stored, under which keys, and the best page |
+//! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
+//! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
+//! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
+//! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, what alone commits it, and what a commit says of itself |
+//! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
+//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
+//! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
+//! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
+//! | `parts` | the frontier: opening, closing, committing |
+//! | `turns`, `promise`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
+//! | `cells` | the frontiers of a store, a cell each, and what they exchange with other machines |
+//!
+//! The frontier never fetches, sleeps or looks at a clock: time is an argument.
+//! It knows no HTML, no language model and no output file.
+
+// Tests name their own files.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod added;
+mod amount;
+mod background;
+mod beside;
+mod block_filter;
+mod cell;
+mod cells;
+mod claim;
+mod clock_skew;
+mod codec;
+pub mod consistency;
+mod contexts;
+mod control_sample;
+mod draws;
+pub mod dump;
+mod finish;
+mod flush_marker;
+mod heads;
+mod host_file_tasks;
+mod host_files;
+mod image_ledger;
+mod images;
+mod intake;
+mod keys;
+mod leases;
+mod leasing;
+mod ledger;
+mod look;
+mod mark;
+mod outcome;
+mod parts;
+mod policy;
+mod politeness;
+mod promise;
+mod ratings;
+mod record;
+mod recrawl;
+mod referral;
+mod rejudge;
+mod requeue;
+mod restored;
+mod retries;
+mod schedule;
+mod seen;
+pub mod store;
+mod takedown;
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/testing/mod.rs"]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod transition;
+mod traps;
+mod turns;
+pub mod view;
+
+#[cfg(test)]
+use spoor_config as config;
+use spoor_values::{address, clock, fs, page, progress, sanitize};
+use {spoor_settings as settings, spoor_topic as topic, spoor_web as web};
+
+pub use added::{MAX_ANCHOR, NewImage, NewTask};
+pub use amount::Amount;
+pub use beside::Best;
+pub use cell::{CellCount, CellId, MOST_CELLS, USUAL_CELLS};
+pub use cells::Offer as CellOffer;
+pub use cells::{Amend, Cells, CellsError, LessonId, Load, Outside, is_learned};
+pub use cells::{LogPlace, OutboxChange, Rated, Slip, Unsound, Way};
+pub use cells::{only, whole};
+pub use claim::{Claim, LedTo, Offer};
+pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
+pub use host_files::{RobotsAnswer, obeyed};
+pub use image_ledger::{ImageLedger, ImagesLeft};
+pub use images::Instead;
+pub use ledger::check_format;
+pub use mark::{CellMark, Mark, MarkReader};
+pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};
+pub use parts::{Asked, Frontier};
+pub use policy::{Policy, Recrawl};
+pub use ratings::clues::Example;
+pub use ratings::shared::SharedLesson;
+pub use ratings::{Rating, Rescored, Verdicts};
+pub use record::{Counts, GroupRecord, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
+pub use rejudge::Rescoped;
+pub use restored::note_restored;
+pub use schedule::{AddressClocks, HostStates, HostTurn};
+pub use seen::Questions;
+pub use takedown::TakenDown;
+pub use traps::{Budget, Listing};

@@ -1,0 +1,273 @@
+//! When a host may be requested again, as pure arithmetic.
+//!
+//! All times are milliseconds since 1970 by the wall clock, because they must survive a
+//! restart.
+
+use std::time::Duration;
+
+use super::policy::Policy;
+use super::record::HostRecord;
+use crate::clock::millis;
+use crate::page::Outcome;
+
+/// Greatest age of a resolved IP address, in milliseconds: a host may move, and requests
+/// to its old address would then reach another host.
+const MAX_ADDRESS_AGE: u64 = 10 * 60 * 1_000;
+
+/// The shortest time that a request gets before it gives way to others.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Policy {
+    /// The pause between requests to a host.
+    pub(super) fn delay(&self, record: &HostRecord) -> u64 {
+        // A host that asks for more is parked until its rules are read again; they may
+        // ask for less then.
+        let asked = record.crawl_delay.unwrap_or(0).min(self.max_crawl_delay);
+        record.delay.max(self.min_delay).max(asked)
+    }
+
+    /// Whether a host's robots.txt asks for longer pauses than the job accepts.
+    pub(super) fn is_too_slow(&self, record: &HostRecord) -> bool {
+        record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay)
+    }
+
+    /// How long a host's IP address is valid, in milliseconds. Longer than its delay,
+    /// because otherwise there would be time for lookups only.
+    pub(super) fn address_holds(&self, record: &HostRecord) -> u64 {
+        let age = MAX_ADDRESS_AGE.min(self.robots_max_age);
+        age.max(self.delay(record).saturating_mul(2))
+    }
+
+    /// How long a host's robots rules are valid, in milliseconds. Longer than its delay,
+    /// because otherwise there would be time for rules only. A host that is parked for
+    /// its delay gets no other requests.
+    pub(super) fn holds(&self, record: &HostRecord) -> u64 {
+        if self.is_too_slow(record) {
+            self.robots_max_age
+        } else {
+            self.robots_max_age
+                .max(self.delay(record).saturating_mul(2))
+        }
+    }
+
+    /// The shortest pause before a page of the host is visited again, in milliseconds. Other
+    /// pages of the host must get their turn in it, because otherwise there would be time for
+    /// one page only where its schedule is shorter than the delay. `took` is how long its last
+    /// visit took.
+    pub(super) fn before_next_visit(&self, record: &HostRecord, took: u64) -> u64 {
+        self.delay(record).saturating_mul(2).max(took)
+    }
+
+    /// The pause before attempt number `failures + 1`.
+    pub(super) fn pause(&self, failures: u32) -> u64 {
+        let doublings = failures.saturating_sub(1).min(32);
+        self.back_off
+            .saturating_mul(1 << doublings)
+            .min(self.max_back_off)
+    }
+
+    /// The time that a request has at least before it gives way to others that wait: ten
+    /// seconds, or twice as long as the host took last where that is more, doubled after
+    /// each failure. So a slow but working host is answered in the end.
+    pub(super) fn patience(&self, record: &HostRecord) -> Duration {
+        let took = if self.delay_factor > 0.0 {
+            record.delay as f64 / self.delay_factor / 1000.0
+        } else {
+            0.0
+        };
+        let least = LEAST_PATIENCE.as_secs_f64().max(2.0 * took);
+        let doublings = record.failures.min(4);
+        let patience = least * f64::from(1_u32 << doublings);
+        Duration::try_from_secs_f64(patience).unwrap_or(Duration::MAX)
+    }
+
+    /// Books the outcome of a request. Returns whether the whole host is held responsible
+    /// for a failure.
+    pub(super) fn book(
+        &self,
+        record: &mut HostRecord,
+        outcome: &Outcome,
+        elapsed: Duration,
+        now: u64,
+    ) -> bool {
+        match outcome {
+            Outcome::Retry {
+                retry_after,
+                host_backs_off: true,
+                ..
+            } => {
+                self.failed(record, *retry_after, now);
+                true
+            }
+            _ => {
+                self.answered(record, elapsed, now);
+                false
+            }
+        }
+    }
+
+    /// Books an answered request. A request that was open before the host asked for a
+    /// pause does not shorten that pause: the clock never moves back.
+    pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
+        record.failures = 0;
+        record.parked_until = record.parked_until.filter(|until| *until > now);
+        let adaptive = elapsed.as_secs_f64() * 1000.0 * self.delay_factor;
+        // `as` saturates, so an absurd product is the maximum.
+        record.delay = (adaptive as u64).min(self.max_delay).max(self.min_delay);
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
+    }
+
+    /// Books a failure of the whole host. `retry_after` is the pause that the server
+    /// asked for; without it the pauses double. A `Retry-After` of zero is ignored, so
+    /// that a server that fails again and again and sends it is also asked less often.
+    pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
+        record.failures = record.failures.saturating_add(1);
+        if let Some(located) = &mut record.located {
+            // The host may have moved.
+            located.at = 0;
+        }
+        let asked = retry_after.map(millis).filter(|pause| *pause > 0);
+        let pause = asked.unwrap_or_else(|| self.pause(record.failures));
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
+        self.rest(record, pause, now);
+        if record.failures > self.retries {
+            self.park(record, now);
+        }
+    }
+
+    /// Parks a host: it is asked again after the greatest back-off, and no crawl waits for that.
+    pub(super) fn park(&self, record: &mut HostRecord, now: u64) {
+        let until = now.saturating_add(self.max_back_off).max(record.due);
+        record.parked_until = record.parked_until.max(Some(until));
+    }
+
+    /// Books a pause for a host, in milliseconds, without an upper bound. A host that
+    /// asks for more than the greatest back-off is parked. If several open requests
+    /// return different pauses, the longest one applies.
+    pub(super) fn rest(&self, record: &mut HostRecord, pause: u64, now: u64) {
+        record.due = record.due.max(now.saturating_add(pause));
+        if pause > self.max_back_off {
+            self.park(record, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::test_policy;
+
+    #[test]
+    fn the_delay_follows_the_host_within_its_bounds() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        for (elapsed, delay) in [(50, 1_000), (600, 3_000), (40_000, 60_000)] {
+            policy.answered(&mut record, Duration::from_millis(elapsed), 10_000);
+            assert_eq!(record.due, 10_000 + delay, "{elapsed}");
+        }
+        record.crawl_delay = Some(90_000);
+        policy.answered(&mut record, Duration::from_millis(1), 0);
+        assert_eq!(record.due, 90_000);
+    }
+
+    #[test]
+    fn slow_hosts_and_those_that_gave_way_have_more_time() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        let seconds = |record: &HostRecord| policy.patience(record).as_secs();
+        assert_eq!(seconds(&record), 10);
+        policy.answered(&mut record, Duration::from_secs(8), 0);
+        assert_eq!(seconds(&record), 16);
+        policy.failed(&mut record, None, 0);
+        assert_eq!(seconds(&record), 32);
+        record.failures = 100;
+        assert_eq!(seconds(&record), 256);
+    }
+
+    #[test]
+    fn failures_double_and_then_park() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        for (failures, due) in [(1, 30_000), (2, 60_000), (3, 120_000)] {
+            policy.failed(&mut record, None, 0);
+            assert_eq!((record.failures, record.due), (failures, due));
+            assert_eq!(record.parked_until, None);
+        }
+        policy.failed(&mut record, None, 0);
+        assert_eq!(record.parked_until, Some(86_400_000));
+        let due = record.due;
+        policy.answered(&mut record, Duration::ZERO, 5);
+        assert_eq!(
+            (record.failures, record.due),
+            (0, due),
+            "it was open before"
+        );
+        assert_eq!(record.parked_until, Some(86_400_000));
+        policy.answered(&mut record, Duration::ZERO, 86_400_000);
+        assert_eq!(record.parked_until, None);
+    }
+
+    #[test]
+    fn rules_hold_for_longer_than_the_delay() {
+        let mut policy = test_policy();
+        let mut record = HostRecord::default();
+        assert_eq!(policy.holds(&record), 86_400_000);
+        record.crawl_delay = Some(600_000);
+        policy.robots_max_age = 1_000;
+        assert_eq!(policy.holds(&record), 1_200_000);
+    }
+
+    #[test]
+    fn retry_after_is_obeyed_uncapped() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        policy.failed(&mut record, Some(Duration::from_secs(1_000_000)), 5);
+        assert_eq!(record.due, 1_000_000_005);
+        policy.failed(&mut record, Some(Duration::MAX), 5);
+        assert_eq!(record.due, u64::MAX);
+        let mut record = HostRecord::default();
+        policy.failed(&mut record, Some(Duration::from_millis(1)), 5);
+        assert_eq!(record.due, 5 + 1_000, "never below the host's delay");
+    }
+
+    #[test]
+    fn a_wait_of_nothing_ends_no_doubling() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        let mut now = 0;
+        for pause in [30_000, 60_000, 120_000] {
+            policy.failed(&mut record, Some(Duration::ZERO), now);
+            assert_eq!(record.due, now + pause);
+            now = record.due;
+        }
+        policy.failed(&mut record, Some(Duration::ZERO), now);
+        assert_eq!(record.parked_until, Some(now + policy.max_back_off));
+    }
+
+    #[test]
+    fn no_later_word_shortens_a_promise() {
+        let policy = test_policy();
+        for crawl_delay in [None, Some(600_000)] {
+            let mut record = HostRecord {
+                delay: 60_000,
+                crawl_delay,
+                ..HostRecord::default()
+            };
+            policy.failed(&mut record, Some(Duration::from_secs(90)), 0);
+            let promised = record.due;
+            assert!(promised >= 90_000);
+            policy.failed(&mut record, Some(Duration::from_secs(1)), 1_000);
+            assert!(record.due >= promised);
+            // The remaining pause is shorter than the host's previous one.
+            policy.answered(&mut record, Duration::ZERO, 50_000);
+            assert!(record.due >= promised);
+            policy.answered(&mut record, Duration::ZERO, 51_000);
+            assert!(record.due >= promised);
+        }
+        // A host that is given up for longer is not resumed earlier.
+        let mut record = HostRecord::default();
+        policy.failed(&mut record, Some(Duration::from_secs(200_000)), 0);
+        policy.failed(&mut record, Some(Duration::from_secs(100_000)), 0);
+        assert_eq!(record.parked_until, Some(200_000_000));
+    }
+}
