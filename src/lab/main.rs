@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -138,8 +139,19 @@ enum What {
     },
 }
 
-fn main() -> Result<()> {
-    Arguments::parse().what.run()
+fn main() -> ExitCode {
+    let Err(error) = Arguments::parse().what.run() else {
+        return ExitCode::SUCCESS;
+    };
+    // Many errors include their cause, which the chain would repeat.
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    eprintln!("spoor-lab{text}");
+    ExitCode::FAILURE
 }
 
 impl What {

@@ -152,7 +152,7 @@ fn a_crawl_is_divided_among_machines() {
          job.frontier.store = \"fjall\"\n\
          [[variant]]\nname = \"four\"\nmachines = 4\ncells = 8\n\
          job.frontier.store = \"fjall\"\n\
-         [[variant]]\nname = \"apart\"\nmachines = 4\ncells = 8\nlinger = 3\ncompare = false\n\
+         [[variant]]\nname = \"apart\"\nmachines = 4\ncells = 8\nlinger = 3\n\
          job.frontier.store = \"fjall\"\n";
     let one_seed = plan(folder.path()).replacen("seeds = [1, 2]", "seeds = [1]", 1);
     let plan = [one_seed.as_str(), divided].concat();
