@@ -135,8 +135,6 @@ impl RuleSet {
 }
 
 #[cfg(test)]
-mod oracle;
-#[cfg(test)]
 mod tests;
 
 use spoor_values::{address, file_errors, fs};

@@ -1,3 +1,5 @@
+mod oracle;
+
 use std::path::Path;
 
 use scraper::Html;

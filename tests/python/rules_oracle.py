@@ -1,4 +1,4 @@
-"""Compares what the selectors of src/rules/oracle find with lxml and cssselect.
+"""Compares what the selectors of src/rules/tests/oracle find with lxml and cssselect.
 
     python tests/python/rules_oracle.py OUT
 
@@ -16,7 +16,7 @@ from lxml import etree
 from lxml.cssselect import CSSSelector
 
 out = pathlib.Path(sys.argv[1])
-here = pathlib.Path(__file__).parent.parent.parent / "src/rules/oracle"
+here = pathlib.Path(__file__).parent.parent.parent / "src/rules/tests/oracle"
 xpaths = (here / "xpath.txt").read_text().splitlines()
 css = (here / "css.txt").read_text().splitlines()
 selectors = [CSSSelector(line, translator="html") for line in css]

@@ -16,8 +16,6 @@
 
 mod hash;
 mod label;
-#[cfg(test)]
-mod memory;
 mod shape;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! Real files, whole, cut and changed.
 
+mod memory;
+
 use std::sync::LazyLock;
 
 use image::codecs::gif::GifEncoder;

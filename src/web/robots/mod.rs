@@ -23,8 +23,6 @@
 
 mod delay;
 mod encoding;
-#[cfg(test)]
-mod google;
 mod rules;
 mod signals;
 mod tdmrep;

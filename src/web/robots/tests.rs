@@ -1,5 +1,7 @@
 //! What a robots.txt says, in spoor's own cases; Google's are in `google`.
 
+mod google;
+
 use super::*;
 use proptest::prelude::*;
 use robotstxt::DefaultMatcher;

@@ -7,7 +7,7 @@ use std::process::Command;
 use image::ExtendedColorType::{Rgb8, Rgba16};
 use image::{ImageEncoder, codecs};
 
-use super::*;
+use super::super::*;
 
 /// The highest peak allowed, in KiB, including the process itself.
 const MOST: u64 = 190 << 10;

@@ -5,7 +5,7 @@
 //! no product token can be, and addresses longer than the limit. If the expectation
 //! differs from Google's, the case says so.
 
-use super::*;
+use super::super::*;
 
 /// What is tested, the robots.txt, and the verdicts: agent, address, allowed.
 type GoogleCase = (

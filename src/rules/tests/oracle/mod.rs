@@ -4,7 +4,7 @@
 //! writes as XML, and compares both. Run by hand, with a folder of pages:
 //!
 //! ```text
-//! SPOOR_RULES_PAGES=list.txt SPOOR_RULES_OUT=out cargo test --lib rules::oracle -- --ignored
+//! SPOOR_RULES_PAGES=list.txt SPOOR_RULES_OUT=out cargo test -p spoor-rules oracle -- --ignored
 //! python tests/python/rules_oracle.py out
 //! ```
 
@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use scraper::{Html, Node, Selector};
 
-use super::tree::Tree;
-use super::xpath::XPath;
+use crate::tree::Tree;
+use crate::xpath::XPath;
 
 /// The elements in document order, as XML; `None` if it has what XML cannot have.
 fn xml(html: &Html) -> Option<String> {
