@@ -167,16 +167,6 @@ fn print_state(known: &Known, host: &HostReport) {
     if let Some(decided) = &known.decided_by {
         println!("decided    {}", sanitize::shown(decided));
     }
-    if let Some(gone) = &known.instead_of {
-        println!("instead    replaces {gone}, where there is no image");
-    }
-    if !known.replaced_by.is_empty() {
-        let all: Vec<&str> = known.replaced_by.iter().map(PageUrl::as_str).collect();
-        println!(
-            "replaced   by another address that its page offers: {}",
-            all.join(", ")
-        );
-    }
     if let Some(due) = known.due {
         println!("due        {}", due_text(due, known, host));
     }

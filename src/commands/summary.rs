@@ -280,7 +280,6 @@ impl RunSummary<'_> {
                 "parked": summary.images_left.parked,
                 "seconds": summary.images_left.millis.div_ceil(1_000),
             },
-            "other_sizes": { "tried": summary.images.tried, "kept": summary.images.stood_in },
             "svgs_left_out": summary.images.svgs,
             "headline": summary.focus.headline(self.topic),
             "focused": summary.focus.focused,
@@ -359,14 +358,7 @@ pub fn details(status: &Status, aside: &str) -> Vec<(&'static str, String)> {
 /// Remarks about the images besides their number.
 fn images_aside(images: &ImageLedger) -> String {
     let mut aside = String::new();
-    let (stood_in, svgs) = (images.stood_in, images.svgs);
-    if stood_in > 0 {
-        write!(
-            aside,
-            ", {stood_in} of them in another size because the best was gone"
-        )
-        .ok();
-    }
+    let svgs = images.svgs;
     if svgs > 0 {
         write!(aside, "; {svgs} SVGs left out").ok();
     }

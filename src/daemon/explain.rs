@@ -13,9 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
-use crate::frontier::{
-    Budget, Example, GroupRecord, HostRecord, Instead, RobotsState, State, UrlRecord,
-};
+use crate::frontier::{Budget, Example, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::topic::score::topicality::logistic;
 use crate::topic::strategy::Strategy;
@@ -95,12 +93,6 @@ pub struct Known {
     /// What a learning crawl knows about it; `None` if the crawl does not learn.
     #[serde(default)]
     pub learned: Option<LearnedLink>,
-    /// For an image: the missing address of the same picture that this one replaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<PageUrl>,
-    /// For an image: the addresses that were tried instead, or had been fetched already.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replaced_by: Vec<PageUrl>,
     /// The rule, limit or robots line that excludes it, if that is why it was dropped.
     pub decided_by: Option<String>,
 }
@@ -250,13 +242,7 @@ impl Role<'_> {
             None
         };
         let learned = self.learned(record.parts.as_ref())?;
-        let instead = match self.kind {
-            TaskKind::Image => self.view.instead(self.url)?,
-            _ => Instead::default(),
-        };
         Ok(Known {
-            instead_of: instead.of,
-            replaced_by: instead.by,
             kind: self.kind,
             leased,
             control: self.view.is_control(self.url, self.kind)?,

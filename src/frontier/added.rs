@@ -60,9 +60,6 @@ impl NewTask {
 pub struct NewImage {
     /// Its address.
     pub url: PageUrl,
-    /// Other addresses of the same picture that the page offers, best first. They are
-    /// tried in order if the first one has no image.
-    pub spares: Vec<PageUrl>,
     /// As for a page.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.

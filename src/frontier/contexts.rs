@@ -6,36 +6,13 @@
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 
-use serde::{Deserialize, Serialize};
-
 use super::store::{Store, StoreError};
 use super::transaction::Transaction;
 use super::{codec, keys};
-use crate::address::PageUrl;
 use crate::page::ImageContext;
-
-/// The words around an image on one page, and the other addresses that the page gives for
-/// it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Words {
-    #[serde(flatten)]
-    pub context: ImageContext,
-    /// Addresses that were not tried yet, best first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spares: Vec<PageUrl>,
-    /// The previous address, which had no image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<PageUrl>,
-}
 
 /// The stored contexts of the image with the `U` key `image`, by page address.
 pub(super) fn of(store: &dyn Store, image: &[u8]) -> Result<Vec<ImageContext>, StoreError> {
-    let words = words_of(store, image)?.into_iter();
-    Ok(words.map(|words| words.context).collect())
-}
-
-/// The same, with the other addresses that the pages offer.
-pub(super) fn words_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Words>, StoreError> {
     let mut packed = Vec::new();
     store.scan(&keys::contexts_of(image), &[], &mut |key, value| {
         packed.push((key.to_vec(), value.to_vec()));
@@ -58,9 +35,13 @@ pub(super) fn keys_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Vec<u8>>, S
 }
 
 /// Stores words until the image is fetched.
-pub(super) fn put(tx: &mut Transaction<'_>, image: &[u8], words: &Words) -> Result<(), StoreError> {
+pub(super) fn put(
+    tx: &mut Transaction<'_>,
+    image: &[u8],
+    words: &ImageContext,
+) -> Result<(), StoreError> {
     let packed = pack(tx.store(), image, words)?;
-    tx.put(keys::context(image, &words.context.page), packed);
+    tx.put(keys::context(image, &words.page), packed);
     Ok(())
 }
 
@@ -73,7 +54,11 @@ pub(super) fn forget(tx: &mut Transaction<'_>, image: &[u8]) -> Result<(), Store
 }
 
 /// The stored form of a context of `image`.
-pub(super) fn pack(store: &dyn Store, image: &[u8], words: &Words) -> Result<Vec<u8>, StoreError> {
+pub(super) fn pack(
+    store: &dyn Store,
+    image: &[u8],
+    words: &ImageContext,
+) -> Result<Vec<u8>, StoreError> {
     let deflated = || -> std::io::Result<Vec<u8>> {
         let json = serde_json::to_vec(words)?;
         let fast = flate2::Compression::fast();
@@ -85,7 +70,7 @@ pub(super) fn pack(store: &dyn Store, image: &[u8], words: &Words) -> Result<Vec
 }
 
 /// Reverses [`pack`].
-pub(super) fn unpack(bytes: &[u8]) -> Result<Words, String> {
+pub(super) fn unpack(bytes: &[u8]) -> Result<ImageContext, String> {
     let mut json = Vec::new();
     flate2::read::DeflateDecoder::new(bytes)
         .read_to_end(&mut json)

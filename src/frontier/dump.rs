@@ -28,11 +28,10 @@ pub(super) use building::tally;
 use salvage::scan_around_damage;
 
 use super::cell::{BATCHES, STAMP, place_of};
-use super::contexts::{Words, unpack};
+use super::contexts::unpack;
 use super::control_sample::Sample;
 use super::host_files::TdmRecord;
 use super::image_ledger::ImageLedger;
-use super::images::Instead;
 use super::images::alts::AltRecord;
 use super::keys::{self, Rank, class};
 use super::ratings::Scores;
@@ -124,19 +123,9 @@ enum Fact {
     Context {
         image: PageUrl,
         context: Box<ImageContext>,
-        /// Other addresses of the image that were not tried yet.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        spares: Vec<PageUrl>,
-        /// The previous address.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        instead_of: Option<PageUrl>,
     },
-    /// The addresses of the same picture that stand in for each other.
-    Instead {
-        image: PageUrl,
-        #[serde(flatten)]
-        record: Instead,
-    },
+    /// In exports of earlier versions; nothing is made of it.
+    Instead {},
     /// The image ledger.
     Images {
         #[serde(flatten)]
@@ -566,24 +555,14 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             }
         }
         b'C' => {
-            let Words {
-                context,
-                spares,
-                instead_of,
-            } = unpack(value).ok()?;
+            let context = unpack(value).ok()?;
             let page = context.page.as_str().len();
             let image = key.get(1..key.len().checked_sub(page + 1)?)?;
             Fact::Context {
                 image: keys::url_of_key(image)?.0,
                 context: Box::new(context),
-                spares,
-                instead_of,
             }
         }
-        b'O' => Fact::Instead {
-            image: keys::url_of_key(key.get(1..)?)?.0,
-            record: postcard::from_bytes(value).ok()?,
-        },
         b'Z' => Fact::Images {
             record: postcard::from_bytes(value).ok()?,
         },

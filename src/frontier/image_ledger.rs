@@ -30,10 +30,6 @@ const TINY: f64 = 1e-9;
 pub struct ImageLedger {
     /// Requests owed to images; below 0 where they had more than their share.
     pub owed: f64,
-    /// Addresses tried because another address of the same picture had no image.
-    pub tried: u64,
-    /// Images kept from such an address.
-    pub stood_in: u64,
     /// Images left out because their names say SVG.
     pub svgs: u64,
 }

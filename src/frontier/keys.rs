@@ -26,7 +26,6 @@
 //! | `L` | [`Scores`](super::ratings::Scores): the rating of all links, and how far a re-rating has come |
 //! | `E U-key` | [`Clues`](crate::page::Clues) of a link that a learning crawl knows, and how far on topic it was where it was fetched |
 //! | `X` | what was learned, up to some example |
-//! | `O image-U-key` | [`Instead`](super::images::Instead): which address of the same picture an image is asked for in place of |
 //! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
@@ -130,7 +129,6 @@ pub(super) const SCORES: &[u8] = b"L";
 pub(super) const LEARNED: &[u8] = b"X";
 pub(super) const EXAMPLES: &[u8] = b"Y";
 pub(super) const JUDGED: &[u8] = b"j";
-pub(super) const INSTEAD: &[u8] = b"O";
 /// Before the `U` key of their address.
 pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
@@ -148,9 +146,9 @@ pub(super) const ELSEWHERE: u8 = 0xfe;
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
 /// queues these are only the errands. All other classes are derived. Add each new class
 /// of facts here.
-pub(super) const FACTS: [&[u8]; 23] = [
-    SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, INSTEAD, GROUPS, RECHECKS, b"P", b"G",
-    b"I", BODIES, ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
+pub(super) const FACTS: [&[u8]; 22] = [
+    SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I",
+    BODIES, ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
 ];
 
 /// The key of a group, which contains the group's name.
@@ -489,11 +487,6 @@ pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
 /// The key of an entry in the list that the control sample draws from.
 pub(super) fn listed(number: u64) -> Vec<u8> {
     join(b'N', &number.to_be_bytes())
-}
-
-/// The key of an image's stand-ins, by the image's `U` key.
-pub(super) fn instead(image_key: &[u8]) -> Vec<u8> {
-    join(b'O', image_key)
 }
 
 /// The key of the mark of a drawn link, by its `U` key.

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::codec;
+use super::contexts;
 use super::image_ledger;
-use super::images::spares;
 use super::intake::verdict;
 use super::keys::{self, class};
 use super::leases::{Errand, Lease};
@@ -392,7 +392,6 @@ impl Frontier {
         let Candidate {
             host,
             head,
-            url,
             kind,
             record,
             ..
@@ -401,13 +400,11 @@ impl Frontier {
         tx.dequeue(kind, &host, &record);
         // The rules may be lifted again, so a known page is not lost.
         let passing = reason == Reason::Robots;
-        let known = record.clone();
         self.visits
             .fail(&mut tx, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
         if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
-            let intake = self.intake(self.ratings.of_images());
-            spares::pass_on(&mut tx, &intake, &head.value, &url, &known, reason)?;
+            contexts::forget(&mut tx, &head.value)?;
         }
         let prepared = tx.prepare();
         self.commit(prepared, now)

@@ -136,7 +136,6 @@ pub use claim::{Claim, LedTo, Offer};
 pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
-pub use images::Instead;
 pub use ledger::check_format;
 pub use mark::{CellMark, Mark, MarkReader};
 pub use outcome::{Effects, Finished, OutputEdit, Settled, Written};

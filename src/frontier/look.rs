@@ -7,7 +7,6 @@ use super::codec;
 use super::contexts;
 use super::control_sample::{Curve, Focus};
 use super::image_ledger::{ImageLedger, ImagesLeft};
-use super::images::{Instead, spares};
 use super::keys::{self, class};
 use super::parts::Frontier;
 use super::policy::Policy;
@@ -184,14 +183,6 @@ impl Frontier {
     /// [`StoreError`] where the store fails.
     pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
         budgets::budget(self.ledger.store(), url)
-    }
-
-    /// The address that an image stands in for, and the addresses that stand in for it.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
-        spares::instead(self.ledger.store(), image)
     }
 
     /// The known contexts of an image that are not in a sidecar yet.

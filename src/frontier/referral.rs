@@ -11,8 +11,8 @@ use super::record::{Promise, RobotsErrand};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Reason, TaskKind};
 
-/// How often a referral is passed on from cell to cell, by redirects of images and by other
-/// addresses of a picture. Redirects may lead in a circle.
+/// How often a referral is passed on from cell to cell, by redirects of images, which may lead in a
+/// circle.
 pub(super) const MOST_PASSED: u8 = 20;
 
 /// Something for another cell.
@@ -69,8 +69,6 @@ pub(super) enum Referred {
         url: PageUrl,
         answer: RulesAnswer,
     },
-    /// An image was asked for in place of another one, which is not there.
-    StandIn { of: PageUrl, by: PageUrl },
     /// When a host of this very cell may be asked again: for whoever has the cell next.
     Promise(Promise),
 }

@@ -10,8 +10,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::contexts::{self, Words};
-use super::images::Instead;
+use super::contexts;
 use super::images::alts::AltRecord;
 use super::parts::Frontier;
 use super::record::{State, UrlRecord};
@@ -41,9 +40,7 @@ enum Step {
     Drop(Vec<u8>),
     Forget(Vec<u8>),
     Context(Vec<u8>),
-    Words(Vec<u8>, Box<Words>),
     Alt(Vec<u8>, AltRecord),
-    Instead(Vec<u8>, Instead),
     Erase(Vec<u8>),
 }
 
@@ -141,7 +138,6 @@ impl Search<'_> {
         steps.extend(words);
         steps.extend(bare.iter().map(|url| Step::Forget(key(url))));
         steps.extend(self.alts()?);
-        steps.extend(self.stand_ins()?);
         steps.extend(self.bodies()?);
         Ok(steps)
     }
@@ -255,8 +251,7 @@ impl Search<'_> {
             false => steps.push(Step::Forget(image)),
         };
         let mut corrupt = None;
-        let mut rewritten = Vec::new();
-        self.store.scan(keys::CONTEXTS, &[], &mut |key, value| {
+        self.store.scan(keys::CONTEXTS, &[], &mut |key, _| {
             let Some((of, page)) = keys::parts_of_context_key(key) else {
                 corrupt = Some(key.to_vec());
                 return ControlFlow::Break(());
@@ -268,12 +263,7 @@ impl Search<'_> {
             }
             match self.scope.taken_down(&page, TaskKind::Page) {
                 Some(_) => going.push(key.to_vec()),
-                None => {
-                    stays = true;
-                    let words = contexts::unpack(value).ok();
-                    let words = words.and_then(|words| without(self.scope, words));
-                    rewritten.extend(words.map(|w| Step::Words(of.to_vec(), Box::new(w))));
-                }
+                None => stays = true,
             }
             ControlFlow::Continue(())
         })?;
@@ -282,48 +272,7 @@ impl Search<'_> {
             return Err(codec::corrupt(self.store, &key, why));
         }
         end(image, going, stays);
-        // The removal of a dropped image below removes its words.
-        rewritten.append(&mut steps);
-        Ok(rewritten)
-    }
-
-    /// The stand-in records of pictures, without the addresses that were taken down.
-    fn stand_ins(&self) -> Result<Vec<Step>, StoreError> {
-        let is_gone = |url: &PageUrl| {
-            self.scope.taken_down(url, TaskKind::Image).is_some() || self.images.contains(url)
-        };
-        let mut steps = Vec::new();
-        let mut failed = None;
-        self.store.scan(keys::INSTEAD, &[], &mut |key, value| {
-            let known: Instead = match codec::decode(self.store, key, value) {
-                Ok(record) => record,
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            };
-            let own = key.get(1..).and_then(keys::url_of_key);
-            if own.is_none_or(|(url, _)| is_gone(&url)) {
-                steps.push(Step::Erase(key.to_vec()));
-                return ControlFlow::Continue(());
-            }
-            let left = Instead {
-                of: known.of.clone().filter(|url| !is_gone(url)),
-                by: known
-                    .by
-                    .iter()
-                    .filter(|url| !is_gone(url))
-                    .cloned()
-                    .collect(),
-            };
-            if left == Instead::default() {
-                steps.push(Step::Erase(key.to_vec()));
-            } else if left != known {
-                steps.push(Step::Instead(key.to_vec(), left));
-            }
-            ControlFlow::Continue(())
-        })?;
-        failed.map_or(Ok(steps), Err)
+        Ok(steps)
     }
 
     /// The alt texts found at images or on pages that were taken down, without these
@@ -365,9 +314,7 @@ fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(
             tx.delete(key.clone());
             return Ok(());
         }
-        Step::Words(image, words) => return contexts::put(tx, image, words),
         Step::Alt(key, record) => return tx.write(key.clone(), record),
-        Step::Instead(key, record) => return tx.write(key.clone(), record),
         Step::Erase(key) => {
             tx.delete(key.clone());
             return Ok(());
@@ -453,16 +400,4 @@ fn forget_simhash(
         }
     }
     Ok(())
-}
-
-/// Words without the addresses that were taken down; `None` where there are none.
-fn without(scope: &Scope, mut words: Words) -> Option<Words> {
-    let is_gone = |url: &PageUrl| scope.taken_down(url, TaskKind::Image).is_some();
-    let before = words.spares.len();
-    words.spares.retain(|url| !is_gone(url));
-    let of_gone = words.instead_of.as_ref().is_some_and(is_gone);
-    if of_gone {
-        words.instead_of = None;
-    }
-    (of_gone || words.spares.len() < before).then_some(words)
 }

@@ -126,7 +126,6 @@ fn page(address: &str, score: f64) -> NewTask {
 
 pub(super) fn image(address: &str, page: &str, score: f64) -> NewImage {
     NewImage {
-        spares: Vec::new(),
         url: url(address),
         bucket: (score <= 30_000.0).then_some(Bucket::High),
         score,

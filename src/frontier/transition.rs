@@ -2,7 +2,7 @@
 
 use super::added::{NewTask, Origin};
 use super::contexts;
-use super::images::{self, alts, spares};
+use super::images::{self, alts};
 use super::intake::Intake;
 use super::outcome::{Effects, Finished, Settled};
 use super::policy::Policy;
@@ -97,9 +97,6 @@ impl Transition<'_> {
     fn image(&self, tx: &mut Transaction<'_>) -> Result<(), StoreError> {
         tx.meta.counts.images += 1;
         contexts::forget(tx, self.key)?;
-        if spares::instead_of(tx, &self.task.url)?.of.is_some() {
-            tx.meta.images.stood_in += 1;
-        }
         Ok(())
     }
 
@@ -227,7 +224,8 @@ impl Transition<'_> {
         let pages = (host.documents, !again);
         alts::mark(tx, &self.intake, url, found, pages, unknown)?;
         for image in &effects.images {
-            spares::add_image(tx, &self.intake, image, origin)?;
+            let (words, rated) = (image.context.clone(), (image.score, image.bucket));
+            images::add(tx, &self.intake, &image.url, words, rated, origin)?;
         }
         // At a first visit there is nothing to withdraw.
         for image in effects.withheld.iter().filter(|_| again) {
@@ -316,8 +314,8 @@ impl Transition<'_> {
         tx.rest(self.key, &self.record)?;
         match self.task.kind {
             TaskKind::Image => {
-                for words in contexts::words_of(tx.store(), self.key)? {
-                    spares::add_words(tx, &self.intake, &to, words, rated, origin)?;
+                for words in contexts::of(tx.store(), self.key)? {
+                    images::add(tx, &self.intake, &to, words, rated, origin)?;
                 }
                 contexts::forget(tx, self.key)?;
             }
@@ -367,12 +365,11 @@ impl Transition<'_> {
         passing: bool,
     ) -> Result<Finished, StoreError> {
         self.leave_queue(tx);
-        let record = self.record.clone();
         let settled = self
             .visits
             .fail(tx, self.key, self.record, reason, passing, self.now)?;
         if self.task.kind == TaskKind::Image {
-            spares::pass_on(tx, &self.intake, self.key, &self.task.url, &record, reason)?;
+            contexts::forget(tx, self.key)?;
         }
         Ok(Finished::of(settled, None))
     }

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 
 use super::cell::Home;
 use super::host_files::TdmRecord;
-use super::images::{Instead, spares};
 use super::ratings::clues::{self, Example};
 use super::record::{GroupKey, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
@@ -201,14 +200,6 @@ impl<'a> View<'a> {
     pub fn contexts(&self, image: &PageUrl) -> Result<usize, StoreError> {
         let key = keys::url(image, TaskKind::Image);
         Ok(contexts::keys_of(self.store, &key)?.len())
-    }
-
-    /// The address that an image stands in for, and the addresses that stand in for it.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
-    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
-        spares::instead(self.store, image)
     }
 
     /// The spent and the remaining budget of the prefixes of an address.

@@ -5,10 +5,10 @@
 //!
 //! | kind | the page offers | what is there |
 //! |---|---|---|
-//! | 0 | `srcset` of `2x` and `1.5x`, and `src` | 404, 410, and `src` |
+//! | 0 | `srcset` of `2x` and `1.5x`, and `src` | 404, and the others |
 //! | 1 | `srcset` of two widths, and `src` | all |
 //! | 2 | an SVG in `src`, and a PNG of it in `srcset` | both |
-//! | 3 | a `picture` with an SVG, two widths, and `src` | 404, forbidden by robots.txt, and `src` |
+//! | 3 | a `picture` with an SVG, two widths, and `src` | 410, forbidden by robots.txt, and `src` |
 //!
 //! and a drawing that is an SVG alone, and the first picture of the web once more.
 
@@ -36,8 +36,8 @@ pub struct Gallery {
     pub seed: String,
     /// The images to be kept, with the pages that show them.
     pub kept: BTreeMap<String, BTreeSet<String>>,
-    /// The missing sizes that are fetched first, each with the size that is fetched next.
-    pub gone: BTreeMap<String, String>,
+    /// The best sizes that are missing; no other size is fetched in their place.
+    pub gone: BTreeSet<String>,
     /// Addresses that must never be fetched.
     pub never: BTreeSet<String>,
 }
@@ -49,7 +49,7 @@ pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
         text: &text,
         tree: MemoryTree::default(),
         kept: BTreeMap::new(),
-        gone: BTreeMap::new(),
+        gone: BTreeSet::new(),
         never: BTreeSet::new(),
         sizes_hosts: BTreeSet::new(),
         first: None,
@@ -73,7 +73,7 @@ pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
     let lab = sizes_hosts
         .iter()
         .fold(Lab::from_memory(tree), |lab, host| {
-            lab.with_behaviour(Behaviour::of(host).under("/m/").fault(Fault::Status {
+            lab.with_behaviour(Behaviour::of(host).under("/q/").fault(Fault::Status {
                 code: 410,
                 retry_after: None,
             }))
@@ -93,7 +93,7 @@ struct Making<'a> {
     text: &'a dyn Fn(usize) -> String,
     tree: MemoryTree,
     kept: BTreeMap<String, BTreeSet<String>>,
-    gone: BTreeMap<String, String>,
+    gone: BTreeSet<String>,
     never: BTreeSet<String>,
     /// Hosts of the other sizes.
     sizes_hosts: BTreeSet<String>,
@@ -135,14 +135,8 @@ impl Making<'_> {
             small(0)
         );
         shown.push(format!("{set} alt=\"{}\">", text(4 * n)));
-        self.keep(&small(0), n);
-        self.gone.insert(large, middle.clone());
-        self.gone.insert(middle, small(0));
-        let (first, again) = self.first.get_or_insert((small(0), set)).clone();
-        if n > 0 {
-            shown.push(format!("{again} alt=\"{}\">", text(4 * n + 1)));
-            self.keep(&first, n);
-        }
+        self.gone.insert(large);
+        self.never.extend([middle, small(0)]);
 
         let (wide, narrow) = (at("w", ".png"), at("x", ".png"));
         shown.push(format!(
@@ -150,7 +144,16 @@ impl Making<'_> {
             small(1),
             text(4 * n + 1)
         ));
+        let set = format!(
+            "<img src=\"{}\" srcset=\"{narrow} 450w, {wide} 900w\"",
+            small(1)
+        );
         self.keep(&wide, n);
+        let (first, again) = self.first.get_or_insert((wide.clone(), set)).clone();
+        if n > 0 {
+            shown.push(format!("{again} alt=\"{}\">", text(4 * n + 1)));
+            self.keep(&first, n);
+        }
         self.tree.image(&wide, 160, 120);
         self.tree.image(&narrow, 160, 120);
         self.never.extend([narrow, small(1)]);
@@ -172,15 +175,14 @@ impl Making<'_> {
             small(3),
             text(4 * n + 3)
         ));
-        self.keep(&small(3), n);
         self.tree.image(&forbidden, 160, 120);
-        self.gone.insert(best, small(3));
+        self.gone.insert(best);
 
         let alone = format!("http://{own}/d/alone-{n}.svg");
         shown.push(format!("<img src=\"{alone}\" alt=\"{}\">", text(n)));
         let v = at("v", ".svg");
         self.never
-            .extend([drawing.clone(), forbidden, v, alone.clone()]);
+            .extend([drawing.clone(), forbidden, small(3), v, alone.clone()]);
         for svg in [drawing, alone] {
             let path = svg.trim_start_matches(&format!("http://{own}"));
             self.tree.insert_as(&own, path, "image/svg+xml", SVG);

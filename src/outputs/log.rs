@@ -161,9 +161,6 @@ pub struct Row<'a> {
     /// The target of a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,
-    /// For an image: the missing address of the same picture that this one replaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead_of: Option<&'a str>,
     /// Images of a page that were skipped because their names are those of SVGs.
     #[serde(skip_serializing_if = "is_zero")]
     pub svgs: u32,
@@ -237,7 +234,6 @@ impl<'a> Row<'a> {
             documents: None,
             archive: None,
             redirect: None,
-            instead_of: None,
             svgs: 0,
             rules: None,
             duplicate_of: None,

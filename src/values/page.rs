@@ -366,8 +366,6 @@ pub struct ImageCandidate {
     pub width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub height: Option<u32>,
-    /// Other addresses that the page offers for the same picture, best first.
-    pub spares: Vec<PageUrl>,
     /// How the page embeds it.
     pub embedding: Embedding,
     /// The licences that JSON-LD gives for this address, as in [`Terms`].
@@ -611,8 +609,6 @@ impl ImageScores {
 pub struct ScoredImage {
     /// Where its bytes are.
     pub url: PageUrl,
-    /// Other addresses that the page offers for the same picture, best first.
-    pub spares: Vec<PageUrl>,
     /// The words around it, rated.
     pub context: ImageContext,
 }

@@ -273,7 +273,6 @@ fn fetch(frontier: &mut Cells, outputs: &mut outputs::Outputs, task: &Task, now:
         for image in *images {
             let (bucket, score) = rated(1.0);
             effects.images.push(NewImage {
-                spares: Vec::new(),
                 url: url(image),
                 bucket,
                 score,

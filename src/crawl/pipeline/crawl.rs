@@ -16,7 +16,6 @@ use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, apply, archive, write};
-use crate::address::PageUrl;
 use crate::archive::captures::CapturesError;
 use crate::archive::writer::Compression;
 use crate::clock::{millis, now, timestamp};
@@ -302,13 +301,6 @@ impl<'a> Crawl<'a> {
             Some(Product::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
             _ => None,
         };
-        let instead = match completion.task.kind {
-            TaskKind::Image => {
-                let url = &completion.task.url;
-                frontier.of_host(&url.host_key())?.instead(url)?.of
-            }
-            _ => None,
-        };
         let exchange = completion.exchange.take();
         let stored = match exchange.as_ref().and_then(|exchange| exchange.key()) {
             Some(digest) => frontier.stored_body(&digest)?,
@@ -329,8 +321,7 @@ impl<'a> Crawl<'a> {
             (places, first_of) = write(outputs, &completion, image, &time, finished)?;
             let stored = stored.as_deref();
             archive(outputs, exchange, &completion, &mut places, stored, now)?;
-            let mut row = log_row::of_task(&completion, &time, finished, &places);
-            row.instead_of = instead.as_ref().map(PageUrl::as_str);
+            let row = log_row::of_task(&completion, &time, finished, &places);
             log(outputs, &row, &completion)?;
             Ok::<_, CrawlError>(Written {
                 stamp: outputs.stamp(),

@@ -283,7 +283,6 @@ impl Reader {
         let (score, bucket) = self.image(document);
         let images = images.into_iter().map(|image| NewImage {
             url: image.url,
-            spares: image.spares,
             bucket,
             score,
             context: image.context,
@@ -317,9 +316,7 @@ impl Reader {
         let may_keep = page.terms.forbids(Use::Text, &self.obeyed).is_empty();
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
-            // The words of the image may have moved to another address.
-            let left_out = page.images.drain(..);
-            let left_out = left_out.flat_map(|i| std::iter::once(i.url).chain(i.spares));
+            let left_out = page.images.drain(..).map(|image| image.url);
             // If no images are wanted, none were forbidden.
             withheld.extend(left_out.filter(|_| self.images.enabled));
         }

@@ -204,7 +204,7 @@ impl Frontier {
                     let intake = self.intake(self.ratings.in_force(*keywords));
                     images::receive(tx, &intake, what)?;
                 }
-                Referred::Withheld { .. } | Referred::Bare { .. } | Referred::StandIn { .. } => {
+                Referred::Withheld { .. } | Referred::Bare { .. } => {
                     let intake = self.intake(self.ratings.of_images());
                     images::receive(tx, &intake, what)?;
                 }

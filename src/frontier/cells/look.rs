@@ -186,8 +186,6 @@ impl Cells {
         };
         for frontier in self.frontiers() {
             let of_cell = frontier.images();
-            sum.tried += of_cell.tried;
-            sum.stood_in += of_cell.stood_in;
             sum.svgs += of_cell.svgs;
         }
         sum

@@ -192,7 +192,7 @@ impl Offer {
                 ..
             } => {
                 let words = contexts::unpack(words).map_err(Unsound::Contents)?;
-                check_urls([url, &words.context.page])?;
+                check_urls([url, &words.page])?;
                 must(score.is_finite() && is_near(*origin), url)
             }
             Referred::Withheld { image, page, terms } => {
@@ -214,7 +214,6 @@ impl Offer {
                 must(errand.redirects <= MOST_REDIRECTS, &url)
             }
             Referred::Rules { url, .. } => check_urls([url]),
-            Referred::StandIn { of, by } => check_urls([of, by]),
             Referred::Promise(_) => Ok(()),
         }?;
         if *passed > MOST_PASSED {

@@ -5,7 +5,7 @@ use super::{DumpError, Fact, Found};
 use crate::address::PageUrl;
 use crate::cell::{BATCHES, STAMP};
 use crate::codec;
-use crate::contexts::{Words, pack};
+use crate::contexts::pack;
 use crate::control_sample::Sample;
 use crate::keys::{self, Rank, class};
 use crate::page::{Bucket, Reason, TaskKind};
@@ -70,25 +70,12 @@ impl Building {
                 self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
             }
             Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
-            Fact::Context {
-                image,
-                context,
-                spares,
-                instead_of,
-            } => {
+            Fact::Context { image, context } => {
                 let image = keys::url(&image, TaskKind::Image);
                 let key = keys::context(&image, &context.page);
-                let words = Words {
-                    context: *context,
-                    spares,
-                    instead_of,
-                };
-                self.batch.put(key, pack(store, &image, &words)?);
+                self.batch.put(key, pack(store, &image, &context)?);
             }
-            Fact::Instead { image, record } => {
-                let key = keys::instead(&keys::url(&image, TaskKind::Image));
-                self.batch.put(key, codec::encode(store, &record)?);
-            }
+            Fact::Instead {} => {}
             Fact::Images { record } => {
                 let bytes = codec::encode(store, &record)?;
                 self.batch.put(keys::IMAGES.to_vec(), bytes);

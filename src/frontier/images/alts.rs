@@ -9,7 +9,6 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::spares;
 use crate::added::NewImage;
 use crate::address::PageUrl;
 use crate::intake::Intake;
@@ -91,53 +90,49 @@ pub fn mark(
     Ok(())
 }
 
-/// Marks an earlier occurrence of the text: at the image of that address, or at the image
-/// that stands in for it.
+/// Marks an earlier occurrence of the text.
 pub fn mark_earlier(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
     sight: &Sight,
     unknown: f64,
 ) -> Result<(), StoreError> {
-    for image in spares::stand_ins(tx, &sight.image)? {
-        let Some((url, known)) = super::follow(tx, &image)? else {
-            continue;
-        };
-        if let Some(to) = intake.elsewhere(&url) {
-            if tx.passed < MOST_CELLS {
-                let page = sight.page.clone();
-                let image = url;
-                tx.refer(
-                    to,
-                    Referred::Bare {
-                        image,
-                        page,
-                        unknown,
-                    },
-                );
-            }
-            continue;
+    let Some((url, known)) = super::follow(tx, &sight.image)? else {
+        return Ok(());
+    };
+    let page = sight.page.clone();
+    if let Some(to) = intake.elsewhere(&url) {
+        if tx.passed < MOST_CELLS {
+            let image = url;
+            tx.refer(
+                to,
+                Referred::Bare {
+                    image,
+                    page,
+                    unknown,
+                },
+            );
         }
-        if let Some(record) = known
-            && matches!(record.state, State::Done { .. })
-        {
-            let page = sight.page.clone();
-            let note = record.note().map(str::to_owned);
-            let edit = note.map(|note| OutputEdit::MarkBoilerplate {
-                note,
-                page,
-                unknown,
-            });
-            tx.edits.extend(edit);
-            continue;
-        }
-        let image = keys::url(&url, TaskKind::Image);
-        if let Some(packed) = tx.get(&keys::context(&image, &sight.page))? {
-            let mut words =
-                contexts::unpack(&packed).map_err(|why| codec::corrupt(tx.store(), &image, why))?;
-            words.context.mark_boilerplate(unknown);
-            contexts::put(tx, &image, &words)?;
-        }
+        return Ok(());
+    }
+    if let Some(record) = known
+        && matches!(record.state, State::Done { .. })
+    {
+        let note = record.note().map(str::to_owned);
+        let edit = note.map(|note| OutputEdit::MarkBoilerplate {
+            note,
+            page,
+            unknown,
+        });
+        tx.edits.extend(edit);
+        return Ok(());
+    }
+    let image = keys::url(&url, TaskKind::Image);
+    if let Some(packed) = tx.get(&keys::context(&image, &page))? {
+        let mut words =
+            contexts::unpack(&packed).map_err(|why| codec::corrupt(tx.store(), &image, why))?;
+        words.mark_boilerplate(unknown);
+        contexts::put(tx, &image, &words)?;
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! Images and the words around them: adding, other addresses of the same picture, and
-//! texts that a host repeats.
+//! Images and the words around them: adding, and texts that a host repeats.
 
 pub mod alts;
-pub mod spares;
 
+use super::added::{NewTask, Origin};
 use super::codec;
 use super::contexts;
 use super::intake::Intake;
@@ -14,11 +13,65 @@ use super::referral::Referred;
 use super::store::{Store, StoreError};
 use super::transaction::Transaction;
 use crate::address::PageUrl;
-use crate::page::{TaskKind, Terms};
-pub use spares::Instead;
+use crate::page::{ImageContext, Reason, TaskKind, Terms};
+use crate::topic::strategy::Score;
 
 /// Most redirects of images along which words are carried.
 const MAX_CONTEXT_HOPS: usize = 20;
+
+/// Adds the words of one page around an image, and the image where it is new.
+pub fn add(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    at: &PageUrl,
+    words: ImageContext,
+    (score, bucket): Score,
+    origin: Origin,
+) -> Result<(), StoreError> {
+    let Some((url, known)) = follow(tx, at)? else {
+        return Ok(());
+    };
+    let key = keys::url(&url, TaskKind::Image);
+    if let Some(to) = intake.elsewhere(&url) {
+        let image = Referred::Image {
+            words: contexts::pack(tx.store(), &key, &words)?,
+            url,
+            score,
+            bucket,
+            origin,
+            keywords: intake.rating.keywords(),
+        };
+        tx.refer_image(to, image)?;
+        return Ok(());
+    }
+    match known.as_ref().map(|record| &record.state) {
+        Some(State::Done { .. }) => {
+            let note = known.and_then(|record| record.note().map(str::to_owned));
+            let edit = note.map(|note| OutputEdit::AddContext {
+                note,
+                context: Box::new(words),
+                changed: origin.changed,
+            });
+            tx.edits.extend(edit);
+            return Ok(());
+        }
+        // An address that only the scope excluded is judged by the current scope.
+        Some(State::Dropped { reason }) if !matches!(reason, Reason::Razor | Reason::Scope) => {
+            return Ok(());
+        }
+        _ => {}
+    }
+    let rated = match intake.rating.rating() {
+        Some(rating) => rating.image(words.document_perplexity),
+        None => (score, bucket),
+    };
+    // No words are kept for an image that is refused for good.
+    if intake.scope.image(&url).is_ok() {
+        contexts::put(tx, &key, &words)?;
+    }
+    let task = NewTask::rated(url, rated);
+    intake.add(tx, &key, TaskKind::Image, &task, origin)
+}
 
 /// Withdraws a page's words around an image, because the page no longer allows its use. A
 /// queued image without other words is deleted, as if it had never been found. A leased
@@ -103,12 +156,12 @@ pub fn receive(
         } => {
             let words = contexts::unpack(words)
                 .map_err(|why| codec::corrupt(tx.store(), url.as_str().as_bytes(), why))?;
-            let page = &words.context.page;
+            let page = &words.page;
             if intake.scope.taken_down(page, TaskKind::Page).is_some() {
                 // Since the page has named it.
                 return Ok(());
             }
-            spares::add_words(tx, intake, url, words, (*score, *bucket), *origin)
+            add(tx, intake, url, words, (*score, *bucket), *origin)
         }
         Referred::Withheld { image, page, terms } => {
             let terms = serde_json::from_str(terms).map_err(|why| {
@@ -124,7 +177,6 @@ pub fn receive(
             let (image, page) = (image.clone(), page.clone());
             alts::mark_earlier(tx, intake, &alts::Sight { image, page }, *unknown)
         }
-        Referred::StandIn { of, by } => spares::name_by(tx, of, by),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store in memory, for tests: no option of a job selects it.
+//! A store in memory, for tests and for crawls of a few pages: no option of a job selects it.
 //!
 //! It does everything that a backend must do within one process, in a hundredth of the
 //! time of one on disk. It does not outlive the process.

@@ -1,9 +1,9 @@
 //! KenLM's binary form of a model: the tables that it builds in memory when it reads an
 //! ARPA file, as bytes.
 //!
-//! KenLM itself can write them, but only its command `build_binary` does so, which the
-//! binding would run in this process with messages on standard error and with `exit`. The
-//! tables are plain (model type *probing*, no quantization, every number an `f32` as in the
+//! KenLM itself can write them, but only its command `build_binary` does so, and the
+//! binding's function for that (kenlm-rs 0.1.0, feature `tools`) does not link. The tables
+//! are plain (model type *probing*, no quantization, every number an `f32` as in the
 //! ARPA file), so they are made here, and the tests hold the scores by them against those
 //! by KenLM's own reading of the ARPA file, bit by bit.
 //!

@@ -105,7 +105,6 @@ mod tests {
             width: None,
             height: None,
             embedding: Default::default(),
-            spares: Vec::new(),
             licences: Vec::new(),
             texts: Default::default(),
             spans: Spans {

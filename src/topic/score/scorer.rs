@@ -122,7 +122,6 @@ impl Scorer {
         let links = links.collect();
         let images = extracted.images.iter().map(|image| ScoredImage {
             url: image.url.clone(),
-            spares: image.spares.clone(),
             context: self.context(page_url, extracted, &document, image, &mut texts),
         });
         Scored {
@@ -390,7 +389,6 @@ mod tests {
             url: url(path),
             width: Some(640),
             height: None,
-            spares: vec![],
             embedding: Default::default(),
             licences: vec![],
             spans: Default::default(),

@@ -66,8 +66,6 @@ pub(super) struct Collector<'a> {
     declared: Vec<ImageCandidate>,
     /// Remaining bytes for JSON-LD.
     json_room: usize,
-    /// Remaining bytes for alternative addresses of images.
-    spare_room: usize,
     /// Images that were skipped because their names are those of SVGs.
     svgs: u32,
     /// The offer of the `source` elements of the open `picture`.
@@ -131,7 +129,6 @@ impl<'a> Collector<'a> {
             images: Vec::new(),
             declared: Vec::new(),
             json_room: json_ld::MAX_BYTES,
-            spare_room: options.max_address_bytes,
             svgs: 0,
             source: None,
             larger: None,
@@ -410,11 +407,6 @@ impl<'a> Collector<'a> {
         if self.is_svg(&image) || !self.has_room(&image) {
             return;
         }
-        image.spares.retain(|spare| {
-            let left = self.spare_room.checked_sub(spare.as_str().len());
-            self.spare_room = left.unwrap_or(0);
-            left.is_some()
-        });
         let target = self.links.target();
         let target = target.filter(|to| to.as_str().len() <= MAX_TARGET_BYTES);
         image.embedding.link_target = target.cloned();

@@ -31,28 +31,15 @@ pub(super) fn offer<'a>(
     offer
 }
 
-/// The candidate of an `img` element, without the words around it: its best address, with
-/// the others to fall back on. `None` if no address is http or https.
+/// The candidate of an `img` element, without the words around it: its best address.
+/// `None` if no address is http or https.
 pub(super) fn candidate(
     base: &PageUrl,
     attributes: &impl ElementAttributes,
     offer: PictureOffer<'_>,
 ) -> Option<ImageCandidate> {
-    let mut image: Option<ImageCandidate> = None;
-    for choice in offer.best_first() {
-        match &mut image {
-            None => image = element(base, attributes, &choice.address, choice.found),
-            Some(image) => {
-                if let Some(url) = resolve(base, &choice.address)
-                    && url != image.url
-                    && !image.spares.contains(&url)
-                {
-                    image.spares.push(url);
-                }
-            }
-        }
-    }
-    image
+    let mut choices = offer.best_first().into_iter();
+    choices.find_map(|choice| element(base, attributes, &choice.address, choice.found))
 }
 
 /// The candidate of an element's background.
@@ -91,7 +78,6 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
             ..image.embedding.clone()
         },
         licences: Vec::new(),
-        spares: Vec::new(),
         texts,
         spans: Spans::default(),
     })
@@ -108,7 +94,6 @@ pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<Im
             ..Embedding::default()
         },
         licences: Vec::new(),
-        spares: Vec::new(),
         texts: ImageTexts {
             file_name: file_name_words(&url),
             ..ImageTexts::default()
@@ -137,7 +122,6 @@ struct ImageFacts {
     found: Vec<Found>,
     caption: Option<String>,
     licences: Vec<String>,
-    spares: Vec<PageUrl>,
 }
 
 /// Appends the images of the metadata, each address once and only if no element has it, up
@@ -153,9 +137,6 @@ pub(super) fn unite(
     for image in images.iter() {
         let known = seen.entry(image.url.clone()).or_default();
         known.found.extend(&image.embedding.found);
-        if known.spares.is_empty() {
-            known.spares.clone_from(&image.spares);
-        }
     }
     for mut image in declared {
         let caption = image.texts.caption.take();
@@ -188,9 +169,6 @@ pub(super) fn unite(
             continue;
         };
         image.embedding.found.clone_from(&known.found);
-        if image.spares.is_empty() {
-            image.spares.clone_from(&known.spares);
-        }
         let texts = known.licences.iter().chain(&known.caption);
         if let Some(left) = room.checked_sub(texts.map(String::len).sum()) {
             room = left;
@@ -223,7 +201,6 @@ fn element(
             link_target: None,
         },
         licences: Vec::new(),
-        spares: Vec::new(),
         texts: ImageTexts {
             alt_kind: alt.as_deref().and_then(|alt| alt_text::kind(alt, &url)),
             alt,

@@ -144,17 +144,7 @@ fn learned(store: &mut dyn Store) {
         &mut batch,
     );
     put(b"X", Ok(vec![1, 2, 3]), &mut batch);
-    // Of an image that was tried in the place of another and is gone as well.
-    let instead = (
-        Some(url("http://i.org/larger.png")),
-        [url("http://i.org/kept.png")].to_vec(),
-    );
-    put(
-        b"OUi.org\0ih/large.png",
-        postcard::to_stdvec(&instead),
-        &mut batch,
-    );
-    let account = (0.25_f64, 3_u64, 2_u64, 4_u64);
+    let account = (0.25_f64, 4_u64);
     put(b"Z", postcard::to_stdvec(&account), &mut batch);
     let number = [b"Y".as_slice(), &5_u64.to_be_bytes()].concat();
     put(&number, postcard::to_stdvec(&example), &mut batch);
@@ -433,7 +423,6 @@ fn links() -> Vec<NewTask> {
 fn images() -> Vec<NewImage> {
     let addresses = ["http://i.org/kept.png", "http://i.org/wanted.png?w=2"];
     let image = |address: &str| NewImage {
-        spares: vec![url("http://i.org/smaller.png")],
         url: url(address),
         bucket: Some(Bucket::Medium),
         score: 700.5,

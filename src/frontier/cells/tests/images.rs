@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::Recrawl;
-use crate::added::NewImage;
 use crate::cells::{Amend, LogPlace, Offer, OutboxChange};
-use crate::images::Instead;
 use crate::outcome::{Finished, OutputEdit, Written};
 use crate::page::{AltKind, Reason, Terms};
 use crate::record::State;
@@ -137,13 +135,7 @@ fn answer_of(seed: u64, task: &Task) -> (Outcome, Effects) {
         let n = pick(seed, own, 10 + n, 24);
         NewTask::seed(&url(&format!("http://h{}.org/{}", n % 6, n / 6)))
     });
-    let images = (0..3).map(|n| {
-        let of = |size: u64| picture(n, pick(seed, own, 20 + 10 * n + size, 10));
-        NewImage {
-            spares: vec![url(&of(1)), url(&of(2))],
-            ..image(&of(0), own, 10.0)
-        }
-    });
+    let images = (0..3).map(|n| image(&picture(n, pick(seed, own, 20 + 10 * n, 10)), own, 10.0));
     let effects = Effects {
         links: links.collect(),
         images: images.collect(),
@@ -336,47 +328,6 @@ impl Apart {
         let record = self.cells.look_up(&url(address), TaskKind::Image).unwrap();
         record.map(|record| record.state)
     }
-}
-
-#[test]
-fn another_size_is_asked_for_in_the_cell_where_it_lies() {
-    let mut apart = Apart::new(None);
-    let [gone, moved, there] = PICTURES;
-    apart.crawl(4, &|task| match task.url.as_str() {
-        PAGE => {
-            let shown = NewImage {
-                spares: vec![url(moved), url(there)],
-                ..image(gone, PAGE, 10.0)
-            };
-            let images = vec![shown];
-            (
-                Outcome::Done,
-                Effects {
-                    images,
-                    ..Effects::default()
-                },
-            )
-        }
-        other if other == there => (Outcome::Done, Effects::default()),
-        _ => {
-            let reason = Reason::Gone;
-            (Outcome::Drop { reason }, Effects::default())
-        }
-    });
-    let page = BTreeSet::from([PAGE.to_owned()]);
-    assert_eq!(apart.kept.pages, BTreeMap::from([(there.to_owned(), page)]));
-    let instead = |address| {
-        let image = url(address);
-        let cell = apart.cells.of_host(&image.host_key()).unwrap();
-        cell.instead(&image).unwrap()
-    };
-    let named = |of: Option<&str>, by: &[&str]| Instead {
-        of: of.map(url),
-        by: by.iter().map(|by| url(by)).collect(),
-    };
-    assert_eq!(instead(gone), named(None, &[moved]));
-    assert_eq!(instead(moved), named(Some(gone), &[there]));
-    assert_eq!(instead(there), named(Some(moved), &[]));
 }
 
 #[test]
