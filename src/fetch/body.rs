@@ -10,7 +10,7 @@ use reqwest::Response;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::{ClientFailure, FetchError, Phase, Received, classify};
+use super::error::{ClientFailure, FetchError, FetchFailure, Phase, Received, classify};
 use super::rate::RateLimits;
 use super::room::{BodyRoom, BodySource, NoRoom, Room, SMALL};
 use super::underway::RunningExchange;
@@ -157,18 +157,18 @@ impl ExchangeWatch {
                 .saturating_sub(begun.elapsed().saturating_sub(waited));
             let left = whole.min(idle);
             if let Ok(done) = tokio::time::timeout(left, &mut head).await {
-                break done.map_err(|e| classify(host, &e, Phase::Head));
+                break done.map_err(|e| classify(host, &e, Phase::Head).into());
             }
             if left.is_zero() {
-                break Err(FetchError::Timeout {
+                break Err(FetchFailure::Timeout {
                     host: host.to_owned(),
                     phase: if whole.is_zero() {
                         Phase::Whole
                     } else {
                         Phase::Head
                     },
-                    seen: Received::default(),
-                });
+                }
+                .into());
             }
         };
         self.throttled += waited();
@@ -184,16 +184,16 @@ impl ExchangeWatch {
     ) -> Result<T, FetchError> {
         let left = self.limit.saturating_sub(self.elapsed());
         match tokio::time::timeout(left.min(self.idle), step).await {
-            Ok(done) => done.map_err(|e| classify(host, &e, phase)),
-            Err(_) => Err(FetchError::Timeout {
+            Ok(done) => done.map_err(|e| classify(host, &e, phase).into()),
+            Err(_) => Err(FetchFailure::Timeout {
                 host: host.to_owned(),
                 phase: if left <= self.idle {
                     Phase::Whole
                 } else {
                     phase
                 },
-                seen: Received::default(),
-            }),
+            }
+            .into()),
         }
     }
 }
@@ -255,11 +255,10 @@ pub(super) async fn read(
                 biased;
                 chunk = watch.within(host, Phase::Body, response.chunk()) => chunk?,
                 () = part.is_too_slow(body.len(), || watch.elapsed()) => {
-                    return Err(FetchError::Timeout {
+                    return Err(FetchFailure::Timeout {
                         host: host.to_owned(),
                         phase: Phase::Room,
-                        seen: Received::default(),
-                    });
+                    }.into());
                 }
             }
         };
@@ -290,9 +289,8 @@ pub(super) async fn read(
             if length > SMALL {
                 held.part.came(kept.len());
                 let grown = watch.pause(held.part.grow(length, longest));
-                grown.await.map_err(|NoRoom| FetchError::NoRoom {
+                grown.await.map_err(|NoRoom| FetchFailure::NoRoom {
                     host: host.to_owned(),
-                    seen: Received::default(),
                 })?;
             }
             held.add(kept.len());
@@ -389,7 +387,7 @@ mod tests {
         let never = std::future::pending::<Result<(), reqwest::Error>>();
         let error = watch.head("a.org", waited, never).await.unwrap_err();
         let phase = Phase::Head;
-        assert!(matches!(error, FetchError::Timeout { phase: p, .. } if p == phase));
+        assert!(matches!(error.kind, FetchFailure::Timeout { phase: p, .. } if p == phase));
         assert!((64..66).contains(&begun.elapsed().as_secs()));
     }
 

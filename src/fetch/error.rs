@@ -58,9 +58,29 @@ impl fmt::Display for Phase {
     }
 }
 
+/// A failed exchange.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{kind}")]
+pub struct FetchError {
+    /// Why there is no response.
+    pub kind: FetchFailure,
+    /// What was received until then.
+    pub seen: Received,
+}
+
+impl From<FetchFailure> for FetchError {
+    /// Before anything was received.
+    fn from(kind: FetchFailure) -> Self {
+        Self {
+            kind,
+            seen: Received::default(),
+        }
+    }
+}
+
 /// Why a task got no response.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum FetchError {
+pub enum FetchFailure {
     /// The name does not resolve, or is one that is never looked up (RFC 6761).
     #[error("{host} does not resolve: {why}")]
     Dns {
@@ -68,8 +88,6 @@ pub enum FetchError {
         host: String,
         /// The resolver's error.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// The host has no address that a crawl may reach (see [`super::address_guard`]).
     #[error("{host} is at {address}, which is not a public internet address; no request was sent")]
@@ -78,8 +96,6 @@ pub enum FetchError {
         host: String,
         /// The address, or the first of several.
         address: IpAddr,
-        /// What was received until then.
-        seen: Received,
     },
     /// The connection was refused, reset or cut.
     #[error("the connection to {host} failed: {why}")]
@@ -90,8 +106,6 @@ pub enum FetchError {
         why: String,
         /// No connection was ever established.
         unreached: bool,
-        /// What was received until then.
-        seen: Received,
     },
     /// The TLS handshake failed, or the certificate is not trusted.
     #[error("no secure connection to {host}: {why}")]
@@ -100,8 +114,6 @@ pub enum FetchError {
         host: String,
         /// The TLS library's error.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// It took too long.
     #[error("{host} took too long: {phase}")]
@@ -110,8 +122,6 @@ pub enum FetchError {
         host: String,
         /// What was being awaited.
         phase: Phase,
-        /// What was received until then.
-        seen: Received,
     },
     /// The server's HTTP was invalid.
     #[error("{host} sent invalid HTTP: {why}")]
@@ -120,8 +130,6 @@ pub enum FetchError {
         host: String,
         /// The HTTP library's error.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// One of the body's codings is unknown or broken.
     #[error("the body from {host} could not be decoded: {why}")]
@@ -130,8 +138,6 @@ pub enum FetchError {
         host: String,
         /// The decoder's error.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// A status outside 200 to 299 that is not a redirect.
     #[error("the server answered with status {status}")]
@@ -142,20 +148,16 @@ pub enum FetchError {
         /// has passed. It can be so long that adding it to a point in time overflows, so
         /// use saturating addition.
         retry_after: Option<Duration>,
-        /// What was received until then.
-        seen: Received,
     },
     /// A redirect without a usable target.
     #[error("status {status} redirects nowhere: {why}")]
     BadRedirect {
         /// The status.
         status: u16,
-        /// As in [`FetchError::Status`].
+        /// As in [`FetchFailure::Status`].
         retry_after: Option<Duration>,
         /// What is wrong with the target.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// An image larger than its cap; a part of it would be useless.
     #[error("the image is larger than the cap of {cap} bytes")]
@@ -164,8 +166,6 @@ pub enum FetchError {
         cap: usize,
         /// The value of `Content-Length`, if that was the reason.
         declared: Option<u64>,
-        /// What was received until then.
-        seen: Received,
     },
     /// The request cannot be built or sent as configured.
     #[error("{url} cannot be requested: {why}")]
@@ -174,24 +174,17 @@ pub enum FetchError {
         url: String,
         /// The reason.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// The proxy does not let this crawler through; the operator has to fix this.
     #[error(
         "the proxy asks for a user name and a password; write them into HTTP_PROXY and HTTPS_PROXY, as in http://name:password@proxy.example:3128, set network.proxy to \"environment\" and start again"
     )]
-    Proxy {
-        /// What was received until then.
-        seen: Received,
-    },
+    Proxy,
     /// There was no memory left for the rest of a large body; not the host's fault.
     #[error("no memory left for the rest of the body from {host}, because other bodies use it")]
     NoRoom {
         /// The URL's host.
         host: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// This machine is out of file descriptors or ports; not the host's fault.
     #[error(
@@ -200,8 +193,6 @@ pub enum FetchError {
     Local {
         /// The system's error.
         why: String,
-        /// What was received until then.
-        seen: Received,
     },
     /// The term of this machine is over ([`super::Options::term`]); not the host's fault.
     #[error(
@@ -210,39 +201,15 @@ pub enum FetchError {
     TermOver {
         /// The URL's host.
         host: String,
-        /// What was received until then.
-        seen: Received,
     },
 }
 
 impl FetchError {
-    /// What was received of the exchange.
-    pub fn seen(&self) -> &Received {
-        match self {
-            Self::Dns { seen, .. }
-            | Self::PrivateAddress { seen, .. }
-            | Self::Connection { seen, .. }
-            | Self::Tls { seen, .. }
-            | Self::Timeout { seen, .. }
-            | Self::Protocol { seen, .. }
-            | Self::Decoding { seen, .. }
-            | Self::Status { seen, .. }
-            | Self::BadRedirect { seen, .. }
-            | Self::TooLarge { seen, .. }
-            | Self::Unsendable { seen, .. }
-            | Self::Proxy { seen }
-            | Self::NoRoom { seen, .. }
-            | Self::Local { seen, .. }
-            | Self::TermOver { seen, .. } => seen,
-        }
-    }
-
     /// The delay that the server asked for, if it responded.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Status { retry_after, .. } | Self::BadRedirect { retry_after, .. } => {
-                *retry_after
-            }
+        match self.kind {
+            FetchFailure::Status { retry_after, .. }
+            | FetchFailure::BadRedirect { retry_after, .. } => retry_after,
             _ => None,
         }
     }
@@ -250,25 +217,25 @@ impl FetchError {
     /// Whether nothing came back in time, on a connection that may have been made long before.
     pub fn is_unanswered(&self) -> bool {
         let is_awaited = matches!(
-            self,
-            Self::Timeout {
+            self.kind,
+            FetchFailure::Timeout {
                 phase: Phase::Head | Phase::Whole,
                 ..
             }
         );
-        is_awaited && self.seen().status.is_none()
+        is_awaited && self.seen.status.is_none()
     }
 
     /// Whether the host could not be reached at all, so that the network may be down.
     pub fn is_unreached(&self) -> bool {
         matches!(
-            self,
-            Self::Dns { .. }
-                | Self::Connection {
+            self.kind,
+            FetchFailure::Dns { .. }
+                | FetchFailure::Connection {
                     unreached: true,
                     ..
                 }
-                | Self::Timeout {
+                | FetchFailure::Timeout {
                     phase: Phase::Connecting,
                     ..
                 }
@@ -277,32 +244,14 @@ impl FetchError {
 
     /// The failure of a body from `host` that cannot be decoded.
     pub fn undecodable(host: &str, error: &impl fmt::Display) -> Self {
-        Self::Decoding {
-            host: host.to_owned(),
-            why: error.to_string(),
-            seen: Received::default(),
-        }
+        let (host, why) = (host.to_owned(), error.to_string());
+        FetchFailure::Decoding { host, why }.into()
     }
 
-    pub(super) fn with_seen(mut self, now: Received) -> Self {
-        match &mut self {
-            Self::Dns { seen, .. }
-            | Self::PrivateAddress { seen, .. }
-            | Self::Connection { seen, .. }
-            | Self::Tls { seen, .. }
-            | Self::Timeout { seen, .. }
-            | Self::Protocol { seen, .. }
-            | Self::Decoding { seen, .. }
-            | Self::Status { seen, .. }
-            | Self::BadRedirect { seen, .. }
-            | Self::TooLarge { seen, .. }
-            | Self::Unsendable { seen, .. }
-            | Self::Proxy { seen }
-            | Self::NoRoom { seen, .. }
-            | Self::Local { seen, .. }
-            | Self::TermOver { seen, .. } => *seen = now,
-        }
-        self
+    /// The same with what was received until then.
+    #[must_use]
+    pub fn with_seen(self, seen: Received) -> Self {
+        Self { seen, ..self }
     }
 }
 
@@ -386,32 +335,27 @@ impl ClientFailure for SendError {
 
 /// Classifies an error of a client, which occurred while waiting for the head
 /// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
-pub(super) fn classify(host: &str, error: &impl ClientFailure, phase: Phase) -> FetchError {
-    let seen = Received::default();
+pub(super) fn classify(host: &str, error: &impl ClientFailure, phase: Phase) -> FetchFailure {
     let host = host.to_owned();
     let why = innermost(error);
     if let Some(refused) = find::<Refused>(error) {
         let address = refused.address;
-        return FetchError::PrivateAddress {
-            host,
-            address,
-            seen,
-        };
+        return FetchFailure::PrivateAddress { host, address };
     }
     if find::<TermOver>(error).is_some() {
-        return FetchError::TermOver { host, seen };
+        return FetchFailure::TermOver { host };
     }
     if error.is_builder() {
         let url = error.url().map_or(host, ToString::to_string);
-        return FetchError::Unsendable { url, why, seen };
+        return FetchFailure::Unsendable { url, why };
     }
     // This error's type is private to the library; a test checks its text.
     if error.is_connect() && why == "tunnel error: proxy authorization required" {
-        return FetchError::Proxy { seen };
+        return FetchFailure::Proxy;
     }
     if let Some(kind) = find_io(error, out_of_resources) {
         let why = kind.to_string();
-        return FetchError::Local { why, seen };
+        return FetchFailure::Local { why };
     }
     if error.is_timeout() || find_io(error, |e| e.kind() == io::ErrorKind::TimedOut).is_some() {
         let phase = if error.is_connect() {
@@ -419,17 +363,17 @@ pub(super) fn classify(host: &str, error: &impl ClientFailure, phase: Phase) -> 
         } else {
             phase
         };
-        return FetchError::Timeout { host, phase, seen };
+        return FetchFailure::Timeout { host, phase };
     }
     // A name that cannot be in a certificate cannot be in the DNS either.
     if error.is_dns()
         || find::<LookupFailed>(error).is_some()
         || find::<rustls::pki_types::InvalidDnsNameError>(error).is_some()
     {
-        return FetchError::Dns { host, why, seen };
+        return FetchFailure::Dns { host, why };
     }
     if find::<rustls::Error>(error).is_some() {
-        return FetchError::Tls { host, why, seen };
+        return FetchFailure::Tls { host, why };
     }
     let http1 = find::<hyper::Error>(error);
     let http2 = find::<h2::Error>(error);
@@ -438,14 +382,13 @@ pub(super) fn classify(host: &str, error: &impl ClientFailure, phase: Phase) -> 
         || http1.is_some_and(|e| e.is_incomplete_message() || e.is_canceled() || e.is_closed())
         || http2.is_some_and(|e| e.is_io() || e.is_remote());
     if cut {
-        FetchError::Connection {
+        FetchFailure::Connection {
             unreached: find_io(error, is_unreached).is_some(),
             host,
             why,
-            seen,
         }
     } else {
-        FetchError::Protocol { host, why, seen }
+        FetchFailure::Protocol { host, why }
     }
 }
 

@@ -8,7 +8,7 @@ use reqwest::header::{
     LOCATION, RETRY_AFTER, TRANSFER_ENCODING,
 };
 
-use super::error::{FetchError, Received};
+use super::error::{FetchError, FetchFailure, Received};
 use crate::address::PageUrl;
 use crate::coding::Coding;
 use crate::page::{TermsHeaders, Validators};
@@ -28,7 +28,7 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
 ///
 /// # Errors
 ///
-/// [`FetchError::BadRedirect`] if it has no usable target.
+/// [`FetchFailure::BadRedirect`] if it has no usable target.
 pub fn stored_redirect(
     from: &PageUrl,
     status: u16,
@@ -48,10 +48,12 @@ pub fn stored_redirect(
         if to.as_ref() == Ok(from) {
             to = Err("it points at itself".to_owned());
         }
-        to.map_err(|why| FetchError::BadRedirect {
-            status,
-            retry_after: None,
-            why,
+        to.map_err(|why| FetchError {
+            kind: FetchFailure::BadRedirect {
+                status,
+                retry_after: None,
+                why,
+            },
             seen: Received {
                 status: Some(status),
                 ..Received::default()

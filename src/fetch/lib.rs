@@ -72,7 +72,7 @@ use crate::page::{Booking, Fetched, TaskKind, Validators, Wire, content_type};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
-pub use error::{FetchError, Phase, Received};
+pub use error::{FetchError, FetchFailure, Phase, Received};
 pub use headers::stored_redirect;
 pub use options::{Options, SetupError};
 pub use outcome::outcome;
@@ -253,7 +253,7 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// [`FetchError::Dns`], [`FetchError::PrivateAddress`], and [`FetchError::Unsendable`]
+    /// [`FetchFailure::Dns`], [`FetchFailure::PrivateAddress`], and [`FetchFailure::Unsendable`]
     /// as for a fetch.
     pub async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
         self.locate_again(url, &Booking::default()).await
@@ -281,7 +281,7 @@ impl Fetcher {
     /// # Errors
     ///
     /// [`FetchError`], which includes what was received of the exchange. For robots.txt
-    /// the caller interprets [`FetchError::Status`] (RFC 9309 section 2.3.1);
+    /// the caller interprets [`FetchFailure::Status`] (RFC 9309 section 2.3.1);
     /// [`outcome()`] does it.
     pub async fn fetch(&self, url: &PageUrl, kind: TaskKind) -> Result<Answer, FetchError> {
         self.fetch_unless(url, kind, &Validators::default()).await
@@ -330,9 +330,9 @@ impl Fetcher {
         exit: &Arc<Exit>,
         wire: &mut Option<Box<Wire>>,
     ) -> Result<Answer, FetchError> {
-        let over = || FetchError::TermOver {
-            host: url.host().to_owned(),
-            seen: Received::default(),
+        let over = || -> FetchError {
+            let host = url.host().to_owned();
+            FetchFailure::TermOver { host }.into()
         };
         let tenure = self.inner.options.term.as_ref().map(|term| term.tenure());
         let tenure = tenure.map(|tenure| tenure.ok_or_else(over)).transpose()?;
@@ -343,11 +343,11 @@ impl Fetcher {
         let limit = self.inner.options.connect_timeout;
         let judged = tokio::time::timeout(limit, self.inner.router.judge(url)).await;
         judged.unwrap_or_else(|_| {
-            Err(FetchError::Timeout {
+            Err(FetchFailure::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Connecting,
-                seen: Received::default(),
-            })
+            }
+            .into())
         })?;
         self.rates().request().await;
         let limits = &self.inner.options;
@@ -361,11 +361,10 @@ impl Fetcher {
             biased;
             () = ended(tenure.as_ref()) => Err(over()),
             answer = self.exchange(url, kind, condition, sent, &mut watch, wire) => answer,
-            () = open.is_told() => Err(FetchError::Timeout {
+            () = open.is_told() => Err(FetchFailure::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Others,
-                seen: Received::default(),
-            }),
+            }.into()),
         };
         if let Ok(answer) = &answer {
             self.inner.underway.answered(answer.elapsed());
@@ -378,7 +377,7 @@ impl Fetcher {
 
     /// Ends the slowest requests until at most `most` slow ones are left. A request is
     /// slow after ten seconds and after eight times the usual duration of a response.
-    /// Ended requests fail with [`FetchError::Timeout`]. Returns how many were ended.
+    /// Ended requests fail with [`FetchFailure::Timeout`]. Returns how many were ended.
     pub fn give_way(&self, most: usize) -> usize {
         self.inner.underway.give_way(most)
     }
@@ -406,17 +405,16 @@ impl Fetcher {
             } else {
                 headers::redirect_target(url, head)
             };
-            let bad = |why| FetchError::BadRedirect {
+            let bad = |why| FetchFailure::BadRedirect {
                 status,
                 retry_after,
                 why,
-                seen: Received::default(),
             };
             let to = to.map_err(bad)?;
             let cookies = visit::after(cookies, url, &to, head);
             let cookies = cookies.filter(|_| inner.options.cookies);
             if to == *url && cookies.is_none() {
-                return Err(bad("it points at itself".to_owned()));
+                return Err(bad("it points at itself".to_owned()).into());
             }
             if let Some(cookies) = cookies {
                 inner.visits.put(to.clone(), cookies);
@@ -441,24 +439,23 @@ impl Fetcher {
         } else if inner.router.proxied() {
             // Later it may come from a hostile server, which the proxy passed on.
             if !inner.let_through.load(Ordering::Relaxed) {
-                let seen = Received::default();
-                return Err(FetchError::Proxy { seen });
+                return Err(FetchFailure::Proxy.into());
             }
-            return Err(FetchError::Connection {
+            return Err(FetchFailure::Connection {
                 host: url.host().to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),
                 unreached: false,
-                seen: Received::default(),
-            });
+            }
+            .into());
         }
         // Rules are read as a whole or not at all, and a part was not asked for.
         let is_part = status == 206 && kind.is_rules();
         if !(200..=299).contains(&status) || is_part {
-            return Err(FetchError::Status {
+            return Err(FetchFailure::Status {
                 status,
                 retry_after,
-                seen: Received::default(),
-            });
+            }
+            .into());
         }
         Ok(None)
     }
@@ -536,14 +533,10 @@ impl Fetcher {
             return answer;
         }
         let head = response.headers();
-        let too_large = |declared| FetchError::TooLarge {
-            cap,
-            declared,
-            seen: Received::default(),
-        };
+        let too_large = |declared| FetchFailure::TooLarge { cap, declared };
         let declared = response.content_length();
         if kind == TaskKind::Image && declared.is_some_and(|bytes| bytes > cap as u64) {
-            return Err(too_large(declared));
+            return Err(too_large(declared).into());
         }
         let types = head.get_all(CONTENT_TYPE).iter().map(headers::text);
         let types: Vec<String> = types.collect();
@@ -560,7 +553,7 @@ impl Fetcher {
         };
         let mut body = body::read(host, response, how, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
-            return Err(too_large(None));
+            return Err(too_large(None).into());
         }
         if let (Some(own), Some(coded)) = (&mut own, body.coded) {
             own.body = coded;

@@ -68,7 +68,7 @@ pub struct Options {
     /// usual. Two limits: an `https` URL that is redirected to another port uses HTTP/1.1
     /// if it names a port or its host is an IP address (in HTTP/2 the authority cannot
     /// differ from the connection's), and an `https` URL whose host is an IP address
-    /// cannot be redirected to another host ([`super::FetchError::Unsendable`]).
+    /// cannot be redirected to another host ([`super::FetchFailure::Unsendable`]).
     pub connect_to: Vec<ConnectTo>,
     /// The proxy for all requests, except those that match a `connect_to` rule. Names are
     /// resolved and checked here first, unless `allow_private` is set; if the proxy's own

@@ -5,7 +5,7 @@
 
 use crate::page::{Outcome, Reason, TaskKind};
 
-use super::error::FetchError;
+use super::error::{FetchError, FetchFailure};
 use FailureClass::*;
 use Kinds::*;
 use Then::*;
@@ -110,7 +110,7 @@ impl Kinds {
     }
 }
 
-/// The failures a row is for: the variants of [`FetchError`], statuses by range.
+/// The failures a row is for: the variants of [`FetchFailure`], statuses by range.
 enum FailureClass {
     Dns,
     PrivateAddress,
@@ -131,26 +131,28 @@ enum FailureClass {
 
 impl FailureClass {
     fn covers(&self, error: &FetchError) -> bool {
-        match (self, error) {
-            (Status(from, to), FetchError::Status { status, .. }) => (from..=to).contains(&status),
+        match (self, &error.kind) {
+            (Status(from, to), FetchFailure::Status { status, .. }) => {
+                (from..=to).contains(&status)
+            }
             _ => matches!(
-                (self, error),
-                (Dns, FetchError::Dns { .. })
-                    | (PrivateAddress, FetchError::PrivateAddress { .. })
-                    | (Connection, FetchError::Connection { .. })
-                    | (Tls, FetchError::Tls { .. })
-                    | (Timeout, FetchError::Timeout { .. })
-                    | (Protocol, FetchError::Protocol { .. })
-                    | (Decoding, FetchError::Decoding { .. })
-                    | (BadRedirect, FetchError::BadRedirect { .. })
-                    | (TooLarge, FetchError::TooLarge { .. })
-                    | (Unsendable, FetchError::Unsendable { .. })
-                    | (NoRoom, FetchError::NoRoom { .. })
+                (self, &error.kind),
+                (Dns, FetchFailure::Dns { .. })
+                    | (PrivateAddress, FetchFailure::PrivateAddress { .. })
+                    | (Connection, FetchFailure::Connection { .. })
+                    | (Tls, FetchFailure::Tls { .. })
+                    | (Timeout, FetchFailure::Timeout { .. })
+                    | (Protocol, FetchFailure::Protocol { .. })
+                    | (Decoding, FetchFailure::Decoding { .. })
+                    | (BadRedirect, FetchFailure::BadRedirect { .. })
+                    | (TooLarge, FetchFailure::TooLarge { .. })
+                    | (Unsendable, FetchFailure::Unsendable { .. })
+                    | (NoRoom, FetchFailure::NoRoom { .. })
                     | (
                         Local,
-                        FetchError::Local { .. }
-                            | FetchError::Proxy { .. }
-                            | FetchError::TermOver { .. }
+                        FetchFailure::Local { .. }
+                            | FetchFailure::Proxy { .. }
+                            | FetchFailure::TermOver { .. }
                     )
             ),
         }
@@ -174,84 +176,93 @@ enum Then {
 mod tests {
     use std::time::Duration;
 
-    use super::super::error::{Phase, Received};
+    use super::super::error::Phase;
     use super::*;
 
     fn status(status: u16, retry_after: Option<u64>) -> FetchError {
-        FetchError::Status {
+        let retry_after = retry_after.map(Duration::from_secs);
+        FetchFailure::Status {
             status,
-            retry_after: retry_after.map(Duration::from_secs),
-            seen: Received::default(),
+            retry_after,
         }
+        .into()
     }
 
     /// One of every variant. The match below does not compile when one is added
-    /// to `FetchError`, so that it is added here as well.
+    /// to `FetchFailure`, so that it is added here as well.
     fn every_failure() -> Vec<FetchError> {
-        let seen = Received::default();
-        let (host, why) = (String::from("example.org"), String::new());
-        let both = || (host.clone(), why.clone());
-        let made = |make: fn(String, String, Received) -> FetchError| {
-            let (host, why) = both();
-            make(host, why, seen)
-        };
-        let all = vec![
-            made(|host, why, seen| FetchError::Dns { host, why, seen }),
-            made(|host, _, seen| FetchError::PrivateAddress {
-                host,
+        let (host, why) = (|| String::from("example.org"), String::new);
+        let all = [
+            FetchFailure::Dns {
+                host: host(),
+                why: why(),
+            },
+            FetchFailure::PrivateAddress {
+                host: host(),
                 address: [10, 0, 0, 1].into(),
-                seen,
-            }),
-            made(|host, why, seen| FetchError::Connection {
-                host,
-                why,
+            },
+            FetchFailure::Connection {
+                host: host(),
+                why: why(),
                 unreached: false,
-                seen,
-            }),
-            made(|host, why, seen| FetchError::Tls { host, why, seen }),
-            made(|host, _, seen| FetchError::Timeout {
-                host,
+            },
+            FetchFailure::Tls {
+                host: host(),
+                why: why(),
+            },
+            FetchFailure::Timeout {
+                host: host(),
                 phase: Phase::Head,
-                seen,
-            }),
-            made(|host, why, seen| FetchError::Protocol { host, why, seen }),
-            made(|host, why, seen| FetchError::Decoding { host, why, seen }),
-            made(|_, why, seen| FetchError::BadRedirect {
+            },
+            FetchFailure::Protocol {
+                host: host(),
+                why: why(),
+            },
+            FetchFailure::Decoding {
+                host: host(),
+                why: why(),
+            },
+            FetchFailure::BadRedirect {
                 status: 302,
                 retry_after: None,
-                why,
-                seen,
-            }),
-            made(|_, _, seen| FetchError::TooLarge {
+                why: why(),
+            },
+            FetchFailure::TooLarge {
                 cap: 1,
                 declared: None,
-                seen,
-            }),
-            made(|url, why, seen| FetchError::Unsendable { url, why, seen }),
-            made(|_, why, seen| FetchError::Local { why, seen }),
-            made(|host, _, seen| FetchError::TermOver { host, seen }),
-            FetchError::Proxy { seen },
-            made(|host, _, seen| FetchError::NoRoom { host, seen }),
-            status(404, None),
+            },
+            FetchFailure::Unsendable {
+                url: host(),
+                why: why(),
+            },
+            FetchFailure::Local { why: why() },
+            FetchFailure::TermOver { host: host() },
+            FetchFailure::Proxy,
+            FetchFailure::NoRoom { host: host() },
+            FetchFailure::Status {
+                status: 404,
+                retry_after: None,
+            },
         ];
+        let all = all.map(FetchError::from).to_vec();
         let mut kinds: Vec<usize> = all
             .iter()
-            .map(|e| match e {
-                FetchError::Dns { .. } => 0,
-                FetchError::PrivateAddress { .. } => 1,
-                FetchError::Connection { .. } => 2,
-                FetchError::Tls { .. } => 3,
-                FetchError::Timeout { .. } => 4,
-                FetchError::Protocol { .. } => 5,
-                FetchError::Decoding { .. } => 6,
-                FetchError::BadRedirect { .. } => 7,
-                FetchError::TooLarge { .. } => 8,
-                FetchError::Unsendable { .. } => 9,
-                FetchError::Local { .. } => 10,
-                FetchError::Status { .. } => 11,
-                FetchError::Proxy { .. } => 12,
-                FetchError::NoRoom { .. } => 13,
-                FetchError::TermOver { .. } => 14,
+            .map(|e| match e.kind {
+                FetchFailure::Dns { .. } => 0,
+                FetchFailure::PrivateAddress { .. } => 1,
+                FetchFailure::Connection { .. } => 2,
+                FetchFailure::Tls { .. } => 3,
+                FetchFailure::Timeout { .. } => 4,
+                FetchFailure::Protocol { .. } => 5,
+                FetchFailure::Decoding { .. } => 6,
+                FetchFailure::BadRedirect { .. } => 7,
+                FetchFailure::TooLarge { .. } => 8,
+                FetchFailure::Unsendable { .. } => 9,
+                FetchFailure::Local { .. } => 10,
+                FetchFailure::Status { .. } => 11,
+                FetchFailure::Proxy { .. } => 12,
+                FetchFailure::NoRoom { .. } => 13,
+                FetchFailure::TermOver { .. } => 14,
             })
             .collect();
         kinds.sort_unstable();
@@ -319,7 +330,6 @@ mod tests {
             };
             let (then, reason) = match row.then {
                 Done => ("there are no rules", ""),
-                Drop(Reason::Gone) => ("drop, ask for its next size", "gone"),
                 Drop(reason) => ("drop", reason.name()),
                 Retry(reason) => ("retry", reason.name()),
                 BackOff(reason) => ("host waits, retry", reason.name()),
@@ -376,12 +386,12 @@ mod tests {
         assert_eq!(robots(&status(404, None)), Outcome::Done);
         assert_eq!(robots(&status(403, None)), Outcome::Done);
         for error in every_failure() {
-            match (&error, robots(&error)) {
-                (FetchError::Status { .. }, Outcome::Done) => (),
+            match (&error.kind, robots(&error)) {
+                (FetchFailure::Status { .. }, Outcome::Done) => (),
                 (
-                    FetchError::PrivateAddress { .. }
-                    | FetchError::Unsendable { .. }
-                    | FetchError::TooLarge { .. },
+                    FetchFailure::PrivateAddress { .. }
+                    | FetchFailure::Unsendable { .. }
+                    | FetchFailure::TooLarge { .. },
                     Outcome::Drop { .. },
                 ) => (),
                 (_, Outcome::Retry { .. }) => (),

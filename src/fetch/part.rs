@@ -6,7 +6,7 @@ use reqwest::header::{ACCEPT_ENCODING, CONTENT_RANGE, HOST, HeaderMap, HeaderVal
 use reqwest::{Method, Request, Response, StatusCode};
 
 use super::body::ExchangeWatch;
-use super::error::{FetchError, Phase, Received};
+use super::error::{FetchError, FetchFailure, Phase};
 use super::{Fetcher, headers};
 use crate::address::PageUrl;
 
@@ -102,11 +102,14 @@ fn refused(url: &PageUrl, response: &Response) -> PartFailure {
     {
         return PartFailure::Moved(to);
     }
-    PartFailure::Fetch(FetchError::Status {
-        status,
-        retry_after: headers::retry_after(head, SystemTime::now()),
-        seen: Received::default(),
-    })
+    let retry_after = headers::retry_after(head, SystemTime::now());
+    PartFailure::Fetch(
+        FetchFailure::Status {
+            status,
+            retry_after,
+        }
+        .into(),
+    )
 }
 
 /// What `Content-Range: bytes 0-99/1234` says.

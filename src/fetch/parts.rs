@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use tokio::time::{Instant, sleep_until};
 
 use super::part::{Part, PartFailure};
-use super::{Answer, FetchError, Fetcher, Options, Phase, SetupError, outcome};
+use super::{Answer, FetchError, FetchFailure, Fetcher, Options, Phase, SetupError, outcome};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Outcome, TaskKind};
 use spoor_web::robots::{MAX_ROBOTS_BYTES, Robots, in_utf8};
@@ -323,8 +323,12 @@ const ASKED: &str = "as its robots.txt asks (Crawl-delay)";
 fn error_of(url: &PageUrl, failure: PartFailure) -> PartError {
     let url = url.as_str().to_owned();
     match failure {
-        PartFailure::Fetch(FetchError::Timeout {
-            phase: Phase::Whole,
+        PartFailure::Fetch(FetchError {
+            kind:
+                FetchFailure::Timeout {
+                    phase: Phase::Whole,
+                    ..
+                },
             ..
         }) => PartError::Trickle { url },
         PartFailure::Fetch(error) => PartError::Fetch { url, error },
@@ -348,12 +352,12 @@ fn is_own(url: &PageUrl) -> bool {
 /// Whether a request is worth another try.
 fn is_passing(error: &FetchError) -> bool {
     matches!(
-        error,
-        FetchError::Status {
+        error.kind,
+        FetchFailure::Status {
             status: 429 | 500 | 502 | 503 | 504,
             ..
-        } | FetchError::Connection { .. }
-            | FetchError::Timeout { .. }
+        } | FetchFailure::Connection { .. }
+            | FetchFailure::Timeout { .. }
     )
 }
 

@@ -23,7 +23,7 @@ use crate::settings::ConnectTo;
 
 use super::address_guard::permitted;
 use super::client::{self, Client};
-use super::error::{FetchError, Received};
+use super::error::{FetchError, FetchFailure};
 use super::options::{Options, SetupError};
 use super::proxy::Proxies;
 use super::resolve::{ConnectTarget, GuardedResolver, NameService};
@@ -101,8 +101,8 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// [`FetchError::PrivateAddress`] for an IP address that may not be reached,
-    /// [`FetchError::Unsendable`] for `https` to one that a rule redirects to another
+    /// [`FetchFailure::PrivateAddress`] for an IP address that may not be reached,
+    /// [`FetchFailure::Unsendable`] for `https` to one that a rule redirects to another
     /// host.
     pub(super) fn route(&self, url: &PageUrl) -> Result<Route<'_>, FetchError> {
         let literal = url.ip();
@@ -113,10 +113,9 @@ impl Router {
             && rule.is_none_or(RouteRule::keeps_the_host)
         {
             permitted(vec![address], self.allow_private).map_err(|address| {
-                FetchError::PrivateAddress {
+                FetchFailure::PrivateAddress {
                     host: url.host().to_owned(),
                     address,
-                    seen: Received::default(),
                 }
             })?;
         }
@@ -154,7 +153,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// As [`Router::route`], and [`FetchError::Dns`].
+    /// As [`Router::route`], and [`FetchFailure::Dns`].
     pub(super) async fn locate(
         &self,
         url: &PageUrl,
@@ -174,16 +173,14 @@ impl Router {
         }
         let host = || url.host().to_owned();
         let found = self.resolver.look_up(url.host()).await;
-        let found = found.map_err(|why| FetchError::Dns {
+        let found = found.map_err(|why| FetchFailure::Dns {
             host: host(),
             why: why.to_string(),
-            seen: Received::default(),
         })?;
         let found = permitted(found, self.allow_private);
-        let found = found.map_err(|address| FetchError::PrivateAddress {
+        let found = found.map_err(|address| FetchFailure::PrivateAddress {
             host: host(),
             address,
-            seen: Received::default(),
         })?;
         Ok(choose(found, known))
     }
@@ -215,10 +212,9 @@ fn redirected<'a>(
     port: u16,
     literal: bool,
 ) -> Result<Route<'a>, FetchError> {
-    let unsendable = |why: &str| FetchError::Unsendable {
+    let unsendable = |why: &str| FetchFailure::Unsendable {
         url: url.to_string(),
         why: why.to_owned(),
-        seen: Received::default(),
     };
     let asked = parsed(url)?;
     let mut sent = asked.clone();
@@ -226,7 +222,7 @@ fn redirected<'a>(
         if url.scheme() == "https" {
             return Err(unsendable(
                 "a connect_to rule sends it to another host, which https to an IP address cannot follow; name the host, or leave the rule's target host empty",
-            ));
+            ).into());
         }
         sent.set_host(Some(PLACEHOLDER))
             .map_err(|_| unsendable("its host cannot be replaced"))?;
@@ -256,11 +252,11 @@ fn redirected<'a>(
 
 /// The address as the client wants it.
 fn parsed(url: &PageUrl) -> Result<Url, FetchError> {
-    url.to_url().map_err(|why| FetchError::Unsendable {
+    let parsed = url.to_url().map_err(|why| FetchFailure::Unsendable {
         url: url.to_string(),
         why: why.to_string(),
-        seen: Received::default(),
-    })
+    })?;
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -391,7 +387,7 @@ mod tests {
             let url = PageUrl::parse("http://[::1]:99/").unwrap();
             let refused = router(rule).route(&url).unwrap_err();
             assert!(
-                matches!(refused, FetchError::PrivateAddress { .. }),
+                matches!(refused.kind, FetchFailure::PrivateAddress { .. }),
                 "{refused:?}"
             );
         }

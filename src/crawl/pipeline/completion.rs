@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::workshop::Turn;
 use crate::archive::writer::Packed;
-use crate::fetch::{self, FetchError, HeldBytes};
+use crate::fetch::{self, FetchError, FetchFailure, HeldBytes};
 use crate::page::{Outcome, Reason, Task, Validators};
 
 /// The result of a leased task, whatever happened to its request.
@@ -76,9 +76,9 @@ pub(super) enum Contact {
 
 impl Contact {
     fn of_error(error: &FetchError) -> Self {
-        if matches!(error, FetchError::Proxy { .. }) {
+        if matches!(error.kind, FetchFailure::Proxy) {
             Self::Misconfigured
-        } else if matches!(error, FetchError::TermOver { .. }) {
+        } else if matches!(error.kind, FetchFailure::TermOver { .. }) {
             Self::Forbidden
         } else if error.is_unreached() {
             Self::Unreachable
@@ -159,7 +159,7 @@ impl<P> Completion<P> {
 
     /// A task whose request failed.
     pub(super) fn of_error(task: Task, error: &FetchError) -> Self {
-        let seen = error.seen();
+        let seen = error.seen;
         Self {
             outcome: fetch::outcome(task.kind, error),
             status: seen.status,

@@ -153,7 +153,7 @@ impl<P: Send + 'static> Journey<P> {
         } = exchanged;
         match &answer {
             Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
-            Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
+            Err(error) => open.answered(error.seen.elapsed, error.seen.bytes),
         }
         if !matches!(answer, Ok(Answer::Body { .. })) {
             self.concurrency.processed(Duration::ZERO);

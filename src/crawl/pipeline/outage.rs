@@ -418,9 +418,8 @@ mod tests {
     /// answers that would put the blame on the hosts that cannot be reached.
     #[test]
     fn what_is_not_answered_is_no_answer() {
-        let seen = fetch::Received::default();
         let (host, phase) = ("h1.test".to_owned(), fetch::Phase::Head);
-        let late = fetch::FetchError::Timeout { host, phase, seen };
+        let late = fetch::FetchFailure::Timeout { host, phase }.into();
         let silent = Completion::<()>::of_error(completion(1, Reason::Timeout).task, &late);
         assert_eq!(Evidence::of(&silent), Evidence::Silence);
         let mut outage = Outage::new();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::completion::Completion;
 use super::handler::{Admission, Handler, Processor, complete};
 use crate::address::PageUrl;
-use crate::fetch::{FetchError, Received};
+use crate::fetch::{FetchError, FetchFailure};
 use crate::frontier::Cells;
 use crate::page::{Fetched, Outcome, Reason, Task, TaskKind};
 
@@ -123,13 +123,11 @@ pub(super) fn completion<P>(
         Stored::Failed(error) => Completion::of_error(task, &error),
         Stored::Missing if matches!(task.kind, TaskKind::Robots | TaskKind::Tdmrep) => {
             // As from a host that has no such file.
-            let seen = Received::default();
-            let error = FetchError::Status {
+            let error = FetchFailure::Status {
                 status: 404,
                 retry_after: None,
-                seen,
             };
-            Completion::of_error(task, &error)
+            Completion::of_error(task, &error.into())
         }
         Stored::Missing => Completion {
             outcome: Outcome::Drop {

@@ -7,7 +7,7 @@ use crate::address::PageUrl;
 use crate::archive::captures::{Capture, Captures, CapturesError};
 use crate::archive::http::{Response, ResponseError};
 use crate::coding;
-use crate::fetch::{self, FetchError, Received, stored_redirect};
+use crate::fetch::{self, FetchError, FetchFailure, Received, stored_redirect};
 use crate::page::{Fetched, Outcome, Task, TaskKind};
 
 /// The longest body of a robots.txt or a tdmrep.json that is read, in bytes.
@@ -94,7 +94,11 @@ impl Shelf {
                 dated: date,
             };
             // What redirects to itself may have set a cookie, with which it was asked again.
-            if matches!(reply.stored, Stored::Failed(FetchError::BadRedirect { .. })) {
+            let is_to_itself = matches!(
+                &reply.stored,
+                Stored::Failed(error) if matches!(error.kind, FetchFailure::BadRedirect { .. })
+            );
+            if is_to_itself {
                 other = other.or(Some(reply));
             } else if settles(kind, &reply.stored) {
                 return Ok(reply);
@@ -148,6 +152,7 @@ pub(super) fn stored(
         bytes: 0,
         elapsed: Duration::ZERO,
     };
+    let failed = |kind| Stored::Failed(FetchError { kind, seen });
     match stored_redirect(url, status, &response.headers) {
         Some(Ok(to)) => return Stored::Redirect { status, to },
         Some(Err(error)) => return Stored::Failed(error),
@@ -155,10 +160,9 @@ pub(super) fn stored(
     }
     let is_part = status == 206 && kind.is_rules();
     if !(200..=299).contains(&status) || is_part {
-        return Stored::Failed(FetchError::Status {
+        return failed(FetchFailure::Status {
             status,
             retry_after: None,
-            seen,
         });
     }
     let cap = caps.of(kind);
@@ -175,10 +179,9 @@ pub(super) fn stored(
         }
     }
     if kind == TaskKind::Image && fetched.truncated {
-        return Stored::Failed(FetchError::TooLarge {
+        return failed(FetchFailure::TooLarge {
             cap,
             declared: None,
-            seen,
         });
     }
     Stored::Body(Box::new(fetched))

@@ -165,7 +165,10 @@ pub(super) async fn what_cannot_be_decoded_is_a_failure_that_names_the_coding() 
             let fetcher = lab_with(|o| o.archive = archive);
             let answer = fetcher.fetch(&server.url("/"), TaskKind::Robots).await;
             let error = answer.unwrap_err();
-            assert!(matches!(error, FetchError::Decoding { .. }), "{error:?}");
+            assert!(
+                matches!(error.kind, FetchFailure::Decoding { .. }),
+                "{error:?}"
+            );
             assert!(error.to_string().contains(named), "{error}");
         }
     }
@@ -174,8 +177,8 @@ pub(super) async fn what_cannot_be_decoded_is_a_failure_that_names_the_coding() 
     let server = Server::answering(sent).await;
     let answer = lab().fetch(&server.url("/"), TaskKind::Robots).await;
     assert!(matches!(
-        answer,
-        Err(FetchError::Status { status: 206, .. })
+        answer.unwrap_err().kind,
+        FetchFailure::Status { status: 206, .. }
     ));
 }
 
@@ -186,7 +189,10 @@ pub(super) async fn a_coded_form_without_contents_has_an_end() {
     let server = Server::answering(response("Content-Encoding: gzip\r\n", &empty)).await;
     let fetcher = lab_with(|o| o.page_cap = 10_000);
     let answer = fetcher.fetch(&server.url("/"), TaskKind::Page).await;
-    assert!(matches!(answer, Err(FetchError::Decoding { .. })));
+    assert!(matches!(
+        answer.unwrap_err().kind,
+        FetchFailure::Decoding { .. }
+    ));
     assert_eq!(fetcher.bytes_in_flight(), 0);
 }
 
@@ -242,8 +248,8 @@ pub(super) async fn a_bomb_stops_at_the_cap() {
     let error = image.unwrap_err();
     assert!(
         matches!(
-            error,
-            FetchError::TooLarge {
+            error.kind,
+            FetchFailure::TooLarge {
                 cap: 0x10_0000,
                 declared: None,
                 ..
@@ -251,7 +257,7 @@ pub(super) async fn a_bomb_stops_at_the_cap() {
         ),
         "{error:?}"
     );
-    assert_eq!(error.seen().bytes, 1 << 20);
+    assert_eq!(error.seen.bytes, 1 << 20);
     assert_eq!(fetcher.bytes_in_flight(), 0);
 }
 
@@ -303,7 +309,9 @@ pub(super) async fn caps_are_exact_and_by_kind() {
                 assert_ne!(kind, TaskKind::Image);
                 assert_eq!((fetched.body.len(), fetched.truncated), (cap, true));
             }
-            Err(FetchError::TooLarge { declared: None, .. }) => assert_eq!(kind, TaskKind::Image),
+            Err(error) if matches!(error.kind, FetchFailure::TooLarge { declared: None, .. }) => {
+                assert_eq!(kind, TaskKind::Image);
+            }
             other => panic!("{kind:?}: {other:?}"),
         }
     }
@@ -326,15 +334,15 @@ pub(super) async fn a_declared_giant_is_refused_unread() {
         .unwrap_err();
     assert!(
         matches!(
-            error,
-            FetchError::TooLarge {
+            error.kind,
+            FetchFailure::TooLarge {
                 declared: Some(1_000_000_000_000),
                 ..
             }
         ),
         "{error:?}"
     );
-    assert_eq!((error.seen().status, error.seen().bytes), (Some(200), 0));
+    assert_eq!((error.seen.status, error.seen.bytes), (Some(200), 0));
 }
 
 #[tokio::test]

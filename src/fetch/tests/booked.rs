@@ -116,7 +116,10 @@ pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
     // open connection.
     let fetcher = Fetcher::asking(booked_options(), &names).unwrap();
     let error = ask(&fetcher, &url, &third).await.unwrap_err();
-    assert!(matches!(error, FetchError::Connection { .. }), "{error:?}");
+    assert!(
+        matches!(error.kind, FetchFailure::Connection { .. }),
+        "{error:?}"
+    );
     assert_eq!(server.connections(), 1);
     // It is judged once more, by the rules of this run.
     let options = Options {
@@ -126,7 +129,7 @@ pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
     let fetcher = Fetcher::asking(options, &names).unwrap();
     let error = ask(&fetcher, &url, &second).await.unwrap_err();
     assert!(
-        matches!(error, FetchError::PrivateAddress { .. }),
+        matches!(error.kind, FetchFailure::PrivateAddress { .. }),
         "{error:?}"
     );
 }
@@ -142,7 +145,7 @@ pub(super) async fn a_connection_that_does_not_stand_in_time_is_given_up() {
     let error = ask(&fetcher, &url, &booking(None)).await.unwrap_err();
     let phase = Phase::Connecting;
     assert!(
-        matches!(error, FetchError::Timeout { phase: p, .. } if p == phase),
+        matches!(error.kind, FetchFailure::Timeout { phase: p, .. } if p == phase),
         "{error:?}"
     );
 }

@@ -10,22 +10,22 @@ async fn failure(fetcher: &Fetcher, server: &Server) -> FetchError {
 
 /// How a failure is named in the tables below.
 fn name(error: &FetchError) -> &'static str {
-    match error {
-        FetchError::Dns { .. } => "dns",
-        FetchError::PrivateAddress { .. } => "private",
-        FetchError::Connection { .. } => "connection",
-        FetchError::Tls { .. } => "tls",
-        FetchError::Timeout { .. } => "timeout",
-        FetchError::Protocol { .. } => "protocol",
-        FetchError::Decoding { .. } => "decoding",
-        FetchError::Status { .. } => "status",
-        FetchError::BadRedirect { .. } => "redirect",
-        FetchError::TooLarge { .. } => "large",
-        FetchError::Unsendable { .. } => "unsendable",
-        FetchError::Proxy { .. } => "proxy",
-        FetchError::NoRoom { .. } => "no room",
-        FetchError::Local { .. } => "local",
-        FetchError::TermOver { .. } => "term",
+    match error.kind {
+        FetchFailure::Dns { .. } => "dns",
+        FetchFailure::PrivateAddress { .. } => "private",
+        FetchFailure::Connection { .. } => "connection",
+        FetchFailure::Tls { .. } => "tls",
+        FetchFailure::Timeout { .. } => "timeout",
+        FetchFailure::Protocol { .. } => "protocol",
+        FetchFailure::Decoding { .. } => "decoding",
+        FetchFailure::Status { .. } => "status",
+        FetchFailure::BadRedirect { .. } => "redirect",
+        FetchFailure::TooLarge { .. } => "large",
+        FetchFailure::Unsendable { .. } => "unsendable",
+        FetchFailure::Proxy { .. } => "proxy",
+        FetchFailure::NoRoom { .. } => "no room",
+        FetchFailure::Local { .. } => "local",
+        FetchFailure::TermOver { .. } => "term",
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn nobody_listens() {
     drop(listener);
     let error = lab().fetch(&url, TaskKind::Page).await.unwrap_err();
     assert_eq!(name(&error), "connection", "{error}");
-    assert_eq!((error.seen().status, error.seen().bytes), (None, 0));
+    assert_eq!((error.seen.status, error.seen.bytes), (None, 0));
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn cut_at_every_stage() {
         let error = failure(&lab(), &server).await;
         let shown = String::from_utf8_lossy(sent);
         assert_eq!(name(&error), "connection", "{shown}: {error}");
-        let seen = error.seen();
+        let seen = error.seen;
         assert_eq!((seen.status, seen.bytes), (status, bytes), "{shown}");
         assert!(seen.elapsed > Duration::ZERO);
         assert_eq!(server.connections(), 1, "{shown}");
@@ -139,11 +139,11 @@ pub(super) async fn silence_is_a_timeout() {
         .await;
         let error = failure(&fetcher, &server).await;
         assert!(
-            matches!(error, FetchError::Timeout { phase, .. } if phase == expected),
+            matches!(error.kind, FetchFailure::Timeout { phase, .. } if phase == expected),
             "{error:?}"
         );
-        assert_eq!(error.seen().status, status);
-        assert!(error.seen().elapsed >= Duration::from_millis(200));
+        assert_eq!(error.seen.status, status);
+        assert!(error.seen.elapsed >= Duration::from_millis(200));
     }
     // A handshake that is never answered.
     let fetcher = lab_with(|o| o.connect_timeout = Duration::from_millis(200));
@@ -152,8 +152,8 @@ pub(super) async fn silence_is_a_timeout() {
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
     assert!(
         matches!(
-            error,
-            FetchError::Timeout {
+            error.kind,
+            FetchFailure::Timeout {
                 phase: Phase::Connecting,
                 ..
             }
@@ -179,15 +179,15 @@ pub(super) async fn a_slow_drip_ends_in_time() {
     let error = failure(&fetcher, &server).await;
     assert!(
         matches!(
-            error,
-            FetchError::Timeout {
+            error.kind,
+            FetchFailure::Timeout {
                 phase: Phase::Whole,
                 ..
             }
         ),
         "{error:?}"
     );
-    assert!(error.seen().bytes > 0);
+    assert!(error.seen.bytes > 0);
 }
 
 #[tokio::test]
@@ -219,15 +219,14 @@ pub(super) async fn statuses_keep_their_retry_after() {
         ))
         .await;
         let error = failure(&lab(), &server).await;
-        let FetchError::Status {
+        let FetchFailure::Status {
             status: got,
             retry_after,
-            seen,
-        } = error
+        } = error.kind
         else {
             panic!("{error:?}")
         };
-        assert_eq!((got, seen.status), (status, Some(status)));
+        assert_eq!((got, error.seen.status), (status, Some(status)));
         assert!(retry_after >= least.map(Duration::from_secs), "{header}");
         assert!(retry_after <= most.map(Duration::from_secs), "{header}");
     }
@@ -277,10 +276,10 @@ pub(super) async fn redirects_to_nowhere() {
         .await;
         let error = failure(&lab(), &server).await;
         assert!(
-            matches!(error, FetchError::BadRedirect { status: 302, .. }),
+            matches!(error.kind, FetchFailure::BadRedirect { status: 302, .. }),
             "{location}: {error:?}"
         );
-        assert_eq!(error.seen().status, Some(302));
+        assert_eq!(error.seen.status, Some(302));
         assert_eq!(error.retry_after(), Some(Duration::from_secs(9)));
     }
     let server = Server::answering("HTTP/1.1 300 Choose\r\nContent-Length: 0\r\n\r\n").await;
@@ -332,7 +331,7 @@ pub(super) async fn private_addresses_are_not_asked() {
     ] {
         let url = PageUrl::parse(&address).unwrap();
         let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();
-        let FetchError::PrivateAddress { host, address, .. } = &error else {
+        let FetchFailure::PrivateAddress { host, address, .. } = &error.kind else {
             panic!("{url}: {error:?}")
         };
         assert_eq!(host, url.host());

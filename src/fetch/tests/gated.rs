@@ -24,7 +24,7 @@ fn gated(term: &Term) -> Fetcher {
 #[track_caller]
 fn must_be_over(answer: Result<Answer, FetchError>) {
     match answer {
-        Err(FetchError::TermOver { .. }) => {}
+        Err(error) if matches!(error.kind, FetchFailure::TermOver { .. }) => {}
         other => panic!("{other:?}"),
     }
 }

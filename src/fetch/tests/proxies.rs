@@ -74,7 +74,7 @@ async fn what_is_public_goes_through_the_proxy() {
     }
     let failed = ask(&fetcher, "https://public.example/").await.unwrap_err();
     assert!(
-        matches!(failed, FetchError::Connection { .. }),
+        matches!(failed.kind, FetchFailure::Connection { .. }),
         "{failed:?}"
     );
     let heads = proxy.heads();
@@ -111,7 +111,7 @@ async fn what_is_private_is_never_asked_of_the_proxy() {
             let url = PageUrl::parse(url).unwrap();
             let refused = fetcher.fetch(&url, kind).await.unwrap_err();
             assert!(
-                matches!(refused, FetchError::PrivateAddress { .. }),
+                matches!(refused.kind, FetchFailure::PrivateAddress { .. }),
                 "{url}: {refused:?}"
             );
         }
@@ -123,7 +123,7 @@ async fn what_is_private_is_never_asked_of_the_proxy() {
     ] {
         let refused = ask(&fetcher, url).await.unwrap_err();
         assert!(
-            matches!(refused, FetchError::Dns { .. }),
+            matches!(refused.kind, FetchFailure::Dns { .. }),
             "{url}: {refused:?}"
         );
     }
@@ -136,7 +136,7 @@ async fn a_name_is_judged_before_every_request() {
     body(ask(&fetcher, "http://rebound.example/").await);
     let refused = ask(&fetcher, "http://rebound.example/").await.unwrap_err();
     assert!(
-        matches!(refused, FetchError::PrivateAddress { .. }),
+        matches!(refused.kind, FetchFailure::PrivateAddress { .. }),
         "{refused:?}"
     );
     assert_eq!(proxy.connections(), 1);
@@ -148,17 +148,20 @@ async fn a_proxy_that_wants_a_password_is_not_taken_for_the_server() {
     let (_proxy, fetcher) = behind_both(refusal, refusal).await;
     for url in ["http://public.example/", "https://public.example/"] {
         let failed = ask(&fetcher, url).await.unwrap_err();
-        let told = matches!(failed, FetchError::Proxy { .. });
+        let told = matches!(failed.kind, FetchFailure::Proxy { .. });
         assert!(told, "{url}: {failed:?}");
         assert!(failed.to_string().contains("password"), "{failed}");
     }
     // Once it has let something through, it may be a server that says so.
     body(ask(&fetcher, "http://public.example/open").await);
     let failed = ask(&fetcher, "http://public.example/").await.unwrap_err();
-    let of_host = matches!(failed, FetchError::Connection { .. });
+    let of_host = matches!(failed.kind, FetchFailure::Connection { .. });
     assert!(of_host, "{failed:?}");
     let failed = ask(&fetcher, "https://public.example/").await.unwrap_err();
-    assert!(matches!(failed, FetchError::Proxy { .. }), "{failed:?}");
+    assert!(
+        matches!(failed.kind, FetchFailure::Proxy { .. }),
+        "{failed:?}"
+    );
 }
 
 /// A proxy may stand on a private address, by its name too; and what a rule fits goes

@@ -80,7 +80,7 @@ pub(super) async fn the_first_rule_that_matches_wins() {
     // What no rule covers goes its own way.
     let url = PageUrl::parse("http://test/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
-    assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+    assert!(matches!(error.kind, FetchFailure::Dns { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -124,14 +124,14 @@ pub(super) async fn without_a_host_the_urls_host_is_kept() {
         });
         let url = PageUrl::parse(&format!("http://{ip}/")).unwrap();
         let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();
-        assert!(matches!(error, FetchError::PrivateAddress { .. }));
+        assert!(matches!(error.kind, FetchFailure::PrivateAddress { .. }));
         assert_eq!(server.connections(), 2);
     }
     // The host's own name is looked up, or not looked up, as ever.
     let fetcher = lab_with(|o| o.connect_to = vec![rule(":::8080")]);
     let url = PageUrl::parse("http://a.test/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
-    assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+    assert!(matches!(error.kind, FetchFailure::Dns { .. }), "{error:?}");
 }
 
 /// What the operator writes down is what is meant; nothing else comes with it.
@@ -154,7 +154,7 @@ pub(super) async fn an_address_as_target_needs_no_permission() {
     }
     let url = server.url("/");
     let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();
-    assert!(matches!(error, FetchError::PrivateAddress { .. }));
+    assert!(matches!(error.kind, FetchFailure::PrivateAddress { .. }));
     assert_eq!(server.connections(), 3);
 }
 
@@ -216,7 +216,10 @@ pub(super) async fn https_to_a_mapped_address_is_refused_by_name() {
     let fetcher = lab_with(|o| o.connect_to = vec![to(&server, ":")]);
     let url = PageUrl::parse("https://10.1.2.3/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
-    assert!(matches!(error, FetchError::Unsendable { .. }), "{error:?}");
+    assert!(
+        matches!(error.kind, FetchFailure::Unsendable { .. }),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("https://10.1.2.3/"), "{error}");
     assert_eq!(server.connections(), 0);
 }
@@ -261,7 +264,7 @@ pub(super) async fn a_silent_name_server_is_told_from_a_silent_host() {
     let fetched = fetcher.fetch(&lost, TaskKind::Page).await.unwrap_err();
     let located = fetcher.locate(&lost).await.unwrap_err();
     for error in [fetched, located] {
-        assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+        assert!(matches!(error.kind, FetchFailure::Dns { .. }), "{error:?}");
         assert!(error.to_string().contains("no name server responded"));
     }
     assert_eq!(fetcher.names_found(), 0);

@@ -50,7 +50,10 @@ pub(super) async fn without_a_known_version_there_is_no_condition() {
     let server = Server::answering("HTTP/1.1 304 Same\r\n\r\n").await;
     let error = lab().fetch(&server.url("/"), TaskKind::Page).await;
     let error = error.unwrap_err();
-    assert!(matches!(error, FetchError::Status { status: 304, .. }));
+    assert!(matches!(
+        error.kind,
+        FetchFailure::Status { status: 304, .. }
+    ));
     let head = server.heads().concat().to_lowercase();
     assert!(!head.contains("\r\nif-"), "{head}");
 }

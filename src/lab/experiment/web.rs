@@ -7,7 +7,7 @@ use super::warc::{self, Archive, ArchiveError};
 use crate::{Lab, LabError, LabResponse};
 use spoor::address::PageUrl;
 use spoor::crawl::pipeline::Stored;
-use spoor::fetch::{FetchError, Received};
+use spoor::fetch::{FetchError, FetchFailure, Received};
 use spoor::page::{Fetched, Task, TermsHeaders, Validators};
 
 /// Why a stored web cannot be opened.
@@ -53,11 +53,8 @@ impl Web {
         let url = &task.url;
         // Names that never resolve (RFC 6761 section 6.4).
         if url.host().ends_with(".invalid") {
-            return Stored::Failed(FetchError::Dns {
-                host: url.host().to_owned(),
-                why: "the name is reserved".to_owned(),
-                seen: Received::default(),
-            });
+            let (host, why) = (url.host().to_owned(), "the name is reserved".to_owned());
+            return Stored::Failed(FetchFailure::Dns { host, why }.into());
         }
         let lab = match &self.0 {
             Kind::Lab(lab) => lab,
@@ -83,12 +80,14 @@ impl Web {
             })),
             Ok(LabResponse::Moved { location }) => match url.join(&location) {
                 Ok(to) => Stored::Redirect { status: 301, to },
-                Err(why) => Stored::Failed(FetchError::BadRedirect {
-                    status: 301,
-                    retry_after: None,
-                    why: why.to_string(),
-                    seen: Received::default(),
-                }),
+                Err(why) => {
+                    let failure = FetchFailure::BadRedirect {
+                        status: 301,
+                        retry_after: None,
+                        why: why.to_string(),
+                    };
+                    Stored::Failed(failure.into())
+                }
             },
             // Pictures are not drawn: an experiment counts those that pages embed.
             Ok(LabResponse::Missing | LabResponse::Picture { .. } | LabResponse::Busy { .. }) => {
@@ -134,12 +133,13 @@ fn archived(stored: Stored) -> Stored {
 }
 
 fn missing() -> Stored {
-    Stored::Failed(FetchError::Status {
+    let failure = FetchFailure::Status {
         status: 404,
         retry_after: None,
-        seen: Received {
-            status: Some(404),
-            ..Received::default()
-        },
-    })
+    };
+    let seen = Received {
+        status: Some(404),
+        ..Received::default()
+    };
+    Stored::Failed(FetchError::from(failure).with_seen(seen))
 }
