@@ -13,6 +13,7 @@
 //! | `checkpoint` | opens a job where its last commit left it |
 //! | `figures` | the figures of a crawl, from the rows of its log |
 //! | `saved` | checkpoints of a running job in a folder or a bucket, and back |
+//! | `few` | a crawl of a few given pages, for training and for a look at one page |
 //! | `train` | texts, or the best pages of a crawl, to a model |
 //!
 //! Processes, signals, the API and later uses of the results are unknown here.
@@ -21,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod checkpoint;
+pub mod few;
 pub mod figures;
 pub mod metrics;
 pub mod objects;

@@ -5,25 +5,19 @@
 //! crawl, after its host's robots.txt and behind the address guard.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::address::PageUrl;
-use crate::clock::now;
 use crate::config::Config;
+use crate::crawl::few::{self, FewProduct};
 use crate::crawl::metrics::Metrics;
-use crate::crawl::pipeline::{
-    Admission, Completion, Control, Handler, LoopOptions, NoContents, Processor, Product, Reader,
-    USUAL_WAIT, Work, drive, pdf_reader,
-};
+use crate::crawl::pipeline::{NoContents, Product, Reader, Work, pdf_reader};
 use crate::error::DaemonError;
-use crate::frontier::store::{SledStore, StoreError};
-use crate::frontier::{
-    Cells, Effects, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
-};
+use crate::frontier::store::StoreError;
+use crate::frontier::{NewImage, NewTask};
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::pdf;
 use crate::topic::model::Model;
@@ -199,8 +193,16 @@ impl Looker {
     /// [`LookError`]; [`LookError::Fetch`] also if robots.txt or the address guard forbids
     /// it.
     pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
-        let (url, fetched) = fetch(&self.config, url, runtime)?;
-        self.page(&self.reader, url.as_str(), &url, fetched)
+        let fetcher = wiring::fetcher(&self.config, runtime).map_err(DaemonError::from)?;
+        let urls = std::slice::from_ref(url);
+        let pages = few::fetch(&self.config, runtime, &fetcher, urls, |_, fetched| {
+            Work::Done(Outcome::Done, Some(FewProduct::Page(fetched)))
+        })?;
+        let (at, fetched) = pages.page(url).map_err(|why| LookError::Fetch {
+            url: url.clone(),
+            why: why.to_owned(),
+        })?;
+        self.page(&self.reader, at.as_str(), at, fetched.clone())
     }
 
     /// Examines a body; `of` names it in messages.
@@ -325,143 +327,5 @@ fn task(url: &PageUrl) -> Task {
         terms: Default::default(),
         booking: Default::default(),
         control: false,
-    }
-}
-
-/// Fetches one page as a crawl would, following redirects.
-fn fetch(
-    config: &Config,
-    url: &PageUrl,
-    runtime: &Handle,
-) -> Result<(PageUrl, Fetched), LookError> {
-    let folder = std::env::temp_dir().join(format!("spoor-look-{}", std::process::id()));
-    let looked = || -> Result<Fetching, LookError> {
-        let store = Box::new(SledStore::open(&folder)?);
-        let policy = Policy::new(&config.politeness, &config.network);
-        // The operator named it, so no scope rule applies.
-        let scope = Scope::new(crate::settings::Scope::default());
-        let mut frontier = Cells::alone(store, policy, scope, now())?;
-        frontier.add_seeds(std::slice::from_ref(url), now())?;
-        let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
-        let mut handler = Fetching::default();
-        let options = LoopOptions {
-            concurrency: 1,
-            max_bytes: u64::MAX,
-            checkpoint: Duration::from_secs(60),
-            drain: Duration::from_secs(10),
-            longest_wait: USUAL_WAIT,
-        };
-        drive(
-            runtime,
-            &mut frontier,
-            &fetcher,
-            &options,
-            Control::default(),
-            &mut handler,
-        )?;
-        if handler.page.is_none() && handler.why.is_none() {
-            handler.why = dropped(&frontier, url)?;
-        }
-        Ok(handler)
-    };
-    let looked = looked();
-    std::fs::remove_dir_all(&folder).ok();
-    let handler = looked?;
-    handler.page.ok_or_else(|| LookError::Fetch {
-        url: url.clone(),
-        why: handler
-            .why
-            .unwrap_or("its host does not respond".to_owned()),
-    })
-}
-
-/// Why a page was never requested, if the frontier knows.
-fn dropped(frontier: &Cells, url: &PageUrl) -> Result<Option<String>, StoreError> {
-    let mut url = url.clone();
-    // More than the longest chain of redirects that the frontier follows, so that a loop
-    // ends.
-    for _ in 0..32 {
-        match frontier
-            .look_up(&url, TaskKind::Page)?
-            .map(|record| record.state)
-        {
-            Some(State::Dropped { reason }) => return Ok(Some(reason.name().to_owned())),
-            Some(State::Redirected { to, .. }) => match PageUrl::from_stored(&to) {
-                Ok(to) => url = to,
-                Err(_) => return Ok(None),
-            },
-            _ => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-#[derive(Default)]
-struct Fetching {
-    page: Option<(PageUrl, Fetched)>,
-    why: Option<String>,
-}
-
-impl Handler for Fetching {
-    type Product = Fetched;
-    type Error = StoreError;
-
-    fn processor(&self) -> Processor<Fetched> {
-        Arc::new(|_: &Task, fetched| Work::Done(Outcome::Done, Some(fetched)))
-    }
-
-    fn admission(&mut self, _: &mut Cells, _: u64) -> Result<Admission, StoreError> {
-        Ok(Admission::Lease)
-    }
-
-    fn complete(
-        &mut self,
-        frontier: &mut Cells,
-        completion: Completion<Fetched>,
-        now: u64,
-    ) -> Result<(), StoreError> {
-        let Completion {
-            task,
-            outcome,
-            product,
-            elapsed,
-            error,
-            ..
-        } = completion;
-        let settled = if task.kind == TaskKind::Robots {
-            let body = product.map(|fetched| fetched.body);
-            let answer = RobotsAnswer::of(&outcome, body);
-            let none = |_: &_| Ok::<_, StoreError>(vec![]);
-            frontier.of_task(&task, |cell| {
-                cell.finish_robots(&task, answer, elapsed, now, none)
-            })?
-        } else {
-            let written = |_: &_| Ok::<_, StoreError>(Written::default());
-            let effects = Effects::default();
-            let finished = frontier.of_task(&task, |cell| {
-                cell.finish(&task, outcome, effects, elapsed, now, written)
-            })?;
-            if let (Settled::Done, Some(fetched)) = (&finished.settled, product) {
-                self.page = Some((task.url.clone(), fetched));
-            }
-            finished.settled
-        };
-        match settled {
-            Settled::Dropped { reason } => {
-                self.why = Some(error.unwrap_or_else(|| reason.name().to_owned()));
-            }
-            Settled::Retrying { reason, due } => {
-                let error = error.unwrap_or_else(|| reason.name().to_owned());
-                let seconds = due.saturating_sub(now).div_ceil(1000);
-                tracing::warn!("{}: {error}; retried in {seconds} s", task.url);
-                self.why = Some(error);
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
-        Ok(())
     }
 }

@@ -72,15 +72,19 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         let fetched = match self.fetcher.take() {
             Some(fetcher) if !urls.is_empty() => {
                 say(&format!("fetching {} training pages", urls.len()));
-                pages::fetch(self.config, self.runtime, &fetcher()?, &urls)?
+                let fetcher = fetcher()?;
+                Some(pages::fetch(self.config, self.runtime, &fetcher, &urls)?)
             }
-            _ => pages::Pages::default(),
+            _ => None,
         };
         let mut read = |sources: &[Source]| -> Result<Vec<Document>, TrainError> {
             let mut documents = Vec::new();
             for source in sources {
                 match source {
-                    Source::Url(url) => documents.extend(fetched.document(url)),
+                    Source::Url(url) => {
+                        let page = fetched.as_ref().and_then(|pages| pages.page(url).ok());
+                        documents.extend(page.map(|(_, document)| document.clone()));
+                    }
                     Source::Path(path) => self.read_path(path, &mut documents, say)?,
                 }
             }
