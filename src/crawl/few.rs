@@ -253,6 +253,11 @@ impl<P: Send + 'static> Handler for FewHandler<P> {
         Ok(())
     }
 
+    /// Nothing outlives the process.
+    fn checkpoint(&mut self, _: &mut Cells) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn round(&mut self, _: &mut Cells, _: u64) -> Result<(), Self::Error> {
         Ok(())
     }

@@ -8,10 +8,11 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
 use prometheus::{
-    Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramVec, IntCounter, IntCounterVec, Registry, TextEncoder,
+    register_gauge_vec_with_registry, register_histogram_vec_with_registry,
+    register_histogram_with_registry, register_int_counter_vec_with_registry,
+    register_int_counter_with_registry,
 };
 
 /// Bucket bounds of the request histograms, in seconds.
@@ -49,20 +50,6 @@ pub struct Metrics {
     texts: IntCounter,
     texts_known: IntCounter,
     store: Histogram,
-    urls: IntGaugeVec,
-    queued: IntGaugeVec,
-    dropped: IntGaugeVec,
-    hosts: IntGaugeVec,
-    leased: IntGauge,
-    most_leased: IntGauge,
-    paused: IntGauge,
-    on_topic: GaugeVec,
-    checkpoint_age: GaugeVec,
-    checkpoint_sent: GaugeVec,
-    cluster_info: IntGaugeVec,
-    cluster_cells: IntGaugeVec,
-    cluster_unsent: IntGaugeVec,
-    cluster_checkpoint: IntGaugeVec,
     cluster_link_lag: HistogramVec,
 }
 
@@ -105,6 +92,8 @@ pub struct Levels {
     pub checkpoint: Option<(Duration, u64)>,
     /// The place of the machine in its cluster; `None` without one.
     pub cluster: Option<ClusterLevels>,
+    /// Memory that the process holds, in bytes; `None` where the system does not say.
+    pub memory: Option<u64>,
 }
 
 /// The place of a machine in its cluster at one moment.
@@ -130,196 +119,82 @@ impl Metrics {
     /// [`MetricsError`] if two metrics share a name, which a test rules out.
     pub fn new() -> Result<Self, MetricsError> {
         let registry = Registry::new();
-        let metrics = Self {
-            tasks: IntCounterVec::new(
-                Opts::new(
-                    "spoor_tasks_total",
-                    "Tasks finished for now, by kind, outcome and reason.",
-                ),
+        let counters = |name: &str, labels: &[&str], help: &str| {
+            register_int_counter_vec_with_registry!(name, help, labels, registry)
+        };
+        let counter =
+            |name: &str, help: &str| register_int_counter_with_registry!(name, help, registry);
+        let times = |name: &str, labels: &[&str], buckets: &[f64], help: &str| {
+            register_histogram_vec_with_registry!(name, help, labels, buckets.to_vec(), registry)
+        };
+        let work = |stage: &str, help: &str| {
+            let name = format!("spoor_{stage}_duration_seconds");
+            register_histogram_with_registry!(name, help, WORK_SECONDS.to_vec(), registry)
+        };
+        Ok(Self {
+            tasks: counters(
+                "spoor_tasks_total",
                 &["kind", "outcome", "reason"],
+                "Tasks finished for now, by kind, outcome and reason.",
             )?,
-            received: IntCounter::new(
+            received: counter(
                 "spoor_received_bytes_total",
                 "Bytes of all bodies, decoded.",
             )?,
-            pages: IntCounterVec::new(
-                Opts::new(
-                    "spoor_pages_by_language_total",
-                    "Pages rated, by recognised language of their text.",
-                ),
+            pages: counters(
+                "spoor_pages_by_language_total",
                 &["language"],
+                "Pages rated, by recognised language of their text.",
             )?,
-            parsed: IntCounterVec::new(
-                Opts::new(
-                    "spoor_pages_parsed_total",
-                    "Pages rated, by the reason for which they were parsed into a tree; \
-                     none if they were read in one pass.",
-                ),
+            parsed: counters(
+                "spoor_pages_parsed_total",
                 &["fallback"],
+                "Pages rated, by the reason for which they were parsed into a tree; \
+                 none if they were read in one pass.",
             )?,
-            rule_pages: IntCounterVec::new(
-                Opts::new(
-                    "spoor_rule_pages_total",
-                    "Pages that rules are for, by whether one matched.",
-                ),
+            rule_pages: counters(
+                "spoor_rule_pages_total",
                 &["matched"],
+                "Pages that rules are for, by whether one matched.",
             )?,
-            rule_fields: IntCounterVec::new(
-                Opts::new(
-                    "spoor_rule_fields_total",
-                    "Required fields of the rules that matched, by whether they have a value.",
-                ),
+            rule_fields: counters(
+                "spoor_rule_fields_total",
                 &["filled"],
+                "Required fields of the rules that matched, by whether they have a value.",
             )?,
-            rule_events: IntCounterVec::new(
-                Opts::new(
-                    "spoor_rule_events_total",
-                    "Changes of sites that rules are for, by kind, and by whether they were seen \
-                     against the pages or the weeks before.",
-                ),
+            rule_events: counters(
+                "spoor_rule_events_total",
                 &["change", "against"],
+                "Changes of sites that rules are for, by kind, and by whether they were seen \
+                 against the pages or the weeks before.",
             )?,
-            fetch: HistogramVec::new(
-                HistogramOpts::new(
-                    "spoor_fetch_duration_seconds",
-                    "From sending a request to the last byte of its response.",
-                )
-                .buckets(FETCH_SECONDS.to_vec()),
+            fetch: times(
+                "spoor_fetch_duration_seconds",
                 &["kind"],
+                &FETCH_SECONDS,
+                "From sending a request to the last byte of its response.",
             )?,
             extract: work("extract", "Decoding and parsing a page.")?,
             score: work("score", "Rating a page, its links and its images.")?,
-            texts: IntCounter::new(
+            texts: counter(
                 "spoor_rated_texts_total",
                 "Anchors and other short texts to rate.",
             )?,
-            texts_known: IntCounter::new(
+            texts_known: counter(
                 "spoor_rated_texts_known_total",
                 "Short texts that had been rated before, on any page.",
             )?,
             store: work("store", "Writing a finished task and committing it.")?,
-            urls: levels("spoor_urls", "Known URLs, by state.", "state")?,
-            queued: levels("spoor_queued_urls", "URLs in a queue, by bucket.", "bucket")?,
-            dropped: levels(
-                "spoor_dropped_urls",
-                "URLs that are not followed, by reason.",
-                "reason",
-            )?,
-            hosts: levels("spoor_hosts", "Hosts with queued URLs.", "state")?,
-            leased: IntGauge::new(
-                "spoor_leased_tasks",
-                "Leased tasks, including requests in flight.",
-            )?,
-            most_leased: IntGauge::new(
-                "spoor_leased_tasks_limit",
-                "As many are given out at the same time: network.concurrency, or fewer where \
-                 these keep the machine busy.",
-            )?,
-            paused: IntGauge::new("spoor_paused", "1 while the crawl is paused, else 0.")?,
-            on_topic: GaugeVec::new(
-                Opts::new(
-                    "spoor_on_topic_ratio",
-                    "Share of pages that are on topic, by how they were chosen.",
-                ),
-                &["chosen"],
-            )?,
-            // Without labels, but families: they are absent where the job has no such store.
-            checkpoint_age: GaugeVec::new(
-                Opts::new(
-                    "spoor_checkpoint_age_seconds",
-                    "Age of the last checkpoint in checkpoint.store, or of the run before the \
-                     first.",
-                ),
+            // A family without labels, so that it is absent where one machine crawls.
+            cluster_link_lag: times(
+                "spoor_cluster_link_lag_seconds",
                 &[],
-            )?,
-            checkpoint_sent: GaugeVec::new(
-                Opts::new(
-                    "spoor_checkpoint_sent_bytes",
-                    "Bytes that this run has sent to checkpoint.store.",
-                ),
-                &[],
-            )?,
-            // The same for a job that one machine crawls. The name is a label of one family, to
-            // be joined with the others: all of them have the target's `instance` already.
-            cluster_info: levels_of(
-                "spoor_cluster_info",
-                "1, with the name of the machine and the number of its session as labels.",
-                &["node", "session"],
-            )?,
-            cluster_cells: levels_of(
-                "spoor_cluster_cells",
-                "Parts of the hosts that this machine has.",
-                &[],
-            )?,
-            cluster_unsent: levels_of(
-                "spoor_cluster_unsent_pages",
-                "Pages whose links to hosts of other machines are still to be sent.",
-                &[],
-            )?,
-            cluster_checkpoint: levels_of(
-                "spoor_cluster_checkpoint",
-                "Number of the last checkpoint that is committed.",
-                &[],
-            )?,
-            cluster_link_lag: HistogramVec::new(
-                HistogramOpts::new(
-                    "spoor_cluster_link_lag_seconds",
-                    "From finding a link to a host of another machine until the brokers have it; \
-                     of each message, its oldest link.",
-                )
-                .buckets(LAG_SECONDS.to_vec()),
-                &[],
+                &LAG_SECONDS,
+                "From finding a link to a host of another machine until the brokers have it; \
+                 of each message, its oldest link.",
             )?,
             registry,
-        };
-        metrics.register()?;
-        Ok(metrics)
-    }
-
-    fn register(&self) -> Result<(), MetricsError> {
-        let version = Opts::new("spoor_build_info", "1, with the version as a label.")
-            .const_label("version", env!("CARGO_PKG_VERSION"));
-        let info = IntGauge::with_opts(version)?;
-        info.set(1);
-        let all: [Box<dyn Collector>; 29] = [
-            Box::new(info),
-            Box::new(self.tasks.clone()),
-            Box::new(self.received.clone()),
-            Box::new(self.pages.clone()),
-            Box::new(self.parsed.clone()),
-            Box::new(self.rule_pages.clone()),
-            Box::new(self.rule_fields.clone()),
-            Box::new(self.rule_events.clone()),
-            Box::new(self.fetch.clone()),
-            Box::new(self.extract.clone()),
-            Box::new(self.score.clone()),
-            Box::new(self.texts.clone()),
-            Box::new(self.texts_known.clone()),
-            Box::new(self.store.clone()),
-            Box::new(self.urls.clone()),
-            Box::new(self.queued.clone()),
-            Box::new(self.dropped.clone()),
-            Box::new(self.hosts.clone()),
-            Box::new(self.leased.clone()),
-            Box::new(self.most_leased.clone()),
-            Box::new(self.paused.clone()),
-            Box::new(self.on_topic.clone()),
-            Box::new(self.checkpoint_age.clone()),
-            Box::new(self.checkpoint_sent.clone()),
-            Box::new(self.cluster_info.clone()),
-            Box::new(self.cluster_cells.clone()),
-            Box::new(self.cluster_unsent.clone()),
-            Box::new(self.cluster_checkpoint.clone()),
-            Box::new(self.cluster_link_lag.clone()),
-        ];
-        for collector in all {
-            self.registry.register(collector)?;
-        }
-        #[cfg(target_os = "linux")]
-        self.registry.register(Box::new(
-            prometheus::process_collector::ProcessCollector::for_self(),
-        ))?;
-        Ok(())
+        })
     }
 
     /// Counts a finished task.
@@ -397,68 +272,138 @@ impl Metrics {
     ///
     /// [`MetricsError`] if the values cannot be encoded.
     pub fn render(&self, levels: &Levels) -> Result<String, MetricsError> {
-        set(&self.urls, &levels.urls);
-        set(&self.queued, &levels.queued);
-        set(&self.dropped, &levels.dropped);
-        set(&self.hosts, &levels.hosts);
-        self.leased.set(integer(levels.leased));
-        self.most_leased.set(integer(levels.most_leased));
-        self.paused.set(i64::from(levels.paused));
-        for (chosen, share) in &levels.on_topic {
-            self.on_topic.with_label_values(&[chosen]).set(*share);
-        }
-        if let Some((age, sent)) = levels.checkpoint {
-            let none: &[&str] = &[];
-            let age_of = self.checkpoint_age.with_label_values(none);
-            age_of.set(age.as_secs_f64());
-            self.checkpoint_sent
-                .with_label_values(none)
-                .set(sent as f64);
-        }
-        if let Some(cluster) = &levels.cluster {
-            let none: &[&str] = &[];
-            let session = cluster.session.to_string();
-            let name = [cluster.node.as_str(), session.as_str()];
-            self.cluster_info.with_label_values(&name).set(1);
-            for (family, value) in [
-                (&self.cluster_cells, cluster.cells),
-                (&self.cluster_unsent, cluster.unsent),
-                (&self.cluster_checkpoint, cluster.checkpoint),
-            ] {
-                family.with_label_values(none).set(integer(value));
-            }
-        }
+        let mut families = self.registry.gather();
+        families.extend(levels.registry()?.gather());
         let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        TextEncoder::new().encode(&families, &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl Levels {
+    /// The gauges. What has no value is absent.
+    fn registry(&self) -> Result<Registry, prometheus::Error> {
+        let registry = Registry::new();
+        let family = |name: &str, labels: &[&str], help: &str, all: &[(&[&str], f64)]| {
+            let family = register_gauge_vec_with_registry!(name, help, labels, registry)?;
+            for (values, level) in all {
+                family.with_label_values(values).set(*level);
+            }
+            Ok::<_, prometheus::Error>(())
+        };
+        let by = |label: &str, name: &str, help: &str, all: &[(&str, u64)]| {
+            let all = all.iter().map(|(value, level)| ([*value], *level as f64));
+            let all = Vec::from_iter(all);
+            let all = all.iter().map(|(value, level)| (value.as_slice(), *level));
+            family(name, &[label], help, &Vec::from_iter(all))
+        };
+        let one = |name: &str, level: f64, help: &str| family(name, &[], help, &[(&[], level)]);
+        let version = env!("CARGO_PKG_VERSION");
+        family(
+            "spoor_build_info",
+            &["version"],
+            "1, with the version as a label.",
+            &[(&[version], 1.0)],
+        )?;
+        by("state", "spoor_urls", "Known URLs, by state.", &self.urls)?;
+        by(
+            "bucket",
+            "spoor_queued_urls",
+            "URLs in a queue, by bucket.",
+            &self.queued,
+        )?;
+        by(
+            "reason",
+            "spoor_dropped_urls",
+            "URLs that are not followed, by reason.",
+            &self.dropped,
+        )?;
+        by(
+            "state",
+            "spoor_hosts",
+            "Hosts with queued URLs.",
+            &self.hosts,
+        )?;
+        one(
+            "spoor_leased_tasks",
+            self.leased as f64,
+            "Leased tasks, including requests in flight.",
+        )?;
+        one(
+            "spoor_leased_tasks_limit",
+            self.most_leased as f64,
+            "As many are given out at the same time: network.concurrency, or fewer where \
+             these keep the machine busy.",
+        )?;
+        one(
+            "spoor_paused",
+            f64::from(u8::from(self.paused)),
+            "1 while the crawl is paused, else 0.",
+        )?;
+        let shares = self
+            .on_topic
+            .iter()
+            .map(|(chosen, share)| ([*chosen], *share));
+        let shares = Vec::from_iter(shares);
+        let shares = shares
+            .iter()
+            .map(|(chosen, share)| (chosen.as_slice(), *share));
+        family(
+            "spoor_on_topic_ratio",
+            &["chosen"],
+            "Share of pages that are on topic, by how they were chosen.",
+            &Vec::from_iter(shares),
+        )?;
+        if let Some(bytes) = self.memory {
+            one(
+                "process_resident_memory_bytes",
+                bytes as f64,
+                "Memory that the process holds.",
+            )?;
+        }
+        if let Some((age, sent)) = self.checkpoint {
+            one(
+                "spoor_checkpoint_age_seconds",
+                age.as_secs_f64(),
+                "Age of the last checkpoint in checkpoint.store, or of the run before the first.",
+            )?;
+            one(
+                "spoor_checkpoint_sent_bytes",
+                sent as f64,
+                "Bytes that this run has sent to checkpoint.store.",
+            )?;
+        }
+        if let Some(cluster) = &self.cluster {
+            // The name is a label of one family, to be joined with the others: all of them
+            // have the target's `instance` already.
+            family(
+                "spoor_cluster_info",
+                &["node", "session"],
+                "1, with the name of the machine and the number of its session as labels.",
+                &[(&[&cluster.node, &cluster.session.to_string()], 1.0)],
+            )?;
+            one(
+                "spoor_cluster_cells",
+                cluster.cells as f64,
+                "Parts of the hosts that this machine has.",
+            )?;
+            one(
+                "spoor_cluster_unsent_pages",
+                cluster.unsent as f64,
+                "Pages whose links to hosts of other machines are still to be sent.",
+            )?;
+            one(
+                "spoor_cluster_checkpoint",
+                cluster.checkpoint as f64,
+                "Number of the last checkpoint that is committed.",
+            )?;
+        }
+        Ok(registry)
     }
 }
 
 /// The media type of [`Metrics::render`]'s text.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
-
-fn work(stage: &str, help: &str) -> Result<Histogram, prometheus::Error> {
-    let name = format!("spoor_{stage}_duration_seconds");
-    Histogram::with_opts(HistogramOpts::new(name, help).buckets(WORK_SECONDS.to_vec()))
-}
-
-fn levels(name: &str, help: &str, label: &str) -> Result<IntGaugeVec, prometheus::Error> {
-    levels_of(name, help, &[label])
-}
-
-fn levels_of(name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
-    IntGaugeVec::new(Opts::new(name, help), labels)
-}
-
-fn set(family: &IntGaugeVec, values: &[(&'static str, u64)]) {
-    for (label, value) in values {
-        family.with_label_values(&[label]).set(integer(*value));
-    }
-}
-
-fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
 
 #[cfg(test)]
 mod tests {

@@ -290,6 +290,7 @@ impl ControlHandle {
         let look = |run: &mut Steering<'_>| (levels(run), unsent(run.frontier));
         let (mut levels, unsent) = self.steer(look).await?;
         levels.cluster = self.cluster_levels(unsent);
+        levels.memory = super::status::memory().map(|memory| memory.resident);
         let checkpoint = self.checkpoint_standing();
         levels.checkpoint = checkpoint.map(|standing| (standing.age(now()), standing.bytes));
         metrics.render(&levels).map_err(|_| ControlError::Ended)
@@ -359,7 +360,6 @@ fn levels(run: &Steering<'_>) -> Levels {
         on_topic: shares
             .filter_map(|(chosen, share)| Some((chosen, share?)))
             .collect(),
-        checkpoint: None,
-        cluster: None,
+        ..Levels::default()
     }
 }

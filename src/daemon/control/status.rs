@@ -403,7 +403,7 @@ fn disk(_folder: &Path) -> Option<Disk> {
 }
 
 /// From `/proc`; not available on other systems.
-fn memory() -> Option<Memory> {
+pub(super) fn memory() -> Option<Memory> {
     let text = crate::fs::read_to_string("/proc/self/status").ok()?;
     let bytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -131,7 +131,7 @@ fn take_no_more_than_is_allowed(kinds: &[&str]) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "picture::memory::one_picture"])
+            .args(["--exact", "picture::tests::memory::one_picture"])
             .args(["--ignored", "--nocapture"])
             .env(FILE, file.path())
             .output()
