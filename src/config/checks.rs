@@ -70,7 +70,7 @@ struct Pairs<'a>(&'a mut Findings);
 impl Pairs<'_> {
     fn below<T: Value>(&mut self, low_key: &str, low: &T, high_key: &str, high: &T) {
         if !T::order(low, high).is_lt() {
-            self.tell(
+            self.report(
                 (low_key, plain(low)),
                 (high_key, plain(high)),
                 "above",
@@ -81,7 +81,7 @@ impl Pairs<'_> {
 
     fn at_most<T: Value>(&mut self, low_key: &str, low: &T, high_key: &str, high: &T) {
         if T::order(low, high).is_gt() {
-            self.tell(
+            self.report(
                 (low_key, plain(low)),
                 (high_key, plain(high)),
                 "at least",
@@ -97,7 +97,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// What several cells cannot do.
+    /// Checks what several cells cannot do.
     fn cells(&mut self, config: &JobSettings) {
         const KEY: &str = "frontier.cells";
         let cells = config.frontier.cells;
@@ -113,7 +113,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// What a machine of a cluster needs, and what it cannot do.
+    /// Checks what a machine of a cluster needs, and what it cannot do.
     fn cluster(&mut self, config: &JobSettings) {
         const KEY: &str = "cluster.brokers";
         if !config.cluster.is_there() {
@@ -189,7 +189,7 @@ impl Pairs<'_> {
 
     /// Reports the problem at the key that comes later in the file, because that one
     /// contradicts what came before.
-    fn tell(&mut self, low: (&str, String), high: (&str, String), above: &str, below: &str) {
+    fn report(&mut self, low: (&str, String), high: (&str, String), above: &str, below: &str) {
         if self.0.is_broken(low.0) || self.0.is_broken(high.0) {
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use spoor_settings::messages::{Cursor, MOST_TOLD};
+use spoor_settings::messages::{Cursor, MOST_SHOWN};
 
 use crate::file_errors::{FileError, FileErrors, FilePosition};
 
@@ -56,7 +56,7 @@ impl Findings {
 
     /// Whether further problems are only counted.
     pub fn is_full(&self) -> bool {
-        self.problems.len() >= MOST_TOLD
+        self.problems.len() >= MOST_SHOWN
     }
 
     /// Counts a problem without keeping it.

@@ -1,10 +1,10 @@
-//! How polite a configuration has to be.
+//! The minimum politeness of a configuration.
 
 use super::{Config, Politeness};
 
 impl Config {
-    /// These values, but of `[politeness]` none that asks more of a host than the values in
-    /// force and the machine's `own` do.
+    /// These values, but in `[politeness]` none that demands more of a host than the current values
+    /// and the machine's `own`.
     #[must_use]
     pub fn bounded(mut self, in_force: &Self, own: &Politeness) -> Self {
         let politeness = self.settings.politeness;
@@ -44,7 +44,7 @@ mod tests {
         );
         let bounded = more_polite.clone().bounded(&own, &own.politeness);
         assert_eq!(bounded, more_polite);
-        // Nothing else is touched.
+        // Other sections stay unchanged.
         let mut other = own.clone();
         other.limits.documents = Some(7);
         assert_eq!(other.clone().bounded(&own, &own.politeness), other);
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn what_the_operator_of_this_machine_has_set_is_not_undone() {
         let (own, set) = (config(OWN), config("min_delay = \"1s\"\n"));
-        // Below the job file, as it was set here; but no further.
+        // Below the job file, because it was set here, but no further.
         assert_eq!(set.clone().bounded(&set, &own.politeness), set);
         let order = config("min_delay = \"500ms\"\nconnections_per_host = 9\n");
         let bounded = order.bounded(&set, &own.politeness);

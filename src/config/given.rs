@@ -1,4 +1,4 @@
-//! Keys of a job that are given on the command line, as `section.key=value`.
+//! Keys of a job given on the command line, as `section.key=value`.
 
 use super::{Config, FileErrors};
 
@@ -12,8 +12,8 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads `section.key=value`. A value that is not TOML is taken as a text, so that it needs
-    /// no quotes.
+    /// Reads `section.key=value`. A value that is not TOML is taken as text, so that it needs no
+    /// quotes.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// What is wrong with the values, without a place in a file.
+    /// The problems with the values, without a position in a file.
     pub fn with(&self, given: &[Given]) -> Result<Self, FileErrors> {
         const NAME: &str = "the command line";
         let wrong = |message: String| FileErrors::of_file(NAME, None, message);
@@ -67,7 +67,7 @@ impl Config {
         }
         let mut config = Self::parse(&tree.to_string(), NAME).map_err(|errors| {
             let errors = errors.into_errors().into_iter();
-            // The text that was read is not one that its reader has seen.
+            // The user has never seen the text that was parsed.
             let errors = errors.map(|error| super::FileError {
                 place: None,
                 ..error

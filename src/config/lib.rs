@@ -15,7 +15,7 @@
 //! or anything about the network (`ready` checks that). It reads no environment variable
 //! and no second file: a configuration depends only on its file and the defaults here.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod checks;

@@ -116,7 +116,7 @@ impl Start {
             Ok(name) => name,
             Err(why) => {
                 let mut wrong = self.wrong(folder, None);
-                // A wrong seed is reported anyway, so that it yields no name is not.
+                // A wrong seed is reported anyway, so a missing name is not reported in addition.
                 if self.name.is_some() || self.wrong_seeds().is_empty() {
                     wrong.push(why);
                 }
@@ -390,10 +390,10 @@ fn name_of(seed: &PageUrl) -> String {
         };
         plain(stem)
     });
-    let mut telling = segments.filter(|name| {
+    let mut descriptive = segments.filter(|name| {
         name.chars().any(|c| c.is_ascii_alphabetic()) && !EMPTY_NAMES.contains(&name.as_str())
     });
-    telling.next().unwrap_or_else(|| {
+    descriptive.next().unwrap_or_else(|| {
         let host = seed.host_key().to_string();
         plain(host.strip_prefix("www.").unwrap_or(&host))
     })
@@ -475,7 +475,7 @@ mod tests {
         assert_eq!(keys.clone().count(), 7);
         assert!(keys.clone().all(|pair| pair[0].starts_with("# ")), "{text}");
         assert!(!place(&start(), &folder).unwrap().written);
-        // The contact is known by now.
+        // Now the contact is known.
         let again = Start {
             contact: None,
             ..start()
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_once_and_nothing_is_written() {
+    fn what_is_wrong_is_reported_at_once_and_nothing_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let start = Start {
             seeds: vec![SEED.to_owned(), "lighthouses".to_owned()],

@@ -1,4 +1,4 @@
-//! Where a configuration was written. Later errors can name the line, and relative paths
+//! Where a configuration was written, so that later errors can name the line, and relative paths
 //! have a folder.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use super::{FileError, FilePosition};
 
 /// The file of a configuration and the positions of its keys.
 ///
-/// All origins compare equal, so that configurations with the same values are equal
-/// wherever they were written.
+/// All origins compare equal, so that configurations with the same values are equal regardless of
+/// their origin.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     file: String,

@@ -11,7 +11,7 @@ use spoor_settings::{FileEntry, FileValue, Key, Raw, Section, Value, Walker, fou
 
 use super::errors::{Findings, MOST_LINES};
 
-/// The blocks of rules in a job file. What is in them is checked where rules are read.
+/// The blocks of rules in a job file. Their contents are checked where rules are read.
 pub(super) const RULES: &str = "rule";
 
 /// Reads the visited keys of `tree`. Keys that are not visited are unknown, which
@@ -172,7 +172,7 @@ impl Walker for Reading<'_, '_> {
     }
 }
 
-/// A value of the file as settings read it.
+/// A value of the file in the form that settings read.
 fn file_value<'a>(given: &'a Spanned<DeValue<'_>>) -> FileValue<'a> {
     FileValue {
         raw: raw(given.get_ref()),
@@ -207,8 +207,8 @@ fn raw<'a>(value: &'a DeValue<'_>) -> Raw<'a> {
     }
 }
 
-/// Adds the parser's errors to the others. Only the first of a line is reported, and
-/// nothing else about that line, because the rest follows from it.
+/// Adds the parser's errors to the others. For each line only the first one is reported, and no
+/// other problem, because the others follow from it.
 pub(super) fn syntax_errors(text: &str, errors: &[toml::de::Error], findings: &mut Findings) {
     let mut lines = BTreeSet::new();
     for error in errors {

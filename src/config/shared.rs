@@ -1,13 +1,13 @@
-//! The part of a configuration that all machines of a cluster have in common.
+//! The part of a configuration that all machines of a cluster share.
 
 use serde_json::Value;
 
 use super::{Config, FileErrors};
 
-/// Sections that say nothing of a crawl, or only of the machine.
+/// Sections that do not affect a crawl, or concern only the machine.
 const OWN_SECTIONS: [&str; 5] = ["annotate", "control", "logs", "rank", "train"];
 
-/// Keys that belong to a machine: its name, its share, and the places of files on it.
+/// Keys that belong to a machine: its name, its share, and the paths of files on it.
 const OWN_KEYS: [(&str, &[&str]); 7] = [
     ("archive", &["dictionary"]),
     ("cluster", &["brokers", "credentials", "node", "weight"]),
@@ -19,10 +19,10 @@ const OWN_KEYS: [(&str, &[&str]); 7] = [
 ];
 
 impl Config {
-    /// What all machines of a cluster have in common, sections with every key that has a value:
-    /// without the keys that belong to one machine, and without the places of files.
+    /// The settings that all machines of a cluster share, as sections with every key that has a
+    /// value: without the keys that belong to one machine, and without paths of files.
     pub fn shared(&self) -> Value {
-        // It was written a moment ago.
+        // It was written just now, so it can be parsed.
         let mut table: toml::Table = toml::from_str(&self.to_toml()).unwrap_or_default();
         for section in OWN_SECTIONS {
             table.remove(section);
@@ -37,11 +37,11 @@ impl Config {
         serde_json::to_value(&table).unwrap_or_default()
     }
 
-    /// Another machine's [shared](Self::shared) settings with what belongs to this machine.
+    /// Another machine's [shared](Self::shared) settings together with this machine's own.
     ///
     /// # Errors
     ///
-    /// What is wrong with them: another version of spoor may have other keys.
+    /// The problems with them: another version of spoor may have other keys.
     pub fn with_shared(&self, shared: &Value) -> Result<Self, FileErrors> {
         const NAME: &str = "the job file of the cluster";
         let text = toml::to_string(shared)

@@ -1,15 +1,15 @@
 //! The address guard: which IP addresses a crawl may reach.
 //!
-//! A page can name any host, and a name can resolve to any address; without this guard a
-//! link would be enough to make the crawler contact the router, the cloud's metadata
-//! service or a database on its own machine. So every address in IANA's special-purpose
-//! registries (RFC 6890 and its updates), multicast and reserved space is refused, even if
-//! the registry calls it globally reachable: no page is published there.
+//! A page can name any host, and a name can resolve to any address. Without this guard, a link
+//! would be enough to make the crawler contact the router, the cloud's metadata service or a
+//! database on its own machine. So every address in IANA's special-purpose registries (RFC 6890 and
+//! its updates), multicast and reserved space is refused, even those that the registry calls
+//! globally reachable: no page is published there.
 //!
-//! An IPv6 address that contains an IPv4 one (mapped, translated, NAT64, 6to4) is judged
-//! by that one, and one whose interface identifier contains an IPv4 address (ISATAP) by
-//! both. Of the rest only 2000::/3 is allocated for the public internet, and everything
-//! else is refused as well.
+//! An IPv6 address that contains an IPv4 one (mapped, translated, NAT64, 6to4) is judged by that
+//! one; one whose interface identifier contains an IPv4 address (ISATAP) is judged by both. Among
+//! the others only 2000::/3 is allocated for the public internet, and everything else is refused as
+//! well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -146,8 +146,8 @@ mod tests {
         special_purpose(text.parse().unwrap())
     }
 
-    /// Every row of the registries: the first address of the block, the last one and
-    /// some between; and each address beside it that no other row has is public.
+    /// Every row of the registries: the first address of the block, the last one and some between;
+    /// and each adjacent address in no other row is public.
     #[test]
     fn blocks_of_the_registries() {
         let text = include_str!("../../tests/fixtures/addresses/special.tsv");
@@ -169,7 +169,7 @@ mod tests {
                 _ => IpAddr::from(Ipv6Addr::from_bits(bits)),
             };
             if rfc == "carried" {
-                // The first one carries 0.0.0.0, and one of 8.8.8.8 is public.
+                // The first one contains 0.0.0.0, and one with 8.8.8.8 is public.
                 let shift = if length == 16 { 80 } else { 0 };
                 assert!(special_purpose(at(first)).unwrap().ends_with("RFC 791"));
                 assert_eq!(special_purpose(at(first | 0x0808_0808 << shift)), None);
@@ -248,7 +248,7 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// However an IPv4 address is wrapped, the verdict is its own.
+        /// An IPv4 address gets the same verdict in any wrapping.
         #[test]
         fn wrapping_changes_nothing(bits: u32) {
             let v4 = Ipv4Addr::from_bits(bits);

@@ -16,7 +16,7 @@ use super::room::{BodyRoom, BodySource, NoRoom, Room, SMALL};
 use super::underway::RunningExchange;
 use crate::coding::{CodingError, Decoder};
 
-/// Bytes that are decoded at a time.
+/// Bytes decoded at a time.
 const PIECE: usize = 16 << 10;
 
 /// Counts the bytes of bodies in memory, including those still being read.
@@ -201,9 +201,9 @@ impl ExchangeWatch {
 /// A body, or its first `cap` bytes.
 #[derive(Debug)]
 pub(super) struct Body {
-    /// Without its codings.
+    /// With its codings undone.
     pub(super) bytes: Bytes,
-    /// As it came, if that is wanted.
+    /// As received, if that is wanted.
     pub(super) coded: Option<Bytes>,
     pub(super) held: HeldBytes,
     /// There were more than `cap` bytes, and the rest was not read.
@@ -215,16 +215,16 @@ pub(super) struct Body {
 /// How a body is read.
 #[derive(Debug)]
 pub(super) struct How {
-    /// The most bytes of it without its codings, and with them.
+    /// Maximum size, decoded and as received.
     pub(super) cap: usize,
     /// Undoes its codings.
     pub(super) decoder: Option<Decoder>,
-    /// Whether it is wanted as it came as well.
+    /// Whether the body as received is wanted as well.
     pub(super) keeps_coded: bool,
 }
 
-/// Reads a body chunk by chunk, and decodes a few KiB at a time, so the memory never exceeds
-/// the cap by more than one chunk, however small the coded form is.
+/// Reads a body chunk by chunk, and decodes a few KiB at a time, so memory never exceeds the cap by
+/// more than one chunk, even for a highly compressed body.
 pub(super) async fn read(
     host: &str,
     mut response: Response,
@@ -238,8 +238,8 @@ pub(super) async fn read(
         mut decoder,
         keeps_coded,
     } = how;
-    // A declared length may be wrong, and is that of the coded body. What is reserved and not
-    // written takes no memory, and what is left over is returned in place.
+    // A declared length may be wrong, and is that of the coded body. Reserved memory that is not
+    // written costs nothing, and the excess is returned in place.
     let declared = response.content_length().map(usize::try_from);
     let declared = declared.and_then(Result::ok).unwrap_or(SMALL);
     let mut body = Vec::with_capacity(declared.min(cap).min(SMALL));

@@ -21,17 +21,17 @@ use super::resolve::GuardedResolver;
 /// The content codings that can be undone.
 const CODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
 
-/// The most header lines of a response; hyper has 100 by default, servers send more.
+/// Maximum number of header lines in a response; hyper's default is 100, but servers send more.
 pub(super) const MAX_HEADERS: usize = 500;
 
-/// The most bytes of them in HTTP/2, about as many as hyper takes in HTTP/1.
+/// Maximum size of the headers in HTTP/2, about what hyper accepts in HTTP/1.
 pub(super) const MAX_HEAD: u32 = 384 << 10;
 
-/// A client, and whether its connections write at any time.
+/// A client, and whether its connections may always write.
 #[derive(Debug)]
 pub(super) enum Client {
     Open(reqwest::Client),
-    /// Only during [`Options::term`].
+    /// Writes only during [`Options::term`].
     Gated(Box<gated::GatedClient>),
 }
 
@@ -79,7 +79,7 @@ pub(super) fn build(
         .no_proxy()
         .referer(false)
         .redirect(redirect::Policy::none())
-        // Even a request that the server claims to have ignored is only repeated when the
+        // Even a request that the server claims not to have processed is repeated only when the
         // host's clock permits it.
         .retry(retry::never())
         .pool_max_idle_per_host(kept())
@@ -107,14 +107,13 @@ pub(super) fn build(
     Ok(Client::Open(client))
 }
 
-/// The fewest open files that must be permitted for keeping connections. Kept connections
-/// are limited per host, not in total: at 2,000 requests a second those of the last five
-/// seconds are 10,000.
+/// The minimum limit of open files for keeping connections. Kept connections are limited per host,
+/// not in total: at 2,000 requests a second those of the last five seconds are 10,000.
 #[cfg(target_os = "linux")]
 const FILES_TO_KEEP: u64 = 16_384;
 
-/// How many connections are kept for each host's next request; none if they could leave
-/// too few files for the store and the outputs. An additional handshake costs less.
+/// The number of connections kept for each host's next request; none if they could leave too few
+/// files for the store and the outputs. An additional handshake costs less.
 fn kept() -> usize {
     #[cfg(target_os = "linux")]
     {
@@ -128,7 +127,7 @@ fn kept() -> usize {
     1
 }
 
-/// Checks a file of certificate authorities as every client reads it.
+/// Checks a file of certificate authorities in the way that every client reads it.
 ///
 /// # Errors
 ///
@@ -162,9 +161,9 @@ pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The headers of a request besides those common to all: the types that the kind can use, and
-/// the codings that can be undone.
-/// `Accept-Language` is left out, so that a page comes in its own language.
+/// The headers of a request besides the common ones: the types that the kind can use, and the
+/// codings that can be undone. `Accept-Language` is omitted, so that a page arrives in its own
+/// language.
 pub(super) fn headers(kind: TaskKind) -> HeaderMap {
     let accept = match kind {
         TaskKind::Page => {

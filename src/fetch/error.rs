@@ -196,7 +196,7 @@ pub enum FetchFailure {
     },
     /// The term of this machine is over ([`super::Options::term`]); not the host's fault.
     #[error(
-        "{host} was not asked or not heard to the end, because this machine has lost touch with its cluster"
+        "{host} was not requested or not read to the end, because this machine has lost contact with its cluster"
     )]
     TermOver {
         /// The URL's host.
@@ -214,7 +214,7 @@ impl FetchError {
         }
     }
 
-    /// Whether nothing came back in time, on a connection that may have been made long before.
+    /// Whether nothing came back in time, possibly on a connection made long before.
     pub fn is_unanswered(&self) -> bool {
         let is_awaited = matches!(
             self.kind,
@@ -248,7 +248,7 @@ impl FetchError {
         FetchFailure::Decoding { host, why }.into()
     }
 
-    /// The same with what was received until then.
+    /// The same, with what was received until then.
     #[must_use]
     pub fn with_seen(self, seen: Received) -> Self {
         Self { seen, ..self }
@@ -261,12 +261,12 @@ pub(super) enum SendError {
     /// Reported by reqwest.
     #[error(transparent)]
     Whole(#[from] reqwest::Error),
-    /// Reported by what is beneath it.
+    /// Reported by the layer below it.
     #[error(transparent)]
     Beneath(#[from] legacy::Error),
 }
 
-/// What the error of a client says of itself, besides the chain of its sources.
+/// What a client's error reports about itself, besides the chain of its sources.
 pub(super) trait ClientFailure: Error + 'static {
     /// The request could not be built.
     fn is_builder(&self) -> bool;
@@ -442,7 +442,7 @@ fn connection_is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// `ENFILE` and `EMFILE` have no kind of their own; the numbers are the same on
+/// `ENFILE` and `EMFILE` have no kind in the standard library; the numbers are the same on
 /// Linux, macOS and the BSDs.
 fn out_of_resources(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || matches!(error.raw_os_error(), Some(23 | 24))

@@ -1,13 +1,12 @@
 //! The last gate before a request is sent: enforces the time since the previous request to
 //! the same address.
 //!
-//! The frontier spaces out its leases, but between a lease and the request there are the
-//! global rate, DNS lookups and handshakes, which a server can delay. So each request
-//! waits here again for the clocks that its [`Booking`] names, and takes them at the
-//! moment it is written: at once on an open connection, and otherwise when the connection
-//! is established, TLS included. [`AfterConnecting`] knows that moment, because it wraps
-//! the client's own connector. A clock that was taken for an open connection is released
-//! if there turns out to be none.
+//! The frontier spaces out its leases, but between a lease and the request there are the global
+//! rate, DNS lookups and handshakes, which a server can delay. So each request waits here again for
+//! the clocks that its [`Booking`] names, and takes them at the moment it is written: on an open
+//! connection at once, otherwise when the connection is established, including TLS.
+//! [`AfterConnecting`] knows that moment, because it wraps the client's own connector. A clock that
+//! was taken for an open connection is released if there turns out to be none.
 //!
 //! [`super::resolve`] gets the booked address from here, and connects to no other.
 //!
@@ -46,7 +45,7 @@ pub(super) fn booked_address() -> Option<IpAddr> {
     SENDING.try_with(|exit| exit.booking.address).ok().flatten()
 }
 
-/// The tenure that the current request began in.
+/// The tenure in which the current request began.
 pub(super) fn tenure() -> Option<Tenure> {
     SENDING
         .try_with(|exit| lock(&exit.state).tenure.clone())
@@ -61,11 +60,11 @@ pub(super) struct Gates(Mutex<HostClocks>);
 #[derive(Debug, Default)]
 struct HostClocks {
     free: HashMap<String, Instant>,
-    /// How many there may be before expired ones are removed.
+    /// The number of clocks at which expired ones are removed.
     most: usize,
 }
 
-/// What one request has taken: for each clock its previous and its new time of expiry.
+/// The clocks that a request has taken, each with its previous and its new time of expiry.
 type TakenTurns = Vec<(String, Option<Instant>, Instant)>;
 
 impl Gates {
@@ -141,7 +140,7 @@ struct GateState {
     since: Option<Instant>,
     /// The exchange that is suspended while it waits here.
     exchange: Option<Arc<RunningExchange>>,
-    /// What it may be sent in, where that is limited.
+    /// The tenure in which it may be sent, if that is limited.
     tenure: Option<Tenure>,
 }
 
@@ -226,7 +225,7 @@ impl<S> Layer<S> for AfterConnecting {
     }
 }
 
-/// A connector with the gate behind it.
+/// A connector followed by the gate.
 #[derive(Debug, Clone)]
 pub(super) struct Connecting<S> {
     inner: S,
@@ -260,8 +259,8 @@ where
                 Ok(connected) => connected?,
                 Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             };
-            // If another connection became free meanwhile, the request went there, and
-            // this one is prepared in the background for the next request.
+            // If another connection became free in the meantime, the request went there, and this
+            // connection is prepared in the background for the next request.
             let is_sending = |exit: &Arc<Exit>| {
                 let here = SENDING.try_with(|here| Arc::ptr_eq(here, exit));
                 here.unwrap_or(false)
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_connects_takes_the_clocks_when_the_connection_stands() {
+    async fn a_connecting_request_takes_the_clocks_once_connected() {
         let gates = Arc::new(Gates::default());
         let begun = Instant::now();
         let connects_for = |ms: u64, limit: u64| {
@@ -341,7 +340,7 @@ mod tests {
             let exit = gates.exit(&booking(&[("a", 500)]));
             exit.send(async { begun.elapsed() }).await
         };
-        // Its handshake takes 400 ms, and it keeps nobody waiting until then.
+        // Its handshake takes 400 ms, and it delays no other request until then.
         let (slow, quick) = tokio::join!(connects_for(400, 9_000), at_once);
         let slow = slow.unwrap();
         assert_eq!(quick.as_millis(), 0);
@@ -363,7 +362,7 @@ mod tests {
         assert!(known <= 2 * MANY, "{known}");
     }
 
-    /// A connector that takes so long.
+    /// A connector that takes this long.
     #[derive(Clone)]
     struct Slow(Duration);
 

@@ -1,20 +1,19 @@
 //! A client whose connections write only during a [`Term`].
 //!
-//! A check before a request is not enough: a process can be stopped behind it, and goes on
-//! to send when others have long taken over. So the check is in the connection itself,
-//! beneath TLS and HTTP: each write asks the clock. When the term ends, each read fails as
-//! well, so that all connections close, idle ones too. What stays possible is a machine
-//! that freezes between the look at the clock and the system call behind it.
+//! A check before a request is not enough: a process can be suspended right after it, and continue
+//! to send when others have long taken over. So the check is in the connection itself, below TLS
+//! and HTTP: each write checks the clock. When the term ends, each read fails as well, so that all
+//! connections close, including idle ones. The remaining risk is a machine that freezes between the
+//! check and the following system call.
 //!
-//! What was written may not have arrived: while a line is down, the system sends it again and
-//! again, also when its connection was closed long ago. So a connection whose term is over is
-//! reset, and one that is given up without an answer, which throws away what is on the way.
+//! Written data may not have arrived: while a line is down, the system keeps sending it again, even
+//! if its connection was closed long ago. So a connection is reset, which discards data in transit,
+//! when its term is over or when it is given up without an answer.
 //!
-//! reqwest lets nobody put anything between itself and the socket: what is returned by a
-//! layer around its connector must be its own connection, which nobody else can make. So
-//! here are the parts that reqwest is made of, put together in the same way, with one more
-//! part. Requests and responses are reqwest's. [`super::client`] uses this client only
-//! where [`Options::term`] is set.
+//! reqwest has no hook between itself and the socket: a layer around its connector must return
+//! reqwest's own connection type, which no other crate can construct. So this module assembles the
+//! parts that reqwest consists of in the same way, and adds one. Requests and responses are
+//! reqwest's. [`super::client`] uses this client only if [`Options::term`] is set.
 
 use std::fmt;
 use std::io;
@@ -44,9 +43,9 @@ use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
 use super::term::{Tenure, Term, TermOver};
 
-/// As reqwest keeps connections alive.
+/// The same keep-alive as reqwest's.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// As reqwest gives up a connection on which nothing is acknowledged.
+/// The time without acknowledgement after which reqwest gives up a connection.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
@@ -68,9 +67,8 @@ impl fmt::Debug for GatedClient {
 }
 
 impl GatedClient {
-    /// Builds a client with settings that correspond to those of [`super::client::build`].
-    /// `tls` has the protocols to offer, `idle` says how many connections are kept for a
-    /// host.
+    /// Builds a client with settings that correspond to those of [`super::client::build`]. `tls`
+    /// has the protocols to offer, `idle` is the number of kept connections per host.
     pub(super) fn new(
         options: &Options,
         term: &Term,
@@ -123,7 +121,7 @@ impl GatedClient {
     }
 }
 
-/// The resolver in the form that the connector wants.
+/// The resolver in the form that the connector needs.
 #[derive(Debug, Clone)]
 struct NameResolver(GuardedResolver);
 
@@ -147,8 +145,8 @@ impl Service<Name> for NameResolver {
     }
 }
 
-/// A connector of connections that write only during one tenure: that of the request for
-/// which they are made.
+/// Makes connections that write only during one tenure: that of the request for which they are
+/// made.
 #[derive(Debug, Clone)]
 struct Gatekeeper<S> {
     inner: S,
@@ -189,9 +187,9 @@ where
     }
 }
 
-/// A connection that can throw away what it has not sent.
+/// A connection that can discard unsent data.
 trait Abort {
-    /// Has it reset when it is dropped, so that nothing more is sent.
+    /// Makes the connection reset when it is dropped, so that nothing more is sent.
     fn abort(&self);
 }
 
@@ -207,9 +205,9 @@ impl Abort for TokioIo<TcpStream> {
 struct Gated<T: Abort> {
     inner: T,
     tenure: Tenure,
-    /// Whether nothing was read since something was written.
+    /// Whether nothing was read since the last write.
     is_unanswered: bool,
-    /// Wakes what waits for the other end.
+    /// Completes, and wakes the reader, when the tenure ends.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -283,12 +281,12 @@ impl<T: Write + Abort + Unpin> Write for Gated<T> {
         self.inner.is_write_vectored()
     }
 
-    /// A socket keeps nothing back that would be sent here.
+    /// A socket has no buffer to flush here.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_flush(context)
     }
 
-    /// Closes the connection, which is permitted at any time.
+    /// Closes the connection, which is always permitted.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
@@ -323,7 +321,7 @@ mod tests {
         (gated, there.unwrap().0)
     }
 
-    /// How the other end sees a connection end.
+    /// How the other end sees the connection end.
     async fn seen_by(mut there: TcpStream) -> Result<Vec<u8>, io::ErrorKind> {
         let mut all = Vec::new();
         let read = there.read_to_end(&mut all).await;
@@ -338,13 +336,13 @@ mod tests {
         let (gated, there) = connected(&term).await;
         drop(gated);
         assert_eq!(seen_by(there).await, Err(io::ErrorKind::ConnectionReset));
-        // One that was answered is closed in good order.
+        // One that was answered is closed cleanly.
         let (mut gated, mut there) = connected(&term).await;
         there.write_all(b"answer").await.unwrap();
         gated.read_exact(&mut [0; 6]).await.unwrap();
         drop(gated);
         assert_eq!(seen_by(there).await, Ok(b"asked".to_vec()));
-        // At the end of the term also that one is reset.
+        // At the end of the term that one is reset as well.
         let (mut gated, mut there) = connected(&term).await;
         there.write_all(b"answer").await.unwrap();
         gated.read_exact(&mut [0; 6]).await.unwrap();
@@ -366,7 +364,7 @@ mod tests {
         gated.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"answer");
 
-        // Whoever waits for an answer is woken.
+        // A task that waits for an answer is woken.
         let end = async { term.end() };
         let (read, ()) = tokio::join!(gated.read(&mut answer), end);
         let over = read.unwrap_err();
@@ -376,7 +374,7 @@ mod tests {
             written.unwrap_err().kind(),
             io::ErrorKind::ConnectionAborted
         );
-        // A term that has begun again is another one.
+        // A restarted term is a different one.
         term.set_end(now() + 60_000);
         assert!(gated.write(b"after").await.is_err());
         assert!(gated.read(&mut answer).await.is_err());

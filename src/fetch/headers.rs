@@ -23,8 +23,8 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Where a stored answer with this status and these headers redirects to, by the rules of a
-/// fetch; `None` if it is no redirect.
+/// The redirect target of a stored answer with this status and these headers, by the rules of a
+/// fetch; `None` if it is not a redirect.
 ///
 /// # Errors
 ///
@@ -82,9 +82,9 @@ pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<Pag
     from.join(&location).map_err(|e| e.to_string())
 }
 
-/// The delay that the server asks for (RFC 9110 section 10.2.3): seconds, or a date; of
-/// several the longest. Uncapped. A date in the past means no delay, and invalid values
-/// are ignored.
+/// The delay that the server asks for (RFC 9110 section 10.2.3): seconds or a date; the longest one
+/// if there are several. Uncapped. A date in the past means no delay, and invalid values are
+/// ignored.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let values = headers.get_all(RETRY_AFTER).iter();
     let texts = values.filter_map(|value| value.to_str().ok());
@@ -130,9 +130,9 @@ pub(super) fn validators(headers: &HeaderMap) -> Validators {
     Validators::of(|name| headers.get(name).map(HeaderValue::as_bytes))
 }
 
-/// The condition for any other version (RFC 9110 sections 13.1.2 and 13.1.3). Both headers
-/// are sent if both are known: a server that supports `If-None-Match` must ignore the
-/// other one.
+/// The condition that asks for any other version (RFC 9110 sections 13.1.2 and 13.1.3). Both
+/// headers are sent if both values are known: a server that supports `If-None-Match` must ignore
+/// the other one.
 pub(super) fn condition(known: &Validators) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in [
@@ -150,7 +150,7 @@ pub(super) fn condition(known: &Validators) -> HeaderMap {
     headers
 }
 
-/// A header's text, for any bytes.
+/// A header's text, from any bytes.
 pub(super) fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// The longest validator that is kept.
+    /// Maximum length of a stored validator.
     const MAX_VALIDATOR: usize = 1024;
 
     fn location(bytes: &[u8]) -> Result<String, String> {
@@ -266,7 +266,7 @@ mod tests {
             headers.insert(ETAG, HeaderValue::from_bytes(none).unwrap());
             assert!(validators(&headers).is_empty());
         }
-        // What no header can hold is left out, not sent in a part.
+        // A value that is not valid in a header is omitted as a whole.
         let odd = Validators {
             etag: Some("\u{416}".to_owned()),
             last_modified: Some("a\nb".to_owned()),

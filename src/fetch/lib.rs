@@ -12,9 +12,9 @@
 //! 3. `rate`: waits for the global request rate.
 //! 4. `client`, `resolve`, [`address_guard`]: the name is resolved, special-purpose
 //!    addresses are removed, and the connection goes to one of the rest.
-//! 5. `gate`: waits for the clocks shared with other requests to the same address, and
-//!    sends it; `gated`, `term`: where the time in which anything may be sent is limited, a
-//!    client whose connections write only then.
+//! 5. `gate`: waits for the clocks shared with other requests to the same address, and sends the
+//!    request; `gated`, `term`: if sending is limited to some time, a client whose connections
+//!    write only then.
 //! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
 //! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate, and
 //!    counted while they are in memory; `room`: the memory for large bodies; `underway`:
@@ -22,14 +22,14 @@
 //! 8. `error`: failures, classified by type.
 //! 9. [`outcome()`]: the table of their consequences.
 //!
-//! [`part`] is one request for a part of a file, and [`parts`] asks for several politely;
-//! a crawl does not use them.
+//! [`part`] requests a part of a file, and [`parts`] several parts politely; a crawl does not use
+//! them.
 //!
-//! This module does not know which URL is next and when (the frontier), robots rules,
-//! scope, the content of a body, or what is on disk. The only state it keeps about a host
-//! is at most one idle connection.
+//! This module does not know which URL is next and when (the frontier does), robots rules, scope,
+//! the content of a body, or what is on disk. The only state it keeps about a host is at most one
+//! idle connection.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod address_guard;
@@ -108,18 +108,18 @@ struct FetcherInner {
     let_through: AtomicBool,
 }
 
-/// How long the body of an answer that is no document may take, where it is archived.
+/// How long the body of a non-document answer may take to arrive for the archive.
 const ASIDE_TIME: Duration = Duration::from_secs(5);
 
-/// What came of a booked request.
+/// The result of a booked request.
 #[derive(Debug)]
 pub struct Exchanged {
     /// The server's answer.
     pub answer: Result<Answer, FetchError>,
     /// How long the request waited for its clocks.
     pub waited: Duration,
-    /// What was sent and received; `None` unless [`Options::archive`] is set, and where the
-    /// answer did not come whole.
+    /// What was sent and received; `None` unless [`Options::archive`] is set, and if the answer did
+    /// not arrive completely.
     pub wire: Option<Box<Wire>>,
 }
 
@@ -361,7 +361,7 @@ impl Fetcher {
             biased;
             () = ended(tenure.as_ref()) => Err(over()),
             answer = self.exchange(url, kind, condition, sent, &mut watch, wire) => answer,
-            () = open.is_told() => Err(FetchFailure::Timeout {
+            () = open.is_to_end() => Err(FetchFailure::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Others,
             }.into()),
@@ -369,7 +369,7 @@ impl Fetcher {
         if let Ok(answer) = &answer {
             self.inner.underway.answered(answer.elapsed());
         }
-        // A connection that was cut at the end of the term is no fault of the host.
+        // A connection that was cut at the end of the term is not the host's fault.
         let is_over = tenure.is_some_and(|tenure| tenure.is_over());
         let cause = |error| if is_over { over() } else { error };
         answer.map_err(|e| cause(e).with_seen(watch.seen()))
@@ -387,8 +387,8 @@ impl Fetcher {
         self.inner.gauge.bytes()
     }
 
-    /// What an answer comes to by its head alone: a redirect, nothing new, or an error. `None`
-    /// where its body is to be read.
+    /// The result of an answer whose head decides alone: a redirect, no change, or an error. `None`
+    /// if its body is to be read.
     fn without_body(
         &self,
         url: &PageUrl,
@@ -437,7 +437,7 @@ impl Fetcher {
         if status != 407 {
             inner.let_through.store(true, Ordering::Relaxed);
         } else if inner.router.proxied() {
-            // Later it may come from a hostile server, which the proxy passed on.
+            // After that, it may come from a hostile server behind the proxy.
             if !inner.let_through.load(Ordering::Relaxed) {
                 return Err(FetchFailure::Proxy.into());
             }
@@ -448,7 +448,7 @@ impl Fetcher {
             }
             .into());
         }
-        // Rules are read as a whole or not at all, and a part was not asked for.
+        // Rules are read as a whole or not at all, and no part was requested.
         let is_part = status == 206 && kind.is_rules();
         if !(200..=299).contains(&status) || is_part {
             return Err(FetchFailure::Status {
@@ -460,15 +460,15 @@ impl Fetcher {
         Ok(None)
     }
 
-    /// Waits until fewer than `limit` bytes are in flight. A caller that awaits
-    /// this before each fetch bounds memory to `limit` and one body for each
-    /// fetch that is under way; `limit` is 1 at least.
+    /// Waits until fewer than `limit` bytes are in flight. If a caller awaits this before each
+    /// fetch, memory is bounded by `limit` plus one body for each running fetch; `limit` is at
+    /// least 1.
     pub async fn bytes_below(&self, limit: u64) {
         self.inner.gauge.below(limit.max(1)).await;
     }
 
-    /// Adds the body of an answer that is no document. It is not worth more than a moment,
-    /// and an answer whose body does not come is not archived.
+    /// Adds the body of a non-document answer. It is worth only a moment, and an answer whose body
+    /// does not arrive is not archived.
     async fn aside(
         &self,
         mut own: Box<Wire>,
@@ -582,7 +582,7 @@ impl Fetcher {
     }
 }
 
-/// Returns at the end of a tenure; never, where there is no limit.
+/// Returns at the end of a tenure; never if there is no limit.
 async fn ended(tenure: Option<&Tenure>) {
     match tenure {
         Some(tenure) => tenure.clone().ended().await,

@@ -1,7 +1,7 @@
-//! The caller's settings, and what can be wrong with them.
+//! The caller's settings, and their errors.
 //!
-//! A plain struct of its own, so that the module does not depend on the job's
-//! configuration file. Only the `connect_to` rules are those of the configuration.
+//! A plain struct, so that the module does not depend on the job's configuration file. Only the
+//! `connect_to` rules come from the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::term::Term;
 
 /// How requests are sent and which responses are accepted.
 ///
-/// [`Default`] gives every field a sensible value except `contact`, which only the
-/// operator knows and without which [`super::Fetcher::new`] fails.
+/// [`Default`] gives every field a sensible value except `contact`, which only the operator knows;
+/// without it, [`super::Fetcher::new`] fails.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The crawler's product token, `spoor` by default. It begins the user agent, and
@@ -32,9 +32,9 @@ pub struct Options {
     pub read_timeout: Duration,
     /// Time limit for the whole exchange, excluding our own throttling.
     pub total_timeout: Duration,
-    /// How long an idle connection is kept for the host's next request. Short, because a
-    /// crawl has many hosts and few descriptors; at most one connection per host is kept,
-    /// and none if the system permits few open files.
+    /// How long an idle connection is kept for the host's next request. Short, because a crawl has
+    /// many hosts and few descriptors; at most one connection per host is kept, and none if the
+    /// system allows only a few open files.
     pub pool_idle: Duration,
     /// Most bytes of a page's decoded body; the rest is not read.
     pub page_cap: usize,
@@ -79,9 +79,10 @@ pub struct Options {
     /// Whether the cookies that a redirect sets are sent with the request that follows it at
     /// the same host. No others are ever sent.
     pub cookies: bool,
-    /// Whether every answer comes with its [`Wire`](crate::page::Wire) for an archive.
+    /// Whether every answer includes its [`Wire`](crate::page::Wire) for an archive.
     pub archive: bool,
-    /// Until when anything may be sent; `None` is always. A proxy cannot be used with it.
+    /// The time until which anything may be sent; `None` means always. It cannot be combined with a
+    /// proxy.
     pub term: Option<Term>,
 }
 

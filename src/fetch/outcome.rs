@@ -10,7 +10,7 @@ use FailureClass::*;
 use Kinds::*;
 use Then::*;
 
-/// What the frontier has to do after `error`.
+/// What the frontier must do after `error`.
 ///
 /// For a robots.txt a status of 400 to 499 is [`Outcome::Done`]: there are no rules, and
 /// everything is allowed (RFC 9309 section 2.3.1.3). All other failures are retried there,
@@ -39,7 +39,7 @@ pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
 
 #[rustfmt::skip]
 const TABLE: &[OutcomeRow] = &[
-    // No response. The next address of the host would fare no better.
+    // No response. The host's other addresses would fare no better.
     row(All,    Dns,                        BackOff(Reason::Dns)),
     row(All,    Connection,                 BackOff(Reason::Connection)),
     row(All,    Timeout,                    BackOff(Reason::Timeout)),
@@ -72,13 +72,13 @@ const TABLE: &[OutcomeRow] = &[
     row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
 
-    // 304 to an unconditional request is a cache's fault; the other 3xx here (300 without
-    // a target, 305, 306) have no target to follow.
+    // 304 to an unconditional request is the fault of a cache; the other 3xx here (300 without a
+    // target, 305, 306) have no target to follow.
     row(All,    Status(304, 304),           Retry(Reason::Protocol)),
     row(Robots, Status(300, 399),           Retry(Reason::BadRedirect)),
     row(All,    Status(300, 399),           Drop(Reason::BadRedirect)),
 
-    // Not a final status of HTTP (RFC 9110 section 15).
+    // Not a final HTTP status (RFC 9110 section 15).
     row(All,    Status(0, u16::MAX),        Retry(Reason::Protocol)),
 ];
 
@@ -123,7 +123,7 @@ enum FailureClass {
     TooLarge,
     Unsendable,
     NoRoom,
-    /// Also a proxy that lets nothing through.
+    /// Includes a proxy that lets nothing through.
     Local,
     /// A status from the first to the second number.
     Status(u16, u16),
@@ -188,8 +188,8 @@ mod tests {
         .into()
     }
 
-    /// One of every variant. The match below does not compile when one is added
-    /// to `FetchFailure`, so that it is added here as well.
+    /// One of every variant. The match below does not compile when a variant is added to
+    /// `FetchFailure`, as a reminder to add it here.
     fn every_failure() -> Vec<FetchError> {
         let (host, why) = (|| String::from("example.org"), String::new);
         let all = [
@@ -378,8 +378,8 @@ mod tests {
         }
     }
 
-    /// Nothing but an address that is never asked ends a robots.txt for good:
-    /// a host without rules would stay shut, or open, for ever.
+    /// Only an address that is never requested ends a robots.txt for good: otherwise a host without
+    /// rules would stay closed, or open, for ever.
     #[test]
     fn robots_are_answered_or_asked_again() {
         let robots = |e: &FetchError| outcome(TaskKind::Robots, e);

@@ -1,4 +1,4 @@
-//! One request for a part of a file (RFC 9110 section 14). A crawl has no use for it.
+//! A request for a part of a file (RFC 9110 section 14). A crawl does not use it.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +13,13 @@ use crate::address::PageUrl;
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its bytes, fewer than wanted where the file ends.
+    /// Its bytes, fewer than requested at the end of the file.
     pub bytes: Vec<u8>,
     /// The length of the file, if the server says so.
     pub total: Option<u64>,
 }
 
-/// Why a request for a part gave none.
+/// Why a request for a part failed.
 #[derive(Debug)]
 pub enum PartFailure {
     /// The request failed.
@@ -28,7 +28,7 @@ pub enum PartFailure {
     Moved(PageUrl),
     /// The server sends whole files only.
     Whole,
-    /// The server sent another part.
+    /// The server sent a different part.
     Other,
 }
 
@@ -38,12 +38,12 @@ impl From<FetchError> for PartFailure {
     }
 }
 
-/// The bytes that may take as long as a whole response of a crawl.
+/// Bytes that may take as long as a whole response in a crawl.
 const TIMED: u64 = 1 << 20;
 
 impl Fetcher {
-    /// Requests the bytes of a file from `offset` on, `length` of them at most, as they are
-    /// stored. Each MiB may take [`Options::total_timeout`](super::Options::total_timeout).
+    /// Requests at most `length` bytes of a file from `offset` on, as stored. Each MiB may take
+    /// [`Options::total_timeout`](super::Options::total_timeout).
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Fetcher {
         let total = total(response.headers());
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {}
-            // Nothing is behind the end.
+            // There is nothing after the end.
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 let bytes = Vec::new();
                 return Ok(Part { bytes, total });
@@ -86,7 +86,7 @@ impl Fetcher {
                 break;
             }
         }
-        // A part that is too short would be taken for the end of the file.
+        // A part that is too short would be mistaken for the end of the file.
         let wanted = total.map(|total| length.min(total.saturating_sub(offset)));
         if wanted.is_some_and(|wanted| (bytes.len() as u64) < wanted) {
             return Err(PartFailure::Other);
@@ -112,7 +112,7 @@ fn refused(url: &PageUrl, response: &Response) -> PartFailure {
     )
 }
 
-/// What `Content-Range: bytes 0-99/1234` says.
+/// The range and total of `Content-Range: bytes 0-99/1234`.
 fn range(headers: &HeaderMap) -> Option<(&str, &str)> {
     let value = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     value.strip_prefix("bytes ")?.split_once('/')

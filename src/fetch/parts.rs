@@ -1,9 +1,10 @@
-//! Parts of files on web servers, for a command that reads an archive where it lies.
+//! Parts of files on web servers, for a command that reads a remote archive in place.
 //!
-//! [`PartFetcher`] keeps the promises of a crawl, with its client, its table of answers and its
+//! [`PartFetcher`] is as polite as a crawl, and uses its client, its table of outcomes and its
 //! reader of robots.txt: it sends one request at a time and pauses between two. It follows no
-//! redirect of a file. The operator names its servers, so they may have any address; where a
-//! robots.txt redirects to another one, that is no word of the operator and passes the guard.
+//! redirect of a file. The operator names the servers, so they may have any address. If a
+//! robots.txt redirects to another server, the operator did not name that one, so it must pass the
+//! guard.
 
 use std::time::Duration;
 
@@ -24,19 +25,19 @@ const FACTOR: u32 = 5;
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The first pause after an error, which doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
-/// The longest pause that a server may ask for, as in a crawl; then the command ends and says
-/// so.
+/// The longest pause that a server may ask for, as in a crawl; beyond it the command ends with a
+/// message.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// A longer pause is told.
+/// A pause longer than this is announced.
 const SHORT: Duration = Duration::from_secs(2);
-/// How often one part is asked for.
+/// Maximum number of requests for one part.
 const TRIES: u32 = 5;
 /// How many redirects of a robots.txt are followed (RFC 9309 section 2.3.1.2).
 const HOPS: usize = 5;
 /// How long rules are valid (RFC 9309 section 2.4).
 const VALID: Duration = Duration::from_secs(24 * 3_600);
 
-/// Why a part cannot be had.
+/// Why a part is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum PartError {
     /// The client cannot be built.
@@ -48,7 +49,7 @@ pub enum PartError {
         /// The address.
         url: String,
     },
-    /// Whether it is permitted cannot be found out.
+    /// Whether it is permitted is unknown.
     #[error(
         "{url}: nothing is fetched while robots.txt of the server cannot be read: {why}; try \
          later"
@@ -67,7 +68,7 @@ pub enum PartError {
         /// Where it is.
         to: String,
     },
-    /// The pauses that it asks for are too long to wait here.
+    /// It asks for pauses that are too long to wait for.
     #[error(
         "{url}: robots.txt of the server asks for pauses of more than {} s (Crawl-delay); ask its \
          operator for a copy",
@@ -77,7 +78,7 @@ pub enum PartError {
         /// The address.
         url: String,
     },
-    /// The server takes longer than any honest one.
+    /// The server is unreasonably slow.
     #[error("{url}: the server sends its parts too slowly; copy the file and name the copy")]
     Trickle {
         /// The address.
@@ -89,7 +90,7 @@ pub enum PartError {
         /// The address.
         url: String,
     },
-    /// The server asks for a pause that is too long to wait here.
+    /// The server asks for a pause that is too long to wait for.
     #[error("{url}: the server asks to come back after {seconds} s; run the command again then")]
     Later {
         /// The address.
@@ -105,7 +106,7 @@ pub enum PartError {
         /// How.
         error: FetchError,
     },
-    /// The answer is none to the request.
+    /// The answer does not match the request.
     #[error("{url}: the server sent another part than it was asked for; copy the file")]
     Other {
         /// The address.
@@ -113,19 +114,19 @@ pub enum PartError {
     },
 }
 
-/// What a robots.txt says, or why that is not known.
+/// The contents of a robots.txt, or why they are unknown.
 struct RobotsResult {
     robots: Result<Robots, String>,
     read: Instant,
 }
 
-/// When a server may be asked again.
+/// When a server may be requested again.
 struct ServerClock {
     next: Instant,
-    /// Why not before.
+    /// The reason for the pause.
     why: &'static str,
-    /// The longest pause that was told.
-    told: Duration,
+    /// The longest pause that was announced.
+    announced: Duration,
 }
 
 /// Fetches parts of files.
@@ -133,7 +134,7 @@ pub struct PartFetcher {
     product: String,
     /// For the servers that the operator names.
     named: Fetcher,
-    /// For those that they name.
+    /// For the servers that those redirect to.
     guarded: Fetcher,
     /// By the address of the robots.txt.
     rules: FxHashMap<PageUrl, RobotsResult>,
@@ -172,8 +173,8 @@ impl PartFetcher {
         })
     }
 
-    /// The bytes of a file from `offset` on, `length` of them at most. The address is the
-    /// operator's, or lies in the folder of one that is.
+    /// At most `length` bytes of a file from `offset` on. The address is the operator's, or in the
+    /// same folder as one that is.
     ///
     /// # Errors
     ///
@@ -210,7 +211,8 @@ impl PartFetcher {
         }
     }
 
-    /// Whether a server permits requests for an address, and the pause that it asks for.
+    /// Checks that a server permits requests for an address, and returns the pause that it asks
+    /// for.
     async fn permit(&mut self, url: &PageUrl) -> Result<Duration, PartError> {
         let file = url.robots_url();
         let named = || url.as_str().to_owned();
@@ -246,7 +248,7 @@ impl PartFetcher {
     async fn robots(&mut self, file: &PageUrl) -> Result<Robots, String> {
         let mut url = file.clone();
         for _ in 0..=HOPS {
-            let later = |left: Duration| format!("it is to be asked after {} s", left.as_secs());
+            let later = |left: Duration| format!("it asks to come back after {} s", left.as_secs());
             self.pause(&url).await.map_err(later)?;
             let is_named = (url.scheme(), url.authority()) == (file.scheme(), file.authority());
             let fetcher = if is_named { &self.named } else { &self.guarded };
@@ -275,7 +277,7 @@ impl PartFetcher {
         Err(format!("it redirects more than {HOPS} times"))
     }
 
-    /// Waits until a server may be asked. An error is a pause that is too long to wait here.
+    /// Waits until a server may be requested. The error is a pause that is too long to wait for.
     async fn pause(&mut self, url: &PageUrl) -> Result<(), Duration> {
         let Some(clock) = self.clocks.get_mut(&url.host_key()) else {
             return Ok(());
@@ -284,8 +286,8 @@ impl PartFetcher {
         if pause > LONGEST_WAIT {
             return Err(pause);
         }
-        if pause > clock.told.max(SHORT) {
-            clock.told = pause;
+        if pause > clock.announced.max(SHORT) {
+            clock.announced = pause;
             let seconds = pause.as_secs_f64();
             let (host, why) = (url.authority(), clock.why);
             tracing::warn!("waiting {seconds:.0} s for the next request to {host}, {why}");
@@ -294,8 +296,8 @@ impl PartFetcher {
         Ok(())
     }
 
-    /// Puts the next request off after one that took some time. A server on this machine
-    /// belongs to the operator, and has only the pauses that it asks for.
+    /// Delays the next request after one that took this long. A server on this machine belongs to
+    /// the operator, and gets only the pauses that it asks for.
     fn book(&mut self, url: &PageUrl, took: Duration, delay: Duration) {
         if !is_own(url) {
             let usual = took.saturating_mul(FACTOR).clamp(MIN_PAUSE, MAX_PAUSE);
@@ -304,12 +306,16 @@ impl PartFetcher {
         self.put_off(url, delay, ASKED);
     }
 
-    /// Nothing is sent to a server before `pause` is over.
+    /// Sends nothing to a server before `pause` is over.
     fn put_off(&mut self, url: &PageUrl, pause: Duration, why: &'static str) {
-        // Beyond the range of clocks, and of any command.
+        // Limited, because clocks cannot represent every time; no command runs that long.
         let next = Instant::now() + pause.min(VALID);
-        let told = Duration::ZERO;
-        let new = ServerClock { next, why, told };
+        let announced = Duration::ZERO;
+        let new = ServerClock {
+            next,
+            why,
+            announced,
+        };
         let clock = self.clocks.entry(url.host_key()).or_insert(new);
         if next > clock.next {
             (clock.next, clock.why) = (next, why);
@@ -317,7 +323,7 @@ impl PartFetcher {
     }
 }
 
-/// Why a server has a pause that its robots.txt asks for.
+/// The reason for a pause that robots.txt asks for.
 const ASKED: &str = "as its robots.txt asks (Crawl-delay)";
 
 fn error_of(url: &PageUrl, failure: PartFailure) -> PartError {
@@ -349,7 +355,7 @@ fn is_own(url: &PageUrl) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a request is worth another try.
+/// Whether a request is worth a retry.
 fn is_passing(error: &FetchError) -> bool {
     matches!(
         error.kind,
@@ -369,7 +375,7 @@ mod tests {
         PartFetcher::new("me@a.test").unwrap()
     }
 
-    /// How long a server is left alone after a request.
+    /// The pause after a request.
     fn pause(url: &str, took: Duration, delay: Duration) -> Duration {
         let url = PageUrl::parse(url).unwrap();
         let mut fetcher = fetcher();
@@ -394,7 +400,7 @@ mod tests {
         ] {
             assert_eq!(pause(far, took, delay), expected, "{took:?} {delay:?}");
         }
-        // The operator's own server has the pauses that it asks for.
+        // The operator's own server gets only the pauses that it asks for.
         for own in [
             "http://127.0.0.1:81/x",
             "http://[::1]/x",

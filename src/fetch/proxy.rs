@@ -1,8 +1,8 @@
 //! The operator's proxy, from the configuration or, if configured, from the environment.
 //!
-//! A crawl must not depend on where it is started, so the environment alone changes
-//! nothing. But it is the only place for a proxy with a password, which must not appear in
-//! a configuration or a message. This module does not check addresses: a proxy is the
+//! The behaviour of a crawl must not depend on where it is started, so the environment alone
+//! changes nothing. But a proxy with a password can only be set there, because the password must
+//! not appear in a configuration or a message. This module does not check addresses: a proxy is the
 //! operator's own and may be anywhere.
 
 use reqwest::NoProxy;

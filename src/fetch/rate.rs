@@ -98,7 +98,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// `None` unless the rate is between one in about eleven days and one in a nanosecond.
+    /// `None` unless the rate is between one per eleven days (roughly) and one per nanosecond.
     fn new(per_second: f64) -> Option<Self> {
         if !(1e-6..=1e9).contains(&per_second) {
             return None;
@@ -117,7 +117,7 @@ impl Limit {
         })
     }
 
-    /// Takes `count` cells, in portions that fit the burst.
+    /// Takes `count` cells, in portions that fit into the burst.
     async fn take(&self, mut count: u64) {
         let _turn = self.turn.lock().await;
         while count > 0 {
@@ -130,7 +130,7 @@ impl Limit {
                 Ok(Err(not_yet)) => {
                     tokio::time::sleep(not_yet.wait_time_from(self.clock.now())).await;
                 }
-                // More than the burst, which a portion never is.
+                // Only for more than the burst, which a portion never is.
                 Err(_) => return,
             }
         }

@@ -1,10 +1,10 @@
 //! Resolves names to addresses that the guard permits.
 //!
-//! The connector connects to exactly what [`GuardedResolver`] returns, so the checked
-//! address is the one used: there is no second lookup that an attacker's name server could
-//! answer differently (DNS rebinding). A request that was booked for an address goes
-//! there, and that address is checked again. The connector does not call it for IP
-//! literals; [`super::route::Router`] checks those, and the hosts of proxied requests.
+//! The connector connects to exactly what [`GuardedResolver`] returns, so the checked address is
+//! the one used: there is no second lookup that an attacker's name server could answer differently
+//! (DNS rebinding). A request that was booked for an address goes there, and that address is
+//! checked again. The connector does not call it for IP literals; [`super::route::Router`] checks
+//! these, and the hosts of proxied requests.
 
 use std::fmt;
 use std::io;
@@ -29,8 +29,8 @@ use super::options::SetupError;
 /// needs as well.
 const LOOKUPS_AT_ONCE: usize = 128;
 
-/// Where the connections of one client go: the host, and the port for URLs without one,
-/// with 0 for the scheme's default.
+/// Where a client's connections go: the host, and the port for URLs without one; 0 stands for the
+/// scheme's default.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ConnectTarget {
     /// To the host of the URL.
@@ -349,8 +349,8 @@ mod tests {
         }
     }
 
-    /// A name server that an attacker keeps may answer otherwise each time. What was
-    /// judged is what is connected to, and the next answer is judged again.
+    /// An attacker's name server may answer differently each time. The connection goes to the
+    /// address that was judged, and the next answer is judged again.
     #[tokio::test]
     async fn a_name_that_is_bound_again_is_judged_again() {
         let public = IpAddr::from([93, 184, 216, 34]);

@@ -5,14 +5,13 @@
 //! One body at a time needs no room at all, so that bodies larger than their share also
 //! complete, one after the other.
 //!
-//! Room is taken while a body is read and processed, and a remote server determines how
-//! long that takes. So while others wait for room, a body must receive within [`TURN`] as
-//! many bytes as it holds; one that was slower over the last [`WINDOW`] releases its room
-//! and is fetched again later. On a slow line no body is fast, so the least rate is never
-//! more than a quarter of the usual one. Nor does a body keep room without progress: if no
-//! room is released for that long, a waiting body releases what it holds, if others want
-//! it. Those that started first go first. While complete bodies hold room, this machine is
-//! the slow part, and no body gives up.
+//! Room is taken while a body is read and processed, and a remote server determines how long that
+//! takes. So while others wait for room, a body must receive within [`TURN`] as many bytes as it
+//! holds; one that was slower over the last [`WINDOW`] releases its room and is fetched again
+//! later. On a slow line no body is fast, so the minimum rate is at most a quarter of the usual
+//! one. A body also does not keep room without progress: if no room is released for that long, a
+//! waiting body releases what it holds if others want it. Bodies that started first go first. While
+//! complete bodies hold room, this machine is the bottleneck, and no body gives up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -41,8 +40,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// While others want room, a body must receive as many bytes as it holds in this time.
 const TURN: Duration = Duration::from_secs(32);
 
-/// The lowest and the highest rate that is demanded of a body that holds room, in bytes
-/// per second.
+/// The minimum and the maximum rate that is required of a body that holds room, in bytes per
+/// second.
 const LEAST: f64 = (32 << 10) as f64;
 const MOST: f64 = (256 << 10) as f64;
 
@@ -113,12 +112,11 @@ pub(super) struct BodyRoom {
     bytes: usize,
     /// Its number in the queue, which it keeps.
     number: Option<u64>,
-    /// Whether it is the one that needs no room.
+    /// Whether it is the one body that needs no room.
     beyond: bool,
     /// Whether its body is complete.
     whole: bool,
-    /// The time of the exchange at which the last window began, and the bytes received
-    /// since.
+    /// The exchange time at which the last window began, and the bytes received since.
     begun: Duration,
     came: u64,
     /// Whether they arrived too slowly in the previous window.
@@ -208,7 +206,7 @@ impl RoomState {
         })
     }
 
-    /// The least rate for a body that holds `held` bytes, in bytes per second.
+    /// The minimum rate for a body that holds `held` bytes, in bytes per second.
     fn least(&self, held: usize) -> f64 {
         let (usual, known) = self.usual;
         let all = (held as f64 / TURN.as_secs_f64()).clamp(LEAST, MOST);
@@ -295,7 +293,7 @@ impl BodyRoom {
             return false;
         }
         drop(state);
-        // There may be more, for those behind it.
+        // There may be more, for those after it.
         room.changed.notify_waiters();
         true
     }
@@ -408,7 +406,7 @@ mod tests {
         assert!(state.taken.is_empty() && state.waiting.is_empty());
     }
 
-    /// A body that grows in a task of its own, and is held until it is told.
+    /// A body that grows in its own task, and is held until the test releases it.
     fn growing(
         room: &Arc<Room>,
         name: &str,
@@ -424,7 +422,7 @@ mod tests {
         let mut first = room.part(host("a"));
         first.grow(SMALL + SHARE, LONG).await.unwrap();
         assert!(!first.beyond);
-        // More than its share: it needs no room from here on, and gives back what it had.
+        // More than its share: from here on it needs no room, and returns what it had.
         first.grow(SMALL + SHARE + 1, LONG).await.unwrap();
         assert!(first.beyond && room.state().left == ROOM);
         let mut second = room.part(host("b"));
@@ -489,7 +487,7 @@ mod tests {
         let mut late = room.part(host("d"));
         assert_eq!(late.grow(SMALL + 1, LONG).await, Err(NoRoom));
         assert_eq!(begun.elapsed(), LONG);
-        // Given up at any moment, a place is free again.
+        // A place in the queue is free again if its task is dropped at any moment.
         let task = growing(&room, "e", SMALL + 1);
         tokio::task::yield_now().await;
         task.abort();
@@ -499,7 +497,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_gives_up_while_this_machine_is_what_is_slow() {
+    async fn no_large_body_gives_up_while_this_machine_is_the_slow_part() {
         let room = Arc::new(Room::default());
         let mut parts = Vec::new();
         for name in ["a", "b", "c"] {
@@ -534,7 +532,7 @@ mod tests {
         let honest = growing(&room, "d", SMALL + 1);
         let part = honest.await.unwrap().unwrap();
         assert_eq!(begun.elapsed(), WINDOW);
-        // One was enough.
+        // One release was enough.
         let ended = stuck.iter().filter(|task| task.is_finished()).count();
         assert_eq!(ended, 1);
         drop((part, first));
@@ -546,7 +544,7 @@ mod tests {
         all_is_back(&room);
     }
 
-    /// Reads a body that comes at a rate, in bytes a second, until it is too slow.
+    /// Reads a body that arrives at this rate, in bytes per second, until it is too slow.
     async fn drip(mut part: BodyRoom, rate: usize) -> Duration {
         let begun = Instant::now();
         let elapsed = move || begun.elapsed() + Duration::from_millis(1);
@@ -573,7 +571,7 @@ mod tests {
         let slow = tokio::spawn(drip(slow, 100));
         let fast = tokio::spawn(drip(fast, 300 << 10));
         let beyond = tokio::spawn(drip(beyond, 300 << 10));
-        // As long as nobody wants it, it may take its time.
+        // While no other body wants the room, it may take its time.
         tokio::time::sleep(3 * WINDOW).await;
         assert!(!slow.is_finished());
         let begun = Instant::now();

@@ -1,12 +1,11 @@
 //! Chooses the client and the form of a request: the `connect_to` rules, and the guard for
 //! hosts that are IP addresses.
 //!
-//! The connector takes host and port from the request's URL; a resolver can replace the
-//! host, and the port only if the URL has none. So each rule has clients of its own, whose
-//! resolver always returns the rule's target, and a URL with a port is sent without it,
-//! under a `Host` header that includes it. An IP address that keeps its host has no
-//! resolver to set the port; its URL is sent with the rule's port, under its own `Host`
-//! header.
+//! The connector takes host and port from the request's URL; a resolver can replace the host, and
+//! the port only if the URL has none. So each rule has its own clients, whose resolver always
+//! returns the rule's target, and a URL with a port is sent without it, under a `Host` header that
+//! includes it. An IP address that keeps its host has no resolver to set the port; its URL is sent
+//! with the rule's port, under its own `Host` header.
 //!
 //! A proxy resolves names by itself, so the hosts of proxied requests are resolved and
 //! checked here first. A request that matches a rule never uses the proxy: the rule
@@ -186,9 +185,9 @@ impl Router {
     }
 }
 
-/// Chooses an address of a name: the previous one, if the name still has it and it
-/// responded; else the first in a fixed order, because DNS may return them in any order
-/// and hosts that share addresses should use the same one.
+/// Chooses an address of a name: the previous one if the name still has it and it responded;
+/// otherwise the first in a fixed order, because DNS may return them in any order and hosts that
+/// share addresses should use the same one.
 fn choose(mut found: Vec<IpAddr>, known: &Booking) -> Option<IpAddr> {
     found.sort_unstable();
     let first = found.first().copied();
@@ -265,17 +264,17 @@ mod tests {
 
     use super::*;
 
-    /// Rules, URL, and the URL and `Host` header that are sent.
+    /// Rules and URL, and the URL and `Host` header that are sent.
     #[test]
     fn urls_and_headers_that_are_sent() {
         let all = ":::8080";
         for (rule, url, sent, header) in [
-            // The resolver names the port, so that the URL must not.
+            // The resolver sets the port, so the URL must not have one.
             (all, "http://a.org/", "http://a.org/", None),
             (all, "https://a.org/x?y", "https://a.org/x?y", None),
             (all, "http://a.org:99/", "http://a.org/", Some("a.org:99")),
             (all, "http://a.org:8080/", "http://a.org:8080/", None),
-            // No resolver is asked, so that the URL must.
+            // No resolver is used, so the URL must have the port.
             (
                 all,
                 "http://1.2.3.4/",

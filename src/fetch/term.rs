@@ -1,10 +1,9 @@
-//! Until when this process may write to the web.
+//! The time until which this process may write to the web.
 //!
-//! A machine of a cluster may ask hosts for as long as the others must believe that it
-//! lives, and not a moment longer: then another one asks them. The time is
-//! [`clock::now`](crate::clock::now), which goes on while the machine sleeps. A [`Term`]
-//! that has ended can begin again, but what was begun before stays ended: every request and
-//! every connection has the [`Tenure`] that it began in.
+//! A machine of a cluster may send requests only as long as the others must assume that it is
+//! alive: after that, another machine takes over. The time is [`clock::now`](crate::clock::now),
+//! which continues while the machine sleeps. A [`Term`] that has ended can begin again, but earlier
+//! requests and connections stay ended: each has the [`Tenure`] in which it began.
 //!
 //! This module does not know who extends a term, or why one ends.
 
@@ -17,27 +16,27 @@ use tokio::sync::Notify;
 
 use crate::clock::now;
 
-/// Until when this process may write to the web. Clones share one term; a new one is over
-/// already.
+/// The time until which this process may write to the web. Clones share one term; a new one is
+/// already over.
 #[derive(Debug, Clone, Default)]
 pub struct Term(Arc<TermShared>);
 
 #[derive(Debug, Default)]
 struct TermShared {
     state: Mutex<TermState>,
-    /// Told when the end comes earlier than it was to come.
+    /// Notified when the end comes earlier than planned.
     sooner: Notify,
 }
 
 #[derive(Debug, Default)]
 struct TermState {
-    /// Counts how often it has begun again.
+    /// Counts its restarts.
     number: u64,
     until: u64,
 }
 
 impl Term {
-    /// Sets its end, in milliseconds since 1970. A term that is over begins again.
+    /// Sets its end, in milliseconds since 1970. A term that is over starts again.
     pub fn set_end(&self, until: u64) {
         let mut state = self.state();
         if state.until <= now() {
@@ -56,12 +55,12 @@ impl Term {
         self.set_end(0);
     }
 
-    /// Whether it is not over.
+    /// Whether it is running.
     pub fn runs(&self) -> bool {
         now() < self.state().until
     }
 
-    /// The current tenure; `None` where the term is over.
+    /// The current tenure; `None` if the term is over.
     pub(super) fn tenure(&self) -> Option<Tenure> {
         let state = self.state();
         (now() < state.until).then(|| Tenure {
@@ -71,12 +70,12 @@ impl Term {
     }
 
     fn state(&self) -> MutexGuard<'_, TermState> {
-        // Both numbers are written under one lock, and no code that can panic runs in it.
+        // Both numbers are written under one lock, by code that cannot panic.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A term from one beginning to the end after it.
+/// A term from one start to the following end.
 #[derive(Debug, Clone)]
 pub(super) struct Tenure {
     term: Term,
@@ -84,7 +83,7 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// Whether it is over. It stays so, also where the term has begun again.
+    /// Whether it is over. This is permanent, even if the term has started again.
     pub(super) fn is_over(&self) -> bool {
         self.left().is_none()
     }
@@ -94,7 +93,7 @@ impl Tenure {
         loop {
             let sooner = self.term.0.sooner.notified();
             tokio::pin!(sooner);
-            // Registered before the look, so that no change in between is missed.
+            // Registered before the check, so that no change in between is missed.
             sooner.as_mut().enable();
             let Some(left) = self.left() else {
                 return;
@@ -106,7 +105,7 @@ impl Tenure {
         }
     }
 
-    /// How long it still runs, as things stand.
+    /// The time left as of now.
     fn left(&self) -> Option<Duration> {
         let state = self.term.state();
         let left = state.until.saturating_sub(now());
@@ -114,7 +113,7 @@ impl Tenure {
     }
 }
 
-/// Why something was not sent: the term is over.
+/// The error when nothing may be sent: the term is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TermOver;
 
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_is_brought_forward_is_told() {
+    async fn an_end_that_is_brought_forward_is_noticed() {
         let term = Term::default();
         term.set_end(now() + 1_000 * LONG);
         let tenure = term.tenure().unwrap();

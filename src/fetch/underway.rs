@@ -1,11 +1,10 @@
 //! The open exchanges, and which of them give way to others.
 //!
-//! A server may take as long as `total_timeout` permits, by sending nothing or a byte now
-//! and then, and a few dozen such servers would occupy every place of a crawl. That is
-//! harmless while places are free. If other hosts are ready and no place is free, the
-//! exchanges that have taken longest give way ([`Underway::give_way`]): each of them has
-//! had some seconds and much more time than a response usually takes, and some may
-//! continue. Their addresses are fetched again later.
+//! A server may take as long as `total_timeout` permits, by sending nothing or a byte now and then,
+//! and a few dozen such servers would occupy all places of a crawl. That is harmless while places
+//! are free. If other hosts are ready and no place is free, the exchanges that have taken longest
+//! give way ([`Underway::give_way`]): each of them has had some seconds and much more time than a
+//! response usually takes, and some may continue. Their addresses are fetched again later.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,20 +36,20 @@ struct UnderwayState {
 #[derive(Debug)]
 pub(super) struct RunningExchange {
     clock: Mutex<Clock>,
-    told: Notify,
+    signal: Notify,
 }
 
 #[derive(Debug)]
 struct Clock {
     begun: Instant,
-    /// The time that it has at least.
+    /// The minimum time that it gets.
     least: Duration,
     /// Time spent waiting for something local.
     rested: Duration,
     /// When the current local wait started, if there is one.
     pause: Option<Instant>,
-    /// Whether it was told to give way.
-    told: bool,
+    /// Whether it was signalled to give way.
+    is_ending: bool,
 }
 
 /// Ends a pause when dropped.
@@ -65,7 +64,7 @@ pub(super) struct Leave {
 }
 
 impl Underway {
-    /// Registers an exchange that has at least the time `least`.
+    /// Registers an exchange that gets at least the time `least`.
     pub(super) fn enter(self: &Arc<Self>, least: Duration) -> (Arc<RunningExchange>, Leave) {
         let exchange = Arc::new(RunningExchange {
             clock: Mutex::new(Clock {
@@ -73,9 +72,9 @@ impl Underway {
                 least,
                 rested: Duration::ZERO,
                 pause: None,
-                told: false,
+                is_ending: false,
             }),
-            told: Notify::new(),
+            signal: Notify::new(),
         });
         let mut state = self.state();
         let number = state.next;
@@ -93,20 +92,20 @@ impl Underway {
         *mean += (took.as_secs_f64() - *mean) / *count;
     }
 
-    /// Tells those that have taken longest to give way, until at most `most` slow ones are
-    /// left; returns how many were told.
+    /// Signals the exchanges that have taken longest to give way, until at most `most` slow ones
+    /// are left; returns the number of signals.
     pub(super) fn give_way(&self, most: usize) -> usize {
         let state = self.state();
         let patience = Duration::try_from_secs_f64(state.usual.0 * PATIENCE);
         let patience = patience.unwrap_or(Duration::MAX);
         let long = state.open.values().filter(|e| e.has_taken(patience));
         let many = long.clone().count().saturating_sub(most);
-        long.take(many).for_each(|exchange| exchange.tell());
+        long.take(many).for_each(|exchange| exchange.signal_end());
         many
     }
 
     fn state(&self) -> MutexGuard<'_, UnderwayState> {
-        // Numbers that a panic left half changed only make the estimate worse.
+        // If a panic left these numbers half changed, only the estimate gets worse.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,9 +117,9 @@ impl Drop for Leave {
 }
 
 impl RunningExchange {
-    /// Returns when it is told to give way.
-    pub(super) async fn is_told(&self) {
-        self.told.notified().await;
+    /// Returns when it is signalled to give way.
+    pub(super) async fn is_to_end(&self) {
+        self.signal.notified().await;
     }
 
     /// Suspends its time while it waits for something local, until the result is dropped.
@@ -129,17 +128,17 @@ impl RunningExchange {
         Paused(Arc::clone(self))
     }
 
-    /// Whether it has taken longer than that, and was not told to give way yet. Waiting
-    /// for memory, or for the job's rate, does not count as slowness.
+    /// Whether it has taken longer than this, and was not signalled yet. Waiting for memory, or for
+    /// the job's rate, does not count.
     fn has_taken(&self, patience: Duration) -> bool {
         let clock = self.clock();
         let taken = clock.begun.elapsed().saturating_sub(clock.rested);
-        !clock.told && clock.pause.is_none() && taken >= patience.max(clock.least)
+        !clock.is_ending && clock.pause.is_none() && taken >= patience.max(clock.least)
     }
 
-    fn tell(&self) {
-        self.clock().told = true;
-        self.told.notify_one();
+    fn signal_end(&self) {
+        self.clock().is_ending = true;
+        self.signal.notify_one();
     }
 
     fn clock(&self) -> MutexGuard<'_, Clock> {
@@ -172,13 +171,13 @@ mod tests {
         tokio::time::advance(SECOND).await;
         let third = all.enter(LEAST);
         tokio::time::advance(LEAST - 2 * SECOND).await;
-        // Only the first has had its time.
+        // Only the first has had its minimum time.
         assert_eq!(all.give_way(1), 0);
         tokio::time::advance(2 * SECOND).await;
         assert_eq!(all.give_way(1), 2);
-        first.0.is_told().await;
-        second.0.is_told().await;
-        // They are on their way out, and the third may go on.
+        first.0.is_to_end().await;
+        second.0.is_to_end().await;
+        // They are about to end, and the third may continue.
         assert_eq!(all.give_way(1), 0);
         drop((first, second));
         assert_eq!(all.give_way(0), 1);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn our_own_pauses_are_nobodys_slowness() {
+    async fn our_own_pauses_do_not_count_as_slowness() {
         let all = Arc::new(Underway::default());
         let (exchange, _out) = all.enter(LEAST);
         let paused = exchange.pause();

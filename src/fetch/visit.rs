@@ -1,6 +1,6 @@
-//! The cookies of one visit (RFC 6265). Some servers set one by a redirect, to the same address
-//! or to another one of the host, and show the page to who brings it back. What a redirect sets
-//! is sent with the one request that follows it, and then forgotten.
+//! The cookies of one visit (RFC 6265). Some servers set a cookie with a redirect, to the same
+//! address or to another one of the host, and show the page only to clients that send it back.
+//! Cookies that a redirect sets are sent with the one request that follows it, and then forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,30 +12,30 @@ use reqwest::header::{HeaderMap, HeaderValue, SET_COOKIE};
 use super::headers::text;
 use crate::address::PageUrl;
 
-/// The most visits that are under way.
+/// Maximum number of visits in progress.
 const VISITS: usize = 1_000;
-/// The most cookies of a visit, and bytes of all of them.
+/// Maximum number of cookies of a visit, and their total size in bytes.
 const COOKIES: usize = 50;
 const BYTES: usize = 8 << 10;
 
 /// Names and values.
 pub(super) type Cookies = Vec<(String, String)>;
 
-/// The cookies of the visits that are under way, by the address that is asked next.
+/// The cookies of the visits in progress, by the next address.
 #[derive(Debug, Default)]
 pub(super) struct VisitCookies(Mutex<HashMap<PageUrl, Cookies>>);
 
 impl VisitCookies {
-    /// The cookies for a request to an address, which are forgotten here.
+    /// The cookies for a request to an address, which are removed here.
     pub fn take(&self, url: &PageUrl) -> Cookies {
         self.lock().remove(url).unwrap_or_default()
     }
 
-    /// Keeps cookies for the next request to an address.
+    /// Stores cookies for the next request to an address.
     pub fn put(&self, url: PageUrl, cookies: Cookies) {
         let mut all = self.lock();
         if all.len() >= VISITS {
-            // Some redirects lead to where nothing is asked.
+            // Some redirects lead to addresses that are never requested.
             all.clear();
         }
         all.insert(url, cookies);
@@ -46,8 +46,8 @@ impl VisitCookies {
     }
 }
 
-/// The cookies of a visit after an answer: those it had, and what the answer sets for the
-/// next address. `None` if it sets none, or nothing that would be sent there.
+/// The cookies of a visit after an answer: the earlier ones, and those that the answer sets for the
+/// next address. `None` if it sets none, or none that would be sent there.
 pub(super) fn after(
     had: &Cookies,
     url: &PageUrl,
@@ -111,7 +111,7 @@ fn is_for(cookie: &Cookie<'_>, url: &PageUrl, next: &PageUrl) -> bool {
     of_domain && of_path && (next.scheme() == "https" || cookie.secure() != Some(true))
 }
 
-/// Whether a cookie is to be removed.
+/// Whether a cookie removes itself.
 fn is_over(cookie: &Cookie<'_>) -> bool {
     if let Some(age) = cookie.max_age() {
         return !age.is_positive();
@@ -150,7 +150,7 @@ mod tests {
                 Some("old=1; a=1"),
             ),
             (&["a=1; Path=/x"], page, Some("old=1; a=1")),
-            // Nothing new, or nothing that belongs there.
+            // Nothing new, or nothing for that address.
             (&[], page, None),
             (&["old=1"], page, None),
             (&["a=1; Path=/z"], page, None),

@@ -8,10 +8,10 @@ use reqwest::{Request, Response, Version};
 
 use crate::page::Wire;
 
-/// The most bytes of the body of an answer that is no document: a redirect, an error.
+/// Maximum size of the body of a non-document answer: a redirect or an error.
 pub(super) const ASIDE_CAP: usize = 64 << 10;
 
-/// The head of a request. Headers that the client adds itself come first.
+/// The head of a request. Headers that the client adds by itself come first.
 pub(super) fn request(request: &Request, user_agent: &str) -> Vec<u8> {
     let url = request.url();
     let mut head = format!("GET {}", url.path()).into_bytes();
@@ -34,7 +34,7 @@ pub(super) fn request(request: &Request, user_agent: &str) -> Vec<u8> {
     head
 }
 
-/// A response as far as its head tells, with no body yet.
+/// A response from its head, without a body yet.
 pub(super) fn response(
     response: &Response,
     request: Vec<u8>,
@@ -64,10 +64,10 @@ pub(super) fn response(
     }
 }
 
-/// Adds all headers and the empty line behind them.
+/// Appends all headers and the following empty line.
 fn lines(head: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
-        // The chunks were joined by the client.
+        // The client has joined the chunks.
         let name = match name {
             name if name == TRANSFER_ENCODING => "x-orig-transfer-encoding",
             name => name.as_str(),

@@ -13,7 +13,7 @@ pub const MAX_ANCHOR: usize = 200;
 pub struct NewTask {
     /// Its address.
     pub url: PageUrl,
-    /// Its priority class; `None` where the score is above the cutoff (`razor`): the link
+    /// Its priority class; `None` if the score is above the cutoff (`razor`): the link
     /// is recorded and not followed.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.

@@ -1,18 +1,18 @@
-//! What a job may limit, and what of it one store has done.
+//! What a job can limit, and how much of it one store has done.
 //!
-//! Counters lie in cells and move with them. What a machine of a cluster has done itself is
-//! counted beside them, for the whole store and in the batch that does it: so it is never less
-//! than what is in the outputs, whatever is killed, and a cell that comes or goes changes
-//! nothing.
+//! Counters are stored in cells and move with them. The work that a machine of a cluster has done
+//! itself is counted separately, for the whole store, in the batch that does the work. So this
+//! count is never below what the outputs contain, even after a kill, and cells that arrive or leave
+//! do not change it.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::Counts;
 
-/// So much of each quantity that a job may limit.
+/// An amount of each quantity that a job can limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Pages fetched with success, each counted once.
+    /// Pages fetched successfully, each counted once.
     pub documents: u64,
     /// Page requests that were answered or failed.
     pub fetches: u64,
@@ -24,8 +24,8 @@ pub struct Amount {
 const LENGTH: usize = 24;
 
 impl Amount {
-    /// What lies between two states of a cell. What was taken down meanwhile does not count:
-    /// it was done.
+    /// The difference between two states of a cell. What was taken down in between is not
+    /// subtracted: the work was done.
     pub(super) fn between(before: &Counts, after: &Counts) -> Self {
         Self {
             documents: after.documents.saturating_sub(before.documents),
@@ -66,7 +66,7 @@ impl Amount {
         all.map(u64::to_be_bytes).concat()
     }
 
-    /// `None` where these are the bytes of none.
+    /// `None` if the bytes are not an amount.
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let all: &[u8; LENGTH] = bytes.try_into().ok()?;
         let (numbers, _) = all.as_chunks();

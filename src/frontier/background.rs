@@ -52,13 +52,13 @@ impl Frontier {
         self.refresh(slot, now)
     }
 
-    /// Gives pages their own schedule: a fixed interval between two visits, which
-    /// overrides `[recrawl]`. Unknown pages are added as seeds. The list replaces that of
-    /// an earlier run: pages that are no longer on it follow `[recrawl]`. Scheduled seeds
-    /// that cannot be fetched are not given up but requested again at the next interval.
+    /// Gives pages their own schedule: a fixed interval between two visits, which overrides
+    /// `[recrawl]`. Unknown pages are added as seeds. The list replaces that of an earlier run:
+    /// pages no longer on it follow `[recrawl]`. Scheduled seeds that cannot be fetched are not
+    /// given up; they are requested again at the next interval.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the store is then unchanged.
+    /// [`StoreError`] if the store fails; the store is then unchanged.
     pub fn watch(&mut self, seeds: &[(PageUrl, Duration)], now: u64) -> Result<(), StoreError> {
         let mut tx = self.ledger.begin();
         let mut visits = std::mem::take(&mut self.visits);
@@ -100,10 +100,10 @@ impl Frontier {
     }
 
     /// Replaces the scope. Stored addresses are checked against it in the background by
-    /// [`Frontier::rescope_slice`]. Returns false where nothing differs.
+    /// [`Frontier::rescope_slice`]. Returns false if nothing differs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the scope is then unchanged.
+    /// [`StoreError`] if the store fails; the scope is then unchanged.
     pub fn set_scope(&mut self, scope: Scope) -> Result<bool, StoreError> {
         let mut meta = self.ledger.meta().clone();
         if !rejudge::begin_where_changed(&mut meta, &scope) {
@@ -123,7 +123,7 @@ impl Frontier {
     /// Checks the next slice of addresses. Returns the totals when the last one is done.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing of this slice is done then.
+    /// [`StoreError`] if the store fails; nothing of this slice is done then.
     pub fn rescope_slice(&mut self, now: u64) -> Result<Option<Rescoped>, StoreError> {
         let Some(from) = self.ledger.meta().rescope.clone() else {
             return Ok(None);
@@ -145,10 +145,10 @@ impl Frontier {
     }
 
     /// Replaces the rating. Stored links that were rated by a different one are re-rated in the
-    /// background by [`Frontier::rescore_slice`]. Returns false where nothing differs.
+    /// background by [`Frontier::rescore_slice`]. Returns false if nothing differs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the rating is then unchanged.
+    /// [`StoreError`] if the store fails; the rating is then unchanged.
     pub fn set_rating(&mut self, rating: Arc<dyn Rating>) -> Result<bool, StoreError> {
         self.ratings.replace(&mut self.ledger, rating)
     }
@@ -171,7 +171,7 @@ impl Frontier {
     /// Re-rates the next slice of addresses. Returns the totals when the last one is done.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing of this slice is done then.
+    /// [`StoreError`] if the store fails; nothing of this slice is done then.
     pub fn rescore_slice(&mut self, now: u64) -> Result<Option<Rescored>, StoreError> {
         let Some((rating, scores, from)) = self.ratings.next() else {
             return Ok(None);
@@ -214,7 +214,7 @@ impl Frontier {
         let booked = prepared.visit.is_some();
         self.commit(prepared, now)?;
         if booked {
-            // Of several visits that were booked, only the last is reported.
+            // Only the last of several booked visits is reported.
             self.visits.look_up_next(self.ledger.store())?;
         }
         Ok(())

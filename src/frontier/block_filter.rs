@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::BlockPrint;
 
-/// Known text blocks, in two Bloom filters (Bloom 1970) with two bits per block. When the
-/// newer filter is full, it becomes the older one, the former older one is dropped, and a
-/// larger empty filter takes its place. A small site therefore needs little memory and a
-/// large one a bounded amount. The last [`MAX_BYTES`] blocks, roughly, are always
-/// remembered; at worst one in twenty new blocks is taken for a known one.
+/// Known text blocks, in two Bloom filters (Bloom 1970) with two bits per block. When the newer
+/// filter is full, it becomes the older one, the former older one is dropped, and a larger empty
+/// filter takes its place. A small site therefore needs little memory and a large one a bounded
+/// amount. The last [`MAX_BYTES`] blocks, roughly, are always remembered; at worst one in twenty
+/// new blocks is mistaken for a known one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct BlockFilter {
     older: Vec<u8>,

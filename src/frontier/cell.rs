@@ -1,15 +1,15 @@
-//! Cells: slices of all hosts, each with a frontier of its own over the same store.
+//! Cells: slices of all hosts, each with its own frontier over the same store.
 //!
-//! A host belongs to the cell that the hash of its registered domain names, so all that is
-//! counted or paced for a domain is in one cell. Their number is fixed when a store is made:
-//! with another number nearly every host would fall into another cell.
+//! A host belongs to the cell given by the hash of its registered domain, so everything that is
+//! counted or paced per domain is in one cell. The number of cells is fixed when a store is
+//! created: with another number nearly every host would move to another cell.
 //!
 //! # The keys of a store
 //!
-//! Every key stands behind two bytes. Those of a cell are `80 00` to `83 ff`; behind `c0 00`
-//! stands what all cells share. The first byte is none of a class of keys
-//! ([`keys`](super::keys)), and the gathered writes have a key that begins with zero. So
-//! checkpoints can put their files behind `ff`.
+//! Every key has a prefix of two bytes: `80 00` to `83 ff` for the cells, `c0 00` for what all
+//! cells share. No class of keys ([`keys`](super::keys)) begins with such a first byte, and the
+//! marks of the gathering store begin with zero. So checkpoints can store their files under the
+//! prefix `ff`.
 
 use std::net::IpAddr;
 
@@ -18,13 +18,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::HostKey;
 
-/// The most cells of a store.
+/// The maximum number of cells in a store.
 pub const MOST_CELLS: u16 = 1_024;
 
-/// The cells of a store where nothing else is asked for.
+/// The number of cells in a store unless another one is configured.
 pub const USUAL_CELLS: u16 = 64;
 
-/// The bytes before every key of a cell.
+/// The two bytes before every key of a cell.
 pub(super) type Space = [u8; 2];
 
 /// The space of what all cells share.
@@ -33,21 +33,20 @@ pub(super) const SHARED: Space = [0xc0, 0];
 /// The key of the number of cells, in the space that they share.
 pub(super) const COUNT: &[u8] = b"\xc0\0cells";
 
-/// The key of where the outputs stand, in the same space.
+/// The key of the outputs' position, in the same space.
 pub(super) const STAMP: &[u8] = b"\xc0\0stamp";
 
-/// The key of what this store has done of what a job may limit, in the same space. A cell's
-/// batch says what it adds ([`super::amount`]).
+/// The key of what this store has done of the quantities that a job can limit, in the same space. A
+/// cell's batch adds its own part ([`super::amount`]).
 pub(super) const USED: &[u8] = b"\xc0\0used";
 
 /// The key of the number of batches, in the same space.
 pub(super) const BATCHES: &[u8] = b"\xc0\0batches";
 
-/// The key of up to where the store has learned what all machines teach each other, in the same
-/// space.
+/// The key of the last lesson that the store has learned from the cluster, in the same space.
 pub(super) const LEARNED_PLACE: &[u8] = b"\xc0\0lessons";
 
-/// A place or another number as it is stored, 0 where there is none; `None` where it is damaged.
+/// A position or another number as stored, 0 if absent; `None` if it is damaged.
 pub(super) fn place_of(bytes: Option<&[u8]>) -> Option<u64> {
     match bytes {
         None => Some(0),
@@ -55,10 +54,10 @@ pub(super) fn place_of(bytes: Option<&[u8]>) -> Option<u64> {
     }
 }
 
-/// Before the number of a cell that is being deleted or loaded, in the same space.
+/// The prefix for the number of a cell that is being deleted or loaded, in the same space.
 pub(super) const LEAVING: &[u8] = b"\xc0\0leaving";
 
-/// The bit from which on the number of a finished page names its cell.
+/// The bits of a finished page's number from this one up are its cell.
 const CELL_OF_PAGE: u32 = 48;
 
 /// The number of a cell.
@@ -79,7 +78,7 @@ impl TryFrom<u16> for CellId {
         let most = CellCount(MOST_CELLS).cell(number);
         most.ok_or_else(|| {
             format!(
-                "{number} is no cell: they count from 0 to {}",
+                "{number} is not a cell: cells count from 0 to {}",
                 MOST_CELLS - 1
             )
         })
@@ -98,35 +97,33 @@ impl CellId {
         self.0
     }
 
-    /// The cell in whose space a key of a store is, if it is in that of one.
+    /// The cell that a key of a store belongs to, if it belongs to one.
     pub fn of_key(key: &[u8]) -> Option<Self> {
         key.first_chunk().copied().and_then(Self::of_space)
     }
 
-    /// Whether some of its keys may be among those that begin with two bytes from `first` to
-    /// `last`.
+    /// Whether some of its keys may begin with two bytes between `first` and `last`.
     pub fn is_between(self, first: u16, last: u16) -> bool {
         (first..=last).contains(&u16::from_be_bytes(self.space()))
     }
 
-    /// Whether keys that begin with these two bytes are those of a cell, or before them.
+    /// Whether these first two bytes are those of a cell, or lower.
     pub fn is_of_cells(space: u16) -> bool {
         space < u16::from_be_bytes(SHARED)
     }
 
-    /// The bytes before its keys.
+    /// The prefix of its keys.
     pub(super) fn space(self) -> Space {
         (0x8000 | self.0).to_be_bytes()
     }
 
-    /// The cell whose keys begin with these bytes, if they are those of one.
+    /// The cell with this key prefix, if there is one.
     pub(super) fn of_space(space: Space) -> Option<Self> {
         let number = u16::from_be_bytes(space).checked_sub(0x8000)?;
         CellCount(MOST_CELLS).cell(number)
     }
 
-    /// The number before those of its first finished page: the numbers of different cells
-    /// are different.
+    /// The number before its first finished page: page numbers of different cells never collide.
     pub(super) fn pages_from(self) -> u64 {
         u64::from(self.0) << CELL_OF_PAGE
     }
@@ -137,10 +134,10 @@ impl CellId {
 pub struct CellCount(u16);
 
 impl CellCount {
-    /// Those of a machine that crawls alone.
+    /// For a machine that crawls alone.
     pub const ONE: Self = Self(1);
 
-    /// So many cells; `None` where that is 0 or more than [`MOST_CELLS`].
+    /// This many cells; `None` for 0 and for more than [`MOST_CELLS`].
     pub fn new(cells: u16) -> Option<Self> {
         (1..=MOST_CELLS).contains(&cells).then_some(Self(cells))
     }
@@ -155,7 +152,7 @@ impl CellCount {
         (0..self.0).map(CellId)
     }
 
-    /// The cell with this number; `None` where there is none.
+    /// The cell with this number; `None` if there is none.
     pub fn cell(self, number: u16) -> Option<CellId> {
         (number < self.0).then_some(CellId(number))
     }
@@ -168,10 +165,10 @@ impl CellCount {
         self.of_hash(xxh3_64(host.registered_domain().as_bytes()))
     }
 
-    /// The cell whose owner keeps the clock of an IP address. The hosts at the address may be
-    /// in any cell.
+    /// The cell whose owner keeps the clock of an IP address. The hosts at that address may be in
+    /// any cell.
     pub fn cell_of_address(self, address: IpAddr) -> CellId {
-        // The same machine, however the address is written.
+        // The same machine, whichever way the address is written.
         self.of_hash(match address.to_canonical() {
             IpAddr::V4(address) => xxh3_64(&address.octets()),
             IpAddr::V6(address) => xxh3_64(&address.octets()),
@@ -190,7 +187,7 @@ impl CellCount {
     }
 }
 
-/// Which of how many cells a frontier is.
+/// Which cell a frontier is, and of how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
     pub cell: CellId,
@@ -204,7 +201,7 @@ impl Home {
         cells: CellCount::ONE,
     };
 
-    /// The cell of a host, where it is another one.
+    /// The cell of a host, if it is not this one.
     pub fn elsewhere(self, host: &HostKey) -> Option<CellId> {
         let cell = self.cells.cell_of(host);
         (cell != self.cell).then_some(cell)
@@ -227,7 +224,7 @@ mod tests {
         for other in ["https://a.example.org:8080/x", "http://example.org/"] {
             assert_eq!(of(other), of("http://www.example.org/"), "{other}");
         }
-        // Stored: another function would give every host another cell.
+        // These values are stored: another function would move every host to another cell.
         let known = [
             "http://example.org/",
             "http://a.github.io/",
@@ -263,7 +260,7 @@ mod tests {
         let cells = CellCount::new(MOST_CELLS).unwrap();
         let spaces: Vec<Space> = cells.all().map(CellId::space).collect();
         assert!(spaces.is_sorted() && spaces.len() == usize::from(MOST_CELLS));
-        // The first byte of no class of keys, and below what they share.
+        // Used by no class of keys, and below the shared space.
         assert!(spaces.iter().all(|s| s[0] >= 0x80 && *s < SHARED));
         for cell in cells.all() {
             assert_eq!(CellId::of_space(cell.space()), Some(cell));

@@ -1,5 +1,5 @@
-//! Claiming: the task for an answer that is there already, whatever the queue would give
-//! next. The same rules decide as for a lease, but for the order, the clocks and the razor.
+//! Claiming: the task for an answer that is already available, regardless of queue order. The same
+//! rules decide as for a lease, except the order, the clocks and the razor.
 
 use super::added::{NewTask, Origin};
 use super::intake::verdict;
@@ -15,20 +15,20 @@ use super::transaction::{class_of, rank_of};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Reason, Task, TaskKind, Terms};
 
-/// An answer that is there.
+/// An answer that is already available.
 #[derive(Debug, Clone)]
 pub struct Offer<'o> {
     /// Its address.
     pub url: &'o PageUrl,
     /// A page or an image.
     pub kind: TaskKind,
-    /// Links from the nearest seed, where nothing is known of the address yet.
+    /// Links from the nearest seed, used if the address is unknown.
     pub hops: u32,
-    /// The priority class, in the same case.
+    /// The priority class, used in the same case.
     pub bucket: Bucket,
 }
 
-/// What comes of an offer.
+/// The result of an offer.
 #[derive(Debug)]
 pub enum Claim {
     /// The task, leased.
@@ -42,13 +42,13 @@ pub enum Claim {
     First(Box<Task>),
     /// The address was finished before.
     Known,
-    /// An image that no page embeds so far.
+    /// An image that no page is known to embed.
     NotEmbedded,
     /// The job does not take it.
     Unwanted(Reason),
 }
 
-/// How a page was met before it was claimed.
+/// How a page was known before it was claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedTo {
     /// It was queued.
@@ -60,11 +60,11 @@ pub enum LedTo {
 }
 
 impl Frontier {
-    /// Claims the task for an answer that is there. Only images that a page embeds are
-    /// wanted, and every page that the scope and the host's rules permit.
+    /// Claims the task for an available answer. Accepts images that a page embeds, and every page
+    /// that the scope and the host's rules permit.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is leased then.
+    /// [`StoreError`] if the store fails; nothing is leased then.
     pub fn claim(&mut self, offer: &Offer<'_>, now: u64) -> Result<Claim, StoreError> {
         self.process.latest = self.process.latest.max(now);
         let kind = offer.kind;
@@ -92,11 +92,10 @@ impl Frontier {
         })
     }
 
-    /// The terms of use that the files of a host state for an address, as far as they are
-    /// known now.
+    /// The terms of use in the files of a host for an address, as far as they are known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn terms_ahead(&mut self, url: &PageUrl, kind: TaskKind) -> Result<Terms, StoreError> {
         let host = url.host_key();
         match self.schedule.slot(&host) {
@@ -105,8 +104,7 @@ impl Frontier {
         }
     }
 
-    /// The address under which it is known, or would be added: without what the scope leaves
-    /// out of addresses.
+    /// The address under which it is or would be stored: without the parts that the scope removes.
     fn known_as(
         &self,
         url: &PageUrl,
@@ -123,7 +121,7 @@ impl Frontier {
         Ok((canonical.into_owned(), key, known))
     }
 
-    /// Puts an offered address into its queue, where it is in none.
+    /// Queues an offered address unless it is queued already.
     fn queue_offered(
         &mut self,
         offer: &Offer<'_>,
@@ -158,7 +156,7 @@ impl Frontier {
         self.commit(prepared, now)
     }
 
-    /// Leases an address that is queued, by the rules of its host.
+    /// Leases a queued address, under the rules of its host.
     fn lease_offered(
         &mut self,
         url: PageUrl,

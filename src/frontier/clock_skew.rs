@@ -21,8 +21,8 @@ const SLIGHT: u64 = 1_000;
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Moves due times later than `now` back by as much as the clock was set back since the
-/// `last` flush. False where the clock was not set back.
+/// Moves due times later than `now` back by as much as the clock was set back since the `last`
+/// flush. Returns false if the clock was not set back.
 pub(super) fn follow(
     tx: &mut Transaction<'_>,
     last: Option<u64>,

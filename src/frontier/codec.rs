@@ -8,7 +8,7 @@ use super::store::{Readable, StoreError};
 use crate::address::PageUrl;
 use crate::page::TaskKind;
 
-/// The longest record that is written without asking for memory step by step.
+/// The longest record that is written to a buffer on the stack.
 const SHORT: usize = 256;
 
 pub(super) fn encode<T: Serialize>(store: &dyn Readable, value: &T) -> Result<Vec<u8>, StoreError> {

@@ -14,10 +14,10 @@ use super::transaction::{class_of, rank_of};
 use super::{codec, flush_marker};
 use crate::progress::Step;
 
-/// Most problems that are named; the rest are only counted.
+/// Maximum number of problems that are named; the rest are only counted.
 const MAX_NAMED: usize = 100;
 
-const NO_NUMBER: &str = "a score is infinite or no number at all";
+const NO_NUMBER: &str = "a score is infinite or not a number";
 
 /// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Consistency {
 }
 
 impl Consistency {
-    /// True where no problem was found.
+    /// True if no problem was found.
     pub fn is_sound(&self) -> bool {
         self.count == 0
     }
@@ -50,7 +50,7 @@ impl Consistency {
 /// Reads the whole store once. Memory does not grow with the store.
 ///
 /// # Errors
-/// [`StoreError`] where the store cannot be read at all; records that cannot be decoded
+/// [`StoreError`] if the store cannot be read at all; records that cannot be decoded
 /// are reported as problems.
 pub fn check(store: &dyn Readable) -> Result<Consistency, StoreError> {
     let mut audit = Consistency::default();
@@ -151,8 +151,8 @@ fn urls(
         let rank = rank_of(&record);
         let entry = match record.state {
             State::Queued => keys::queue(&url.host_key(), class_of(kind), &rank),
-            // The records below are compared with their waiting entries, and the number
-            // of entries with the counters.
+            // The records below are compared with their waiting entries, and the counters with the
+            // number of entries.
             _ => return Ok(()),
         };
         if store.get(&entry)?.as_deref() != Some(key) {
@@ -162,12 +162,12 @@ fn urls(
     })
 }
 
-/// The list that the control sample draws from has as many entries as its length.
+/// The length of the list that the control sample draws from must match its entries.
 fn listed(store: &dyn Readable, audit: &mut Consistency) -> Result<(), StoreError> {
     let mut places = 0;
     each(store, keys::LISTED, |key, value| {
         if *key != keys::listed(places) || keys::url_of_key(value).is_none() {
-            audit.add(key, "is no place in the list of links to draw from");
+            audit.add(key, "is not a place in the list of links to draw from");
         }
         places += 1;
         Ok(())

@@ -13,16 +13,15 @@
 //!
 //! # The method
 //!
-//! Every new link is appended to a list in the store (`N`), and a draw is a random number
-//! below its length. If the entry is gone for good (done, dropped), the last entry takes
-//! its place and another number is drawn. An entry that is only out of reach now (leased,
-//! waiting, at a host that is given up) stays. A link costs one write and a draw some
-//! reads, independent of the number of links, and every draw is uniform whatever was
-//! drawn before. A sample by hashes of addresses would be smaller but would wear out: the
-//! addresses below its threshold are drawn until only recent ones are left. A site cannot
-//! make addresses that are drawn more often.
+//! Every new link is appended to a list in the store (`N`), and a draw is a random number below its
+//! length. If the entry is gone for good (done, dropped), the last entry takes its place and
+//! another number is drawn. An entry that is only out of reach now (leased, waiting, at a host that
+//! is given up) stays. A link costs one write and a draw some reads, independent of the number of
+//! links, and every draw is uniform, regardless of earlier draws. A sample by hashes of addresses
+//! would be smaller but would wear out: the addresses below its threshold are drawn until only
+//! recent ones are left. A site cannot make addresses that are drawn more often.
 //!
-//! A drawn link stays in its queue by its score, or enters the queue where it was above
+//! A drawn link stays in its queue by its score, or enters the queue if it was above
 //! the razor, and is *pending*: it goes before everything else at its host as soon as the
 //! host's clock and rules permit, and delays no other host. The set of pending links is
 //! committed with the draw. If a drawn link redirects, the final target becomes pending
@@ -30,9 +29,9 @@
 //!
 //! # Known inaccuracies
 //!
-//! A link that robots rules or failures kept out, and that comes back after a draw hit
-//! it, is not listed again. A link that the scope lets in again may be listed twice until
-//! a draw hits it. Links found while the sample was off are not listed at all.
+//! A link that robots rules or failures kept out, and that returns after a draw hit it, is not
+//! listed again. A link that the scope lets in again may be listed twice until a draw hits it.
+//! Links found while the sample was off are not listed at all.
 //!
 //! This module has no model: the caller of `finish` says how likely a page is on topic.
 
@@ -77,7 +76,7 @@ pub(super) fn draw(
     intake: &Intake<'_>,
     now: u64,
 ) -> Result<(), StoreError> {
-    // A draw that finds no link is lost, not made up for later.
+    // A draw that finds no link is lost and not repeated later.
     tx.meta.sample.owed -= 1.0;
     tidy_pending(tx, intake, now)?;
     if tx.meta.sample.pending.len() < MAX_PENDING {
@@ -139,8 +138,8 @@ fn hit(tx: &Transaction<'_>, intake: &Intake<'_>, key: &[u8], now: u64) -> Resul
     })
 }
 
-/// Whether a host is given up for now. Only hosts with a queue are looked at: no other
-/// host is given up.
+/// Whether a host is given up for now. Only hosts with a queue are examined: no other host is given
+/// up.
 fn is_given_up(schedule: &Schedule, url: &PageUrl, now: u64) -> bool {
     let slot = schedule.slot(&url.host_key());
     let host = slot.and_then(|slot| schedule.host(slot));
@@ -200,8 +199,8 @@ fn pend(tx: &mut Transaction<'_>, drawn: DrawnLink) {
     tx.meta.sample.pending.push(drawn);
 }
 
-/// Stores the result of another rating for a pending link: its score, where that is above
-/// the razor. False where the link is not pending.
+/// Stores the result of another rating for a pending link: its score, if that is above
+/// the razor. False if the link is not pending.
 pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option<f64>) -> bool {
     let pending = &mut tx.meta.sample.pending;
     if pending.is_empty() {
@@ -217,7 +216,7 @@ pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option
     true
 }
 
-/// Books a leased page task that is settled. `first` is true where the page was never
+/// Books a leased page task that is settled. `first` is true if the page was never
 /// fetched before; `judged` is the judgement of the page, if one came.
 pub(super) fn book_fetch(
     tx: &mut Transaction<'_>,
@@ -242,7 +241,7 @@ pub(super) fn book_fetch(
     let drawn = at.filter(|_| task.kind == TaskKind::Page);
     let drawn = drawn.map(|at| pending.remove(at));
     let counted = match settled {
-        // A link without a page.
+        // A link that led to no page.
         Settled::Dropped { .. } => Some(None),
         _ => judged.map(Some),
     };
@@ -254,7 +253,7 @@ pub(super) fn book_fetch(
     Ok(())
 }
 
-/// Makes the target of a drawn link's redirect pending, where it was never requested.
+/// Makes the target of a drawn link's redirect pending, if it was never requested.
 fn pend_target(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,

@@ -1,13 +1,12 @@
 //! A dump: the whole frontier as lines of JSON. Conversion, compaction by rewriting, and
 //! repair each write a dump and restore a store from it.
 //!
-//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
-//! context, a numbered page, an errand, a prefix, a domain, an alt text, a kept file, the
-//! addresses that stand in for others, the image ledger, the control sample and its drawn
-//! links, the rating of all links. Queues, waiting lists, coming visits, the index of
-//! simhashes and the list of links to draw from are omitted, because they follow from the
-//! records of the URLs. A restore rebuilds them and counts everything again. So the
-//! restored store is consistent whatever the dump contains, and a damaged store is
+//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a context, a
+//! numbered page, an errand, a prefix, a domain, an alt text, a kept file, the addresses that stand
+//! in for others, the image ledger, the control sample and its drawn links, the rating of all
+//! links. Queues, waiting lists, coming visits, the index of simhashes and the list of links to
+//! draw from are omitted, because they follow from the records of the URLs. A restore rebuilds them
+//! and counts everything again. So the restored store is always consistent, and a damaged store is
 //! repaired by dumping its readable part.
 
 mod building;
@@ -124,7 +123,7 @@ enum Fact {
         image: PageUrl,
         context: Box<ImageContext>,
     },
-    /// In exports of earlier versions; nothing is made of it.
+    /// Found in exports of earlier versions; ignored.
     Instead {},
     /// The image ledger.
     Images {
@@ -140,8 +139,8 @@ enum Fact {
         #[serde(flatten)]
         record: GroupRecord,
     },
-    /// The host's addresses are to be checked against new robots rules, from the first
-    /// one: the progress of a check is not carried over.
+    /// The host's addresses are to be checked against new robots rules, from the first one:
+    /// progress of a check is not exported.
     Recheck {
         host: HostKey,
         scheme: String,
@@ -195,7 +194,7 @@ enum Fact {
         /// The features.
         clues: Clues,
     },
-    /// The learned state up to some example, in hexadecimal digits.
+    /// The learned state up to some example, in hexadecimal.
     Learned {
         /// The state as the model serialises it.
         state: String,
@@ -211,7 +210,7 @@ enum Fact {
     Judged {
         /// Its place.
         place: u16,
-        /// The state as the judge serialises it, in hexadecimal digits.
+        /// The state as the judge serialises it, in hexadecimal.
         state: String,
     },
     /// The rating of all links, and the progress of a re-rating.
@@ -232,12 +231,12 @@ pub struct Found {
     pub damaged: Vec<String>,
     /// The number of unreadable records.
     pub damaged_count: u64,
-    /// Why a part of the store could not be read at all, if so.
+    /// Why a part of the store could not be read at all, if that happened.
     pub cut_short: Option<String>,
 }
 
 impl Found {
-    /// True where everything was read.
+    /// True if everything was read.
     pub fn is_whole(&self) -> bool {
         self.damaged_count == 0 && self.cut_short.is_none()
     }
@@ -254,7 +253,7 @@ impl Found {
 /// reported.
 ///
 /// # Errors
-/// [`DumpError::Io`] where `out` fails, named by `path`.
+/// [`DumpError::Io`] if `out` fails, named by `path`.
 pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<Found, DumpError> {
     let mut found = Found::default();
     let mut failed = None;
@@ -265,8 +264,8 @@ pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<F
     };
     let counters = store.get(keys::META).ok().flatten();
     let counters = counters.and_then(|bytes| read(keys::META, &bytes));
-    // The counters come first, so that a restore knows the format. It counts again and
-    // can do without.
+    // The counters come first, so that a restore knows the format. Their values are not needed: a
+    // restore counts again.
     let mut counters = counters.unwrap_or_else(|| {
         found.damage(keys::META);
         let meta = Meta::default();
@@ -412,7 +411,7 @@ pub fn restore(
 /// Copies every pair of one store into another, empty one.
 ///
 /// # Errors
-/// [`StoreError`] where one of them fails.
+/// [`StoreError`] if one of them fails.
 pub fn copy(from: &dyn Store, to: &mut dyn Store) -> Result<u64, StoreError> {
     let mut pairs = 0;
     let mut batch = Batch::default();
@@ -504,7 +503,7 @@ pub(super) fn has_finite_scores(record: &UrlRecord) -> bool {
     record.score.is_finite() && parts.iter().all(|part| part.is_finite())
 }
 
-/// The fact of a pair; `None` where it cannot be read.
+/// The fact of a pair; `None` if it cannot be read.
 fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match key.first()? {

@@ -20,10 +20,10 @@ use crate::clock::millis;
 use crate::page::{Judged, Outcome, Task, TaskKind};
 
 impl Frontier {
-    /// Takes back a leased page or image. `write` writes the outputs, told what
-    /// became of the task, and returns where they stand then; that and all
-    /// effects are committed together afterwards. Where the process dies before,
-    /// the task is queued again and the outputs are cut back.
+    /// Takes back a leased page or image. `write` receives the result of the task, writes the
+    /// outputs and returns their new position; this position and all effects are then committed
+    /// together. If the process dies before that, the task is queued again and the outputs are
+    /// truncated.
     ///
     /// # Errors
     /// [`StoreError`] as `E`, or the error of `write`; nothing is committed then
@@ -98,11 +98,11 @@ impl Frontier {
         let written = write(&finished)?;
         note_written(&mut tx, &key, &finished.settled, written)?;
 
-        // All of it is committed, or nothing.
+        // Either everything is committed or nothing is.
         let effect = self.ledger.commit(tx.prepare())?;
 
         // Memory.
-        self.ratings.tell(self.ledger.meta().commits);
+        self.ratings.note_commit(self.ledger.meta().commits);
         if let Some(scores) = rerates {
             self.ratings.begin(scores);
         }
@@ -133,7 +133,8 @@ impl Frontier {
         images.book(kind, pages, queued, self.policy.image_share);
     }
 
-    /// Brings memory up to a commit, but for the host of the task, which is released by itself.
+    /// Updates memory after a commit, except for the host of the task, which is released
+    /// separately.
     fn publish(
         &mut self,
         mut effect: Effect,
@@ -158,12 +159,12 @@ impl Frontier {
         }
     }
 
-    /// Books how long the host of a leased task asks to be left alone, beside an answer
-    /// that is no failure of the host: a redirect, or a page that is not there. Such a
-    /// wish outlives a crash. The task stays leased.
+    /// Books the pause that the host of a leased task asks for in an answer that is not a failure
+    /// of the host: a redirect or a missing page. The pause survives a crash. The task stays
+    /// leased.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is booked then.
+    /// [`StoreError`] if the store fails; nothing is booked then.
     pub fn rest(&mut self, task: &Task, wait: Duration, now: u64) -> Result<(), StoreError> {
         let Some(slot) = self.leases.of(task).map(|lease| lease.slot) else {
             return Err(self.unknown_lease(task));
@@ -178,13 +179,13 @@ impl Frontier {
         self.promise(&task.host)
     }
 
-    /// Adds a part of what a leased sitemap lists (its links and sitemaps), as a
-    /// batch of its own: a long one would hold up every host if it were added at once. The sitemap stays
-    /// leased; [`Frontier::finish`] takes the rest. Where the process dies before,
-    /// it is read again, and what is known already stays as it is.
+    /// Adds a part of what a leased sitemap lists (its links and sitemaps) in a separate batch,
+    /// because adding a long one at once would delay every host. The sitemap stays leased;
+    /// [`Frontier::finish`] takes the rest. If the process dies before that, the sitemap is read
+    /// again, and known addresses stay as they are.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is added then.
+    /// [`StoreError`] if the store fails; nothing is added then.
     pub fn add_listed(&mut self, task: &Task, part: Effects, now: u64) -> Result<(), StoreError> {
         let Some(lease) = self.leases.of(task) else {
             return Err(self.unknown_lease(task));
@@ -205,7 +206,7 @@ impl Frontier {
     /// Gives a lease back without any change: the task is queued as before.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn abandon(&mut self, task: &Task, now: u64) -> Result<(), StoreError> {
         let Some(lease) = self.leases.of(task).cloned() else {
             return Err(self.unknown_lease(task));
@@ -214,8 +215,8 @@ impl Frontier {
         self.release(task.lease, &lease, record, now)
     }
 
-    /// Whether the host of a leased task has answered before, and was not found silent
-    /// more than once since: an outage may have cut its last answer.
+    /// Whether the host of a leased task has answered before and failed to answer at most once
+    /// since: an outage may have cut off its last answer.
     pub fn has_answered(&self, task: &Task) -> bool {
         let Some(lease) = self.leases.of(task) else {
             return false;
@@ -232,8 +233,8 @@ impl Frontier {
             .unwrap_or_default()
     }
 
-    /// Sets the clocks that an answer has changed once it is committed: the host's own is
-    /// in its record from now on. `gave` is whether the host has given something.
+    /// Sets the clocks that an answer has changed, after its commit: the host's own clock is then
+    /// in its record. `gave` is whether the host has returned any content.
     pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<Booked>, gave: bool, now: u64) {
         let Some(host) = self.schedule.host_mut(slot) else {
             return;
@@ -243,7 +244,7 @@ impl Frontier {
         let key = host.key.clone();
         if groups
             .iter()
-            .any(|booked| booked.failing == Failing::Nobody)
+            .any(|booked| booked.failing == Failing::Cleared)
         {
             self.schedule.prove(slot, true);
         }
@@ -253,7 +254,7 @@ impl Frontier {
         }
     }
 
-    /// Writes the record of a host at once: after a crash it must hold.
+    /// Writes the record of a host at once, because it must survive a crash.
     pub(super) fn commit_host(
         &mut self,
         host: &HostKey,
@@ -265,8 +266,8 @@ impl Frontier {
         self.ledger.commit_alone(prepared)
     }
 
-    /// What an answer makes of the clocks of a host's groups. Those that back off are
-    /// written, as they must survive a restart.
+    /// The effect of an answer on the clocks of a host's groups. Clocks that back off are written,
+    /// because they must survive a restart.
     pub(super) fn book_groups(
         &self,
         tx: &mut Transaction<'_>,
@@ -322,12 +323,12 @@ impl Frontier {
         codec::corrupt(
             self.ledger.store(),
             task.url.as_str().as_bytes(),
-            format!("lease {} is not open; a defect of spoor", task.lease),
+            format!("lease {} is not open; a bug in spoor", task.lease),
         )
     }
 }
 
-/// How likely a page is on topic, by its text and as corrected by its links.
+/// The probability that a page is on topic, by its text and as corrected by its links.
 fn judged(own: Option<f64>, effects: &Effects) -> Option<Judged> {
     let both = own.zip(effects.on_topic);
     both.map(|(own, corrected)| Judged {
@@ -351,7 +352,7 @@ fn count_request(tx: &mut Transaction<'_>, task: &Task, bytes: u64) {
     counts.fetches += u64::from(task.kind == TaskKind::Page);
 }
 
-/// Notes where the outputs stand, and where they keep what the task brought.
+/// Notes the position of the outputs, and where they store the result of the task.
 fn note_written(
     tx: &mut Transaction<'_>,
     key: &[u8],

@@ -1,10 +1,9 @@
-//! How far the store has been flushed, in a file of its own beside the backend's.
+//! How far the store has been flushed, in a separate file beside the backend's.
 //!
-//! A backend may come back older than it was and not know it: sled takes a
-//! damaged end of its log for a torn one, and its flush does not outlive every
-//! power cut. So each flush leaves the number of its last commit in a file, and
-//! opening compares. A missing file says nothing: a store that was copied,
-//! converted or imported begins without.
+//! A backend may come back in an older state without noticing: sled takes a damaged end of its log
+//! for an incomplete write, and its flush does not survive every power cut. So each flush writes
+//! the number of its last commit to a file, and opening compares the two. A missing file proves
+//! nothing: a store that was copied, converted or imported begins without one.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -22,7 +21,7 @@ pub(super) fn write(folder: &Path, commit: u64) -> Result<(), StoreError> {
     written.map_err(|e| failed(folder, &e))
 }
 
-/// Holds the store in `folder`, which is at `commit`, against its last flush.
+/// Compares the store in `folder`, which is at `commit`, with its last flush.
 pub(super) fn check(folder: &Path, commit: u64) -> Result<(), StoreError> {
     let text = match beneath::read(folder, NAME) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),

@@ -1,17 +1,16 @@
-//! The heads of the queues in memory, so that they are not searched for in the store.
+//! The heads of the queues in memory, to avoid searching the store for them.
 //!
-//! The first task of a queue is asked for whenever something happens to its host: a lease,
-//! an answer, a link that leads there. In the store that is a scan over everything that was
-//! taken from the front of the queue before, which some backends keep for a long time.
+//! The first task of a queue is needed whenever something happens to its host: a lease, an answer,
+//! a link to it. In the store that is a scan over everything that was removed from the front of the
+//! queue before, which some backends keep for a long time.
 //!
-//! Of each queue that was asked for, memory holds all entries up to some place, usually one
-//! or two. What is queued before that place is added, what is queued behind it changes
-//! nothing, and what is taken is removed. Only where no free entry is left, the store is
-//! read on from that place.
+//! For each queue that was looked up, memory holds all entries up to some position, usually one or
+//! two. An entry that is queued before that position is added, one after it is ignored, and one
+//! that is removed is removed here too. The store is read on from that position only when no free
+//! entry is left.
 //!
-//! [`Heads`] is changed by the batches of the ledger and by nothing else, so it cannot miss
-//! a change. After a failed batch it is empty, because the store may or may not hold the
-//! batch then.
+//! [`Heads`] is changed only by the batches of the ledger, so it cannot miss a change. After a
+//! failed batch it is cleared, because the store may or may not contain that batch.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -33,12 +32,12 @@ pub(super) struct Entry {
     pub value: Box<[u8]>,
 }
 
-/// Up to which place the entries of a queue are known.
+/// The position up to which the entries of a queue are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Known {
     #[default]
     Nothing,
-    /// Up to and with this rank.
+    /// Up to and including this rank.
     UpTo(Rank),
     All,
 }
@@ -46,7 +45,7 @@ enum Known {
 /// The beginning of a queue.
 #[derive(Debug, Default)]
 struct Front {
-    /// All entries up to the place that is known, in order.
+    /// All entries up to the known position, in order.
     entries: Vec<Entry>,
     known: Known,
 }
@@ -59,10 +58,10 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// The first entry of a queue of a host whose value is not in `leased`.
+    /// The first entry in a queue of a host whose value is not in `leased`.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, or a key of the queue has no rank.
+    /// [`StoreError`] if the store fails, or a key of the queue has no rank.
     pub fn first(
         &mut self,
         store: &dyn Readable,
@@ -85,7 +84,7 @@ impl Heads {
         Ok(front.entries.iter().find(|entry| is_free(&entry.value)))
     }
 
-    /// Follows a batch that is about to be applied.
+    /// Applies a batch that is about to be written.
     pub fn follow(&mut self, batch: &Batch) {
         for (key, value) in batch.writes_of(keys::QUEUES) {
             let Some((host, class, rank)) = keys::parts_of_queue_key(key) else {
@@ -105,14 +104,14 @@ impl Heads {
         self.hosts.remove(host.as_str().as_bytes());
     }
 
-    /// Forgets everything: what the store holds is not known any more.
+    /// Forgets everything: the contents of the store are uncertain.
     pub fn clear(&mut self) {
         self.hosts.clear();
     }
 }
 
 impl Front {
-    /// Reads the store on to the first entry that is free, or to the end of the queue.
+    /// Reads on in the store to the first free entry or the end of the queue.
     fn read_on(
         &mut self,
         store: &dyn Readable,
@@ -145,14 +144,14 @@ impl Front {
         if let Some(key) = broken {
             return Err(codec::corrupt(store, &key, "no rank".to_owned()));
         }
-        // There is one of these for each host: no room for more than it holds.
+        // There is one for each host, so no spare capacity.
         self.entries.reserve_exact(found.len());
         self.entries.append(&mut found);
         self.known = known;
         Ok(())
     }
 
-    /// Follows a write; `None` removes.
+    /// Applies a write; `None` removes.
     fn write(&mut self, rank: Rank, value: Option<&[u8]>) {
         let is_known = match self.known {
             Known::Nothing => false,

@@ -111,8 +111,7 @@ impl Frontier {
         Ok(settled)
     }
 
-    /// Finishes a leased robots.txt that is for a host of another cell, which takes the answer
-    /// over.
+    /// Finishes a leased robots.txt for a host of another cell, which takes over the answer.
     #[allow(clippy::too_many_arguments)]
     fn finish_errand<E: From<StoreError>>(
         &mut self,
@@ -155,8 +154,8 @@ impl Frontier {
         Ok(settled)
     }
 
-    /// Takes over the answer to an errand that a host of another cell was asked for, and deletes
-    /// it where it lay in this store.
+    /// Takes over the answer to an errand that a host of another cell was asked, and deletes the
+    /// errand if it is in this store.
     pub(super) fn receive_rules(
         &mut self,
         (owner, scheme): (HostKey, &'static str),
@@ -324,7 +323,7 @@ impl Frontier {
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
     }
 
-    /// Leases the `tdmrep.json` of a host, where it is due before the task at the head.
+    /// Leases the `tdmrep.json` of a host, if it is due before the task at the head.
     pub(super) fn lease_tdmrep(
         &mut self,
         slot: Slot,
@@ -384,7 +383,7 @@ impl Frontier {
 }
 
 /// The host and the scheme of the rules that a lease asks for, and the redirects so far;
-/// `None` where the lease is not for a robots.txt.
+/// `None` if the lease is not for a robots.txt.
 fn subject_of(task: &Task, lease: &Lease) -> Option<(HostKey, &'static str, u8)> {
     match &lease.errand {
         Errand::Url { .. } | Errand::Tdmrep { .. } => None,

@@ -1,19 +1,17 @@
 //! The share of requests for images, and the estimate of the images still to fetch.
 //!
-//! Images are fetched along with pages from the start, so that a crawl that is stopped
-//! early has both. While pages and images wait, `[images] share` of the requests go to
-//! images. An account keeps this share: a page fetched while images wait adds the share,
-//! an image fetched while pages wait subtracts one minus the share, and an image is next
-//! when the balance is high enough. Open requests count as if they were done, so the
-//! share also holds among a hundred open requests. The account is committed with every
-//! task, so it survives a crash. It is bounded to a few requests, so a time in which no
-//! image could be requested does not delay the pages afterwards.
+//! Images are fetched along with pages from the start, so that a crawl that is stopped early has
+//! both. While pages and images wait, `[images] share` of the requests go to images. An account
+//! keeps this share: a page fetched while images wait adds the share, an image fetched while pages
+//! wait subtracts one minus the share, and an image is next when the balance is high enough. Open
+//! requests count as if they were done, so the share also holds among a hundred open requests. The
+//! account is committed with every task, so it survives a crash. It is limited to a few requests,
+//! so a period without available images does not delay the pages afterwards.
 //!
-//! Turns never block: where no image may be requested now, pages go on, and the other way
-//! round. Images on separate hosts thus arrive as fast as these hosts permit. The share
-//! decides where both compete: for open requests, and for the clock of a host that has
-//! both. The best host for pages has a separate account in memory, because otherwise its
-//! images would take all its requests.
+//! Turns never block: if no image may be requested now, pages continue, and vice versa. Images on
+//! separate hosts thus arrive as fast as these hosts permit. The share decides when both compete:
+//! for open requests, and for the clock of a host that has both. The best host for pages has a
+//! separate account in memory, because otherwise its images would take all its requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +23,10 @@ const MAX_OWED: f64 = 3.0;
 /// Tolerance: sums of shares are not exact.
 const TINY: f64 = 1e-9;
 
-/// The account of the images; a record of its own, beside the counters.
+/// The account of the images; a separate record beside the counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImageLedger {
-    /// Requests owed to images; below 0 where they had more than their share.
+    /// Requests owed to images; below 0 if they had more than their share.
     pub owed: f64,
     /// Images left out because their names say SVG.
     pub svgs: u64,
@@ -64,8 +62,8 @@ pub(super) fn is_due(owed: f64, share: f64) -> bool {
 }
 
 impl ImageLedger {
-    /// Books a settled request, given the numbers of queued pages and images that may be
-    /// requested. Images have `share` of the requests.
+    /// Books a settled request, given the numbers of queued pages and images that may be requested.
+    /// `share` is the share of the requests that images get.
     pub(super) fn book(&mut self, kind: TaskKind, pages: u64, images: u64, share: f64) {
         let (is_image, others) = match kind {
             TaskKind::Image => (true, pages),

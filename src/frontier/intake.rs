@@ -1,5 +1,5 @@
-//! Adding: a new URL is checked against the scope, rated, and queued or dropped. A known
-//! URL is only improved.
+//! Adding: a new URL is checked against the scope, rated, and queued or dropped. For a known URL,
+//! only the record is improved.
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ impl Intake<'_> {
         self.schedule.is_leased(host, key)
     }
 
-    /// The cell of an address, where it is another one.
+    /// The cell of an address, if it is not this one.
     pub fn elsewhere(&self, url: &PageUrl) -> Option<CellId> {
         self.home.elsewhere(&url.host_key())
     }
@@ -90,7 +90,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Adds a page by exactly this address.
+    /// Adds a page under exactly this address.
     pub fn add_page_as_it_is(
         &self,
         tx: &mut Transaction<'_>,
@@ -101,8 +101,8 @@ impl Intake<'_> {
         self.add(tx, &key, TaskKind::Page, new, origin)
     }
 
-    /// Adds a sitemap; `origin.hops` is the number of index files above it. It goes
-    /// before every link of its class, which is the class of the links that it lists.
+    /// Adds a sitemap; `origin.hops` is the number of index files above it. Its class is that of
+    /// the links that it lists, and it goes before all of them.
     pub fn add_sitemap(
         &self,
         tx: &mut Transaction<'_>,
@@ -117,8 +117,8 @@ impl Intake<'_> {
         self.add(tx, &key, TaskKind::Sitemap, &new, origin)
     }
 
-    /// Adds a task of any kind, or improves its record. Where its host belongs to another
-    /// cell, it is referred there.
+    /// Adds a task of any kind, or improves its record. If its host belongs to another cell, it is
+    /// referred to that cell.
     pub fn add(
         &self,
         tx: &mut Transaction<'_>,
@@ -174,8 +174,8 @@ impl Intake<'_> {
         verdict(self.scope, &met.new.url, met.kind, hops).map(|()| bucket)
     }
 
-    /// A known address is found again: a better score, fewer hops, or a verdict that the
-    /// new path changes is applied. Finished URLs stay finished.
+    /// A known address is found again: applies a better score, fewer hops, or a verdict that the
+    /// new path changes. Finished URLs stay finished.
     fn improve(
         &self,
         tx: &mut Transaction<'_>,

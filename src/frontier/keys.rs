@@ -33,18 +33,16 @@
 //! | `l` | of several cells: up to where a cell has read its log ([`LogPlace`](super::cells::LogPlace)) |
 //! | `t` | the time of a cell's last flush |
 //!
-//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
-//! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
-//! order of the bytes is the order of leasing. `scheduled` is 1 for pages with a
-//! schedule of their own and 0 for the others, which rest while `[recrawl]` is
-//! off. `bits` are 16 of the simhash's, the first, second, third or fourth by `band`
-//! (0 to 3). Hosts contain no NUL byte, so none is a prefix of another's keys.
-//! Everything about a host lies under that host's name; what hosts have in common
-//! (`A`, `G`) adds up, and of what was kept twice (`I`) either is the first.
+//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and sitemaps, 2 for
+//! images; `rank` is bucket, score and sequence number, so that the order of the bytes is the order
+//! of leasing. `scheduled` is 1 for pages with their own schedule and 0 for the others, which
+//! are not visited while `[recrawl]` is off. `bits` are 16 of the simhash's, the first, second,
+//! third or fourth by `band` (0 to 3). Hosts contain no NUL byte, so none is a prefix of another's
+//! keys. Everything about a host is stored under that host's name. Shared records (`A`, `G`) are
+//! sums; if a file was kept twice (`I`), either may count as the first.
 //!
-//! Each cell ([`cell`](super::cell)) has these keys in a space of its own, but for what all of
-//! them share (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in
-//! the cell that gave its number.
+//! Each cell ([`cell`](super::cell)) has these keys in its own space, except the shared ones
+//! (`I`, `w`, `X`, `Y`, `j`). A `D` key is looked up in the cell that assigned its number.
 
 use super::cell::CellId;
 use super::record::GroupKey;
@@ -129,18 +127,18 @@ pub(super) const SCORES: &[u8] = b"L";
 pub(super) const LEARNED: &[u8] = b"X";
 pub(super) const EXAMPLES: &[u8] = b"Y";
 pub(super) const JUDGED: &[u8] = b"j";
-/// Before the `U` key of their address.
+/// The prefix for the `U` key of their address.
 pub(super) const CLUES: u8 = b'E';
 pub(super) const IMAGES: &[u8] = b"Z";
 /// What is to be added to other cells.
 pub(super) const REFERRALS: &[u8] = b"o";
-/// What pages taught and other machines have not been told.
+/// What pages taught and was not sent to other machines yet.
 pub(super) const LESSONS: &[u8] = b"y";
-/// Up to where a cell has read what other machines have found for it.
+/// The position up to which a cell has read what other machines have found for it.
 pub(super) const LOG: &[u8] = b"l";
-/// When the pauses of a cell were last true.
+/// The time of the last flush, at which the pauses of a cell were correct.
 pub(super) const FLUSHED_AT: &[u8] = b"t";
-/// Before a key of another space, behind its own space: see [`elsewhere`].
+/// The prefix for a key of another space, followed by that space: see [`elsewhere`].
 pub(super) const ELSEWHERE: u8 = 0xfe;
 
 /// Every class with pairs that are facts by themselves, in the order of a dump; among the
@@ -296,7 +294,7 @@ pub(super) fn queue(host: &HostKey, class: u8, rank: &Rank) -> Vec<u8> {
     key
 }
 
-/// The first key behind the entry with this rank, in the queue with this prefix.
+/// The first key after the entry with this rank, in the queue with this prefix.
 pub(super) fn after_in_queue(queue: &[u8], rank: &Rank) -> Vec<u8> {
     let mut key = queue.to_vec();
     rank.push(&mut key);
@@ -400,7 +398,7 @@ pub(super) fn elsewhere(cell: CellId, key: &[u8]) -> Vec<u8> {
     join(ELSEWHERE, &[space.as_slice(), key].concat())
 }
 
-/// A key of a cell's batch that lies in the space of all cells.
+/// A key that a cell's batch writes in the shared space.
 pub(super) fn shared(key: &[u8]) -> Vec<u8> {
     join(ELSEWHERE, key)
 }
@@ -470,12 +468,12 @@ pub(super) fn stored_body(sha1: &[u8; 20]) -> Vec<u8> {
     join(b'w', sha1)
 }
 
-/// The digest of a `w` key; `None` where it is not one.
+/// The digest of a `w` key; `None` if it is not one.
 pub(super) fn sha1_of_key(key: &[u8]) -> Option<[u8; 20]> {
     key.strip_prefix(BODIES)?.try_into().ok()
 }
 
-/// The digest of an `I` key; `None` where it is not one.
+/// The digest of an `I` key; `None` if it is not one.
 pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
     let digest = std::str::from_utf8(key.strip_prefix(b"I")?).ok()?;
     let is_hex = digest

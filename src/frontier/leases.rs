@@ -1,4 +1,4 @@
-//! The leases: what is asked for at this moment. They live in memory only, so after a crash
+//! The leases: what is being requested right now. They exist only in memory, so after a crash
 //! everything that was in flight is queued as before.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(super) enum Errand {
     Redirected {
         /// The entry in the queue of this host.
         queue_key: Vec<u8>,
-        /// For which host it speaks.
+        /// The host that it speaks for.
         errand: RobotsErrand,
     },
 }
@@ -44,10 +44,9 @@ pub(super) struct Lease {
     /// The queue value that is marked as leased at the host.
     pub value: Vec<u8>,
     pub errand: Errand,
-    /// The number among the finished that a sitemap was given when the first
-    /// part of what it lists was added.
+    /// The number among the finished that a sitemap got when the first part of its list was added.
     pub number: Option<u64>,
-    /// How many addresses of that were passed over so far, as its site has listed enough.
+    /// How many of its addresses were skipped so far, because its site has listed enough.
     pub beyond: u64,
 }
 
@@ -70,7 +69,7 @@ impl Lease {
         }
     }
 
-    /// Whether it is for a file that speaks for the host at which it is asked.
+    /// Whether it is for a file that speaks for its own host.
     pub fn is_for_host_file(&self) -> bool {
         matches!(self.errand, Errand::Robots { .. } | Errand::Tdmrep { .. })
     }
@@ -80,15 +79,15 @@ impl Lease {
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     open: HashMap<u64, Lease>,
-    /// Those of them that are for images.
+    /// The number of leases for images.
     images: usize,
     last: u64,
-    /// Those of them that are at hosts which have given nothing yet, or failed last.
+    /// The leases at hosts that have returned nothing yet, or failed last.
     pub newcomers: Newcomers,
 }
 
 impl Leases {
-    /// None, with numbers behind this one.
+    /// No leases; the next number is after this one.
     pub fn behind(last: u64) -> Self {
         Self {
             last,
@@ -101,13 +100,12 @@ impl Leases {
         self.open.get(&task.lease)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn of_mut(&mut self, task: &Task) -> Option<&mut Lease> {
         self.open.get_mut(&task.lease)
     }
 
-    /// Opens a lease and returns its number. `newcomer` is whether it is at a host that is not
-    /// known to answer.
+    /// Opens a lease and returns its number. `newcomer` is whether the host is not known to answer.
     pub fn open(&mut self, lease: Lease, newcomer: bool, now: u64) -> u64 {
         self.last += 1;
         if newcomer {
@@ -136,12 +134,12 @@ impl Leases {
         self.open.is_empty()
     }
 
-    /// How many of them are for images.
+    /// How many are for images.
     pub fn images(&self) -> usize {
         self.images
     }
 
-    /// How many of them are not for images.
+    /// How many are not for images.
     pub fn pages(&self) -> usize {
         self.len().saturating_sub(self.images)
     }

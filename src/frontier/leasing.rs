@@ -55,7 +55,7 @@ impl Frontier {
     /// ([`Learning::patience`](crate::topic::strategy::Learning::patience)).
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is leased then.
+    /// [`StoreError`] if the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.lease_next(now, true)
     }
@@ -75,7 +75,7 @@ impl Frontier {
         for attempt in 0..MAX_DROPS {
             let one = self.leases.newcomers.room() > 0;
             self.schedule.let_in(one, now, self.policy.connections);
-            // Learning may have lowered what stood first here.
+            // Learning may have lowered what was first here.
             self.gate.may_give_way = attempt > 0;
             let Some((slot, image)) = self.choose(patient, now) else {
                 return Ok(None);
@@ -87,7 +87,7 @@ impl Frontier {
         Ok(None)
     }
 
-    /// Brings everything up to `now` that decides what may be leased.
+    /// Applies everything that affects leasing up to `now`.
     pub(super) fn awake(&mut self, now: u64) -> Result<(), StoreError> {
         self.process.latest = self.process.latest.max(now);
         self.ledger.warm()?;
@@ -163,9 +163,9 @@ impl Frontier {
         })
     }
 
-    /// Why the job no longer wants it: the scope or the razor may have changed since it
-    /// was queued. Checked before a request for robots.txt, so that a host without any
-    /// wanted page is not contacted at all.
+    /// Why the job no longer wants it: the scope or the razor may have changed since it was queued.
+    /// Checked before robots.txt is requested, so that a host without any wanted page is not
+    /// contacted at all.
     fn unwanted(&self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
         let Candidate {
             head, kind, record, ..
@@ -267,7 +267,7 @@ impl Frontier {
         })
     }
 
-    /// Books a request at its host, where pages and images of that host wait.
+    /// Books a request at its host if both pages and images of that host wait.
     fn book_at_host(&mut self, slot: Slot, is_image: bool) {
         let share = self.policy.image_share;
         if let Some(host) = self.schedule.host_mut(slot)
@@ -305,8 +305,8 @@ impl Frontier {
         }
     }
 
-    /// A leased request waited this long at its clocks before it was sent. The clocks
-    /// permit no more requests than are open, so no more are leased for that long.
+    /// A leased request waited this long for its clocks before it was sent. The clocks allow no
+    /// more requests than are open, so no more are leased for that long.
     pub fn waited(&mut self, task: &Task, wait: Duration, now: u64) {
         let Some(slot) = self.leases.of(task).map(|lease| lease.slot) else {
             return;
@@ -315,12 +315,11 @@ impl Frontier {
         self.schedule.put_off(slot, now.saturating_add(wait), now);
     }
 
-    /// Finishes a lease for the host's address: `None` where it has no address of its
-    /// own. No request was sent to the host, so its clock is left alone, and the leased
-    /// task is queued as before.
+    /// Finishes a lease for the host's address: `None` if it has no address of its own. No request
+    /// was sent to the host, so its clock does not change, and the leased task is queued as before.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn located(
         &mut self,
         task: &Task,
@@ -337,7 +336,7 @@ impl Frontier {
             self.schedule.prove(lease.slot, false);
         }
         record.located = Some(Located { address, at: now });
-        // At once: after a crash an older address would be used otherwise.
+        // Written at once: after a crash an older address would be used.
         self.commit_host(&task.host, &record)?;
         self.release(task.lease, &lease, record, now)?;
         self.join_groups(lease.slot, now)
@@ -398,11 +397,11 @@ impl Frontier {
         } = first;
         let mut tx = self.ledger.begin();
         tx.dequeue(kind, &host, &record);
-        // The rules may be lifted again, so a known page is not lost.
+        // The rules may be lifted again, so a known page is kept.
         let passing = reason == Reason::Robots;
         self.visits
             .fail(&mut tx, &head.value, record, reason, passing, now)?;
-        // Other rules may bring an image back, and then its words are needed.
+        // Other rules may bring an image back, which then needs its words.
         if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
             contexts::forget(&mut tx, &head.value)?;
         }

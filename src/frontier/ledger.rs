@@ -21,8 +21,8 @@ use crate::address::HostKey;
 /// Keys that are read ahead with every lease after a restart: a fraction of a millisecond.
 const WARM_KEYS: usize = 1_000;
 
-/// Refuses a store whose records are laid out as another version of spoor does, and one with
-/// several cells. A record that cannot be read is passed over: its reader reports it.
+/// Refuses a store in the format of another version, and one with several cells. An unreadable
+/// record is ignored here: its reader reports it.
 ///
 /// # Errors
 /// [`StoreError::Version`], [`StoreError::Old`], [`StoreError::SeveralCells`].
@@ -39,10 +39,10 @@ pub fn check_format(store: &dyn Readable) -> Result<(), StoreError> {
     must_have_format(store, store.get(&meta).ok().flatten().as_deref())
 }
 
-/// How many cells a store has; `None` in an empty one.
+/// The number of cells in a store; `None` in an empty one.
 ///
 /// # Errors
-/// [`StoreError::Old`] where it is of a version without cells.
+/// [`StoreError::Old`] if it is of a version without cells.
 pub(super) fn cells_of(store: &dyn Readable) -> Result<Option<CellCount>, StoreError> {
     let Some(value) = store.get(COUNT)? else {
         let path = store.path().to_owned();
@@ -53,12 +53,12 @@ pub(super) fn cells_of(store: &dyn Readable) -> Result<Option<CellCount>, StoreE
     };
     let number = value.try_into().ok().map(u16::from_be_bytes);
     let cells = number.and_then(CellCount::new);
-    let damaged = || codec::corrupt(store, COUNT, "it is no number of cells".to_owned());
+    let damaged = || codec::corrupt(store, COUNT, "it is not a number of cells".to_owned());
     cells.map(Some).ok_or_else(damaged)
 }
 
-/// Refuses the counters of a cell whose records are laid out as another version of spoor does.
-/// The format is the first field, and readable in any layout.
+/// Refuses the counters of a cell in the format of another version. The format is the first field,
+/// so it is readable in any layout.
 ///
 /// # Errors
 /// [`StoreError::Version`].
@@ -76,13 +76,13 @@ pub(super) fn must_have_format(
     }
 }
 
-/// What a commit means for what is kept in memory.
+/// The effect of a commit on what is kept in memory.
 #[derive(Debug, Default)]
 #[must_use]
 pub(super) struct Effect {
     /// Hosts whose queues have changed.
     pub touched: BTreeSet<HostKey>,
-    /// The last visit that was booked.
+    /// The last booked visit.
     pub visit: Option<BookedVisit>,
 }
 
@@ -92,17 +92,17 @@ pub(super) struct Ledger {
     questions: Arc<Questions>,
     heads: Heads,
     meta: Meta,
-    /// Which cell it is.
+    /// Which cell this is.
     home: Home,
     /// The commits whose referrals to other cells are in the store, by cell.
     referring: BTreeMap<CellId, BTreeSet<u64>>,
 }
 
 impl Ledger {
-    /// Opens the ledger in a store; an empty one begins with the counters `first`.
+    /// Opens the ledger in a store; an empty one starts with the counters `first`.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, is damaged or of another format.
+    /// [`StoreError`] if the store fails, is damaged or of another format.
     pub fn open(
         store: Box<dyn Store>,
         first: Meta,
@@ -126,12 +126,12 @@ impl Ledger {
         })
     }
 
-    /// What was committed.
+    /// The committed state.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Which cell it is.
+    /// Which cell this is.
     pub fn home(&self) -> Home {
         self.home
     }
@@ -144,13 +144,13 @@ impl Ledger {
     /// What a commit refers to another cell.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn referrals(&self, to: CellId, commit: u64) -> Result<Vec<Referral>, StoreError> {
         let found = self.read(&keys::referrals(to, commit))?;
         Ok(found.unwrap_or_default())
     }
 
-    /// Notes that the other cell has added what a commit has referred to it, and deleted it.
+    /// Notes that the other cell has added, and deleted, what a commit referred to it.
     pub fn referred(&mut self, to: CellId, commit: u64) {
         if let Some(commits) = self.referring.get_mut(&to) {
             commits.remove(&commit);
@@ -160,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// The store itself, to damage it.
+    /// The store itself, so that tests can damage it.
     #[cfg(test)]
     pub fn store_mut(&mut self) -> &mut dyn Store {
         self.heads.clear();
@@ -183,7 +183,7 @@ impl Ledger {
         &mut self.meta
     }
 
-    /// How often it was asked whether an address is known, and what answered.
+    /// How often an address was looked up, and what answered.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
@@ -191,7 +191,7 @@ impl Ledger {
     /// The record of any kind under a key.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn read<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, StoreError> {
         codec::get(&*self.store, key)
     }
@@ -199,7 +199,7 @@ impl Ledger {
     /// The first entry of a queue of a host whose value is not in `leased`.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, or the queue is damaged.
+    /// [`StoreError`] if the store fails, or the queue is damaged.
     pub fn head(
         &mut self,
         host: &HostKey,
@@ -209,7 +209,7 @@ impl Ledger {
         self.heads.first(&*self.store, host, class, leased)
     }
 
-    /// Forgets the heads of a host that nothing is asked of for now.
+    /// Forgets the heads of a host with nothing to request for now.
     pub fn forget_heads(&mut self, host: &HostKey) {
         self.heads.forget(host);
     }
@@ -222,7 +222,7 @@ impl Ledger {
     /// Commits a transaction: all of it is written, or nothing.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the counters are as before then.
+    /// [`StoreError`] if the store fails; the counters are as before then.
     pub fn commit(&mut self, prepared: Prepared) -> Result<Effect, StoreError> {
         let Prepared {
             mut batch,
@@ -255,7 +255,7 @@ impl Ledger {
             batch.put(key, codec::encode(&*self.store, referrals)?);
         }
         self.heads.follow(&batch);
-        // Whether a failed batch is in the store is not known before the next opening.
+        // Whether a failed batch is in the store is known only at the next opening.
         self.store
             .apply(batch)
             .inspect_err(|_| self.heads.clear())?;
@@ -276,28 +276,27 @@ impl Ledger {
         Ok(())
     }
 
-    /// The time of the last flush; `None` where it is unknown.
+    /// The time of the last flush; `None` if it is unknown.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn last_flush(&self) -> Result<Option<u64>, StoreError> {
         self.read(keys::FLUSHED_AT)
     }
 
-    /// Makes everything that was committed survive the death of the process. `now` is noted
-    /// as the time of the flush.
+    /// Makes all commits durable, and notes `now` as the time of the flush.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn flush(&mut self, now: u64) -> Result<(), StoreError> {
         self.note_time(now)?;
         self.store.flush()
     }
 
-    /// Notes the time, from which the pauses of hosts are counted.
+    /// Notes the time from which the pauses of hosts are counted.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn note_time(&mut self, now: u64) -> Result<(), StoreError> {
         let mut batch = Batch::default();
         let time = codec::encode(&*self.store, &now)?;
@@ -305,25 +304,25 @@ impl Ledger {
         self.store.apply(batch)
     }
 
-    /// Flushes without a note of the time: for a promise to one host, which must not be
-    /// lost with what has not reached the disk.
+    /// Flushes without noting the time: for a promise to one host, which must not be lost with
+    /// unflushed data.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn flush_promise(&mut self) -> Result<(), StoreError> {
         self.store.flush_promise()
     }
 
-    /// Reads some keys ahead where a restart emptied the filter.
+    /// Reads some keys ahead if a restart emptied the filter.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn warm(&mut self) -> Result<(), StoreError> {
         self.store.warm(WARM_KEYS)
     }
 }
 
-/// The commits of a cell whose referrals to others are in its store.
+/// The commits of a cell whose referrals to others are still in its store.
 fn referring(
     store: &dyn Readable,
     home: Home,

@@ -1,65 +1,62 @@
-//! The frontier: which address is asked for next, and when.
+//! The frontier: which address is requested next, and when.
 //!
 //! # The life of a URL
 //!
-//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page or
-//!    sitemap. The scope judges it, its score gives the bucket; it is *queued* at
-//!    its host, or *dropped* with a reason. What is known already is only improved.
-//! 2. **Leased.** [`Frontier::lease`] takes, of the hosts whose clock permits a
-//!    request now, the one whose head is in the best bucket, then has the best
-//!    score, then is oldest. Before a host's first address its robots.txt is
-//!    leased, and before its first page or image its tdmrep.json, where the job keeps
-//!    text or images; what the rules forbid is dropped here, and queued again where
-//!    newer robots rules allow it. A lease leaves no mark in the store: whatever is in flight at a crash is simply still queued.
-//! 3. **Finished.** [`Frontier::finish`], [`Frontier::finish_robots`] or [`Frontier::finish_tdmrep`] takes the
-//!    outcome of every lease. The new state, the new links and contexts, the
-//!    host's clock, the counters and the place up to which the outputs were
-//!    written become one batch: all of it happened, or none.
-//! 4. **Visited again**, where `[recrawl]` or a schedule of its own says so. A
-//!    finished record carries the date of its next visit and lies in an index by
-//!    that date; when it has come, the address is queued as it was at first.
+//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page or sitemap. The scope
+//!    judges it, its score gives the bucket; it is *queued* at its host, or *dropped* with a
+//!    reason. For a known URL, only the record is improved.
+//! 2. **Leased.** [`Frontier::lease`] considers the hosts whose clock permits a request now, and
+//!    takes the one whose head is in the best bucket, then has the best score, then is oldest.
+//!    Before a host's first address its robots.txt is leased; before its first page or image also
+//!    its tdmrep.json, if the job keeps text or images. What the rules forbid is dropped here, and
+//!    queued again when newer robots rules allow it. A lease leaves no trace in the store, so tasks
+//!    in flight at a crash are simply still queued.
+//! 3. **Finished.** [`Frontier::finish`], [`Frontier::finish_robots`] or
+//!    [`Frontier::finish_tdmrep`] takes the outcome of every lease. The new state, the new links
+//!    and contexts, the host's clock, the counters and the position of the outputs become one
+//!    batch: either all of it happened or nothing did.
+//! 4. **Visited again**, if `[recrawl]` or a schedule for the page says so. A finished record
+//!    carries the date of its next visit and is indexed by that date; on that date the address is
+//!    queued as it was at first.
 //!
-//! # What holds
+//! # Invariants
 //!
-//! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only
-//!   if that state is *queued*. A `V` entry exists if and only if the record has the
-//!   date of a next visit, which only a finished one has.
-//! - A host's clock is in its record, so it survives; after an unclean end no
-//!   host is asked earlier than its delay after opening, since a request may have
-//!   been in flight that nothing remembers.
-//! - Nothing is added or leased that the scope in force does not permit, also while
-//!   what was stored under another scope is still being checked.
-//! - What is added is rated by the rating in force, also where another one rated it before.
-//!   Nothing above its razor is leased but what was fetched before, also while the rest is
-//!   re-rated.
-//! - Memory holds the hosts that have something queued or leased with the first entries
-//!   of their queues, and of the URLs a filter of about two bytes each and the records met
-//!   last.
+//! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only if that state is
+//!   *queued*. A `V` entry exists if and only if the record has the date of a next visit; only a
+//!   finished record has one.
+//! - A host's clock is in its record, so it survives a restart. After an unclean end no host is
+//!   requested earlier than its delay after opening, because a request that left no trace may have
+//!   been in flight.
+//! - Nothing is added or leased that the current scope does not permit, even while records stored
+//!   under another scope are still being checked.
+//! - What is added is rated by the current rating, even if another one rated it before. Nothing
+//!   above its razor is leased unless it was fetched before, even while the rest is re-rated.
+//! - Memory holds the hosts with queued or leased tasks and the first entries of their queues. For
+//!   the URLs it holds a filter of about two bytes each and the most recent records.
 //!
 //! # Map
 //!
-//! [`Frontier`] is made of parts, each of which owns its state. The order of this table is an
-//! order of reading.
+//! [`Frontier`] consists of parts that each own their state. Read them in the order of this table.
 //!
 //! | parts | what they are |
 //! |---|---|
 //! | `control_sample`, `image_ledger`, `block_filter`, `record`, `amount`, `cell`, `keys`, `beside` | what is stored, under which keys, and the best page |
-//! | `added`, `outcome`, `referral` | what is added, here or by another cell, and what becomes of a finished task |
+//! | `added`, `outcome`, `referral` | what is added, here or by another cell, and the result of a finished task |
 //! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
-//! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
-//! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, what alone commits it, and what a commit says of itself |
+//! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of requests, open requests |
+//! | `transaction`, `clock_skew`, `restored`, `ledger`, `mark` | one atomic change, the only part that commits it, and what a commit records about itself |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
-//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
-//! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
-//! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
+//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | the other state: failures, visits, links drawn by chance, robots.txt and tdmrep.json, words around images, copies and endless sites |
+//! | `view`, `transition`, `rejudge` | reading; the next state of one task; judging stored records again |
+//! | `dump`, `consistency` | a whole store: export and import, and a check of its consistency |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `turns`, `promise`, `leasing`, `host_file_tasks`, `claim`, `finish`, `background`, `takedown`, `look` | what it does |
-//! | `cells` | the frontiers of a store, a cell each, and what they exchange with other machines |
+//! | `cells` | the frontiers of a store, one per cell, and what they exchange with other machines |
 //!
-//! The frontier never fetches, sleeps or looks at a clock: time is an argument.
-//! It knows no HTML, no language model and no output file.
+//! The frontier never fetches, sleeps or reads a clock: time is an argument. It knows no HTML, no
+//! language model and no output file.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod added;

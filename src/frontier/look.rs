@@ -20,9 +20,8 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{ImageContext, TaskKind};
 
 impl Frontier {
-    /// Replaces pauses and numbers of attempts. A running pause of a host is not changed.
-    /// The clocks that hosts share, and whether pages are visited again, stay as they
-    /// were at opening.
+    /// Replaces pauses and numbers of attempts. The running pauses of hosts do not change. Shared
+    /// clocks, and whether pages are visited again, stay as they were at opening.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = Policy {
             address_delay: self.policy.address_delay,
@@ -57,12 +56,12 @@ impl Frontier {
         &self.ledger.meta().counts
     }
 
-    /// Hosts in memory by the event that they wait for.
+    /// The number of hosts in memory, by the event that they wait for.
     pub fn hosts_by_state(&self) -> HostStates {
         self.schedule.states()
     }
 
-    /// The next hosts to be asked, up to `most` of each state.
+    /// The next hosts to be requested, up to `most` of each state.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         self.schedule.turns(most)
     }
@@ -73,7 +72,7 @@ impl Frontier {
     }
 
     /// The pause between two requests to an active host, in milliseconds, without
-    /// back-offs and `Retry-After`. `None` where none of its tasks is queued or leased.
+    /// back-offs and `Retry-After`. `None` if none of its tasks is queued or leased.
     pub fn delay(&self, host: &HostKey) -> Option<u64> {
         let host = self.schedule.host(self.schedule.slot(host)?)?;
         Some(self.policy.delay(&host.record))
@@ -117,7 +116,7 @@ impl Frontier {
     /// The images still to fetch and the estimated time. Reads every queued image.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn images_left(&self) -> Result<ImagesLeft, StoreError> {
         let mut left = ImagesLeft::default();
         let mut shared: HashMap<String, u64> = HashMap::new();
@@ -164,7 +163,7 @@ impl Frontier {
     /// The record of an address, if it is known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         self.view().url(url, kind)
     }
@@ -172,7 +171,7 @@ impl Frontier {
     /// The record of a host, if it is known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
         self.view().host(host)
     }
@@ -180,7 +179,7 @@ impl Frontier {
     /// The spent and the remaining budget of the prefixes of an address.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
         budgets::budget(self.ledger.store(), url)
     }
@@ -188,7 +187,7 @@ impl Frontier {
     /// The known contexts of an image that are not in a sidecar yet.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn contexts(&self, image: &PageUrl) -> Result<Vec<ImageContext>, StoreError> {
         contexts::of(self.ledger.store(), &keys::url(image, TaskKind::Image))
     }
@@ -196,7 +195,7 @@ impl Frontier {
     /// The last address of an image's redirect chain, if there is one.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn image_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
         self.view().target(url, TaskKind::Image)
     }
@@ -204,19 +203,18 @@ impl Frontier {
     /// The last address of a page's redirect chain, or its canonical address.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn page_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
         let url = self.scope.canonical(url);
         self.view().target(&url, TaskKind::Page)
     }
 
-    /// The first kept file with these bytes, as the outputs named it; `sha256` is in
-    /// lower-case hexadecimal. An entry is committed with its image, so it never names
-    /// one that was cut back after a crash. The outputs must check whether the file still
-    /// exists.
+    /// The first kept file with these bytes, as the outputs named it; `sha256` is in lower-case
+    /// hexadecimal. An entry is committed with its image, so it never names a file that was removed
+    /// after a crash. The outputs must check whether the file still exists.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn kept_file(&self, sha256: &str) -> Result<Option<String>, StoreError> {
         let key = keys::kept(sha256);
         let store = self.ledger.store();
@@ -227,7 +225,7 @@ impl Frontier {
     /// Where a body with this SHA-1 was archived first, as the outputs said.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn stored_body(&self, sha1: &[u8; 20]) -> Result<Option<String>, StoreError> {
         let key = keys::stored_body(sha1);
         let store = self.ledger.store();
@@ -235,13 +233,13 @@ impl Frontier {
         place.map_err(|why| codec::corrupt(store, &key, why.to_string()))
     }
 
-    /// The state of the last commit, readable on any thread while the crawl goes on. Drop
+    /// The state of the last commit, readable on any thread while the crawl continues. Drop
     /// it before the store is opened again.
     pub fn snapshot(&self) -> Box<dyn Readable> {
         self.ledger.store().snapshot()
     }
 
-    /// How often it was committed, over all runs.
+    /// The number of commits, over all runs.
     pub fn commits(&self) -> u64 {
         self.ledger.meta().commits
     }
@@ -249,7 +247,7 @@ impl Frontier {
     /// Size of the store on disk, in bytes.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn size(&self) -> Result<u64, StoreError> {
         self.ledger.store().size()
     }

@@ -1,8 +1,9 @@
-//! What a commit says of itself: by this a checkpoint elsewhere knows which commit it shows.
+//! What a commit records about itself: a checkpoint elsewhere uses it to know which commit it
+//! shows.
 //!
-//! A commit is a batch of the store, and what belongs to it lies under several keys that a batch
-//! may leave alone. So [`MarkReader`] goes from the mark of one commit to that of a later one by
-//! what was written in between.
+//! A commit is a batch of the store, and the values of a mark are under several keys that a batch
+//! may leave unchanged. So [`MarkReader`] derives the mark of a later commit from that of an
+//! earlier one and the writes in between.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,53 +17,53 @@ use super::record::{FORMAT, LogPlace, Meta};
 use super::store::{Batch, Readable, Store, StoreError};
 use super::{codec, keys};
 
-/// What a commit says of itself.
+/// What a commit records about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// How many batches there were, with it.
+    /// The number of batches, including this one.
     pub commits: u64,
-    /// Where the outputs stood.
+    /// The position of the outputs.
     pub stamp: Vec<u8>,
-    /// Pages done in the cells that it holds.
+    /// Finished pages in the cells of the store.
     pub documents: u64,
-    /// Images kept in the cells that it holds.
+    /// Kept images in the cells of the store.
     pub images: u64,
-    /// What this store has done itself of what a job may limit.
+    /// What this store itself has done of the quantities that a job can limit.
     pub used: Amount,
-    /// Up to where this store has learned what all machines teach each other.
+    /// The last lesson that this store has learned from the cluster.
     pub learned: u64,
-    /// The cells that the store has anything of.
+    /// The cells with any data in the store.
     pub cells: BTreeMap<CellId, CellMark>,
 }
 
-/// What a commit says of a cell.
+/// What a commit records about a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellMark {
-    /// Whether its counters are there.
+    /// Whether its counters are in the store.
     pub begun: bool,
     /// Whether it is being deleted or loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
-    /// The number up to which it has read its log.
+    /// The position up to which it has read its log.
     pub read: u64,
-    /// Pages done.
+    /// Finished pages.
     pub documents: u64,
-    /// Images kept.
+    /// Kept images.
     pub images: u64,
 }
 
 impl CellMark {
-    /// Whether the whole cell is there.
+    /// Whether the whole cell is in the store.
     pub fn is_held(&self) -> bool {
         self.begun && !self.leaving
     }
 }
 
 impl Mark {
-    /// That of the last commit in a store; `None` in an empty one.
+    /// The mark of the last commit in a store; `None` in an empty one.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, is damaged or of another format.
+    /// [`StoreError`] if the store fails, is damaged or of another format.
     pub fn of(store: &dyn Readable) -> Result<Option<Self>, StoreError> {
         let Some(cells) = cells_of(store)? else {
             return Ok(None);
@@ -84,16 +85,17 @@ impl Mark {
         reader.mark().map(Some).map_err(damaged)
     }
 
-    /// The cells that it holds whole, with the numbers up to which they have read their logs.
+    /// The cells that are complete in the store, with the positions up to which they have read
+    /// their logs.
     pub fn held(&self) -> BTreeMap<CellId, u64> {
         let held = self.cells.iter().filter(|(_, mark)| mark.is_held());
         held.map(|(cell, mark)| (*cell, mark.read)).collect()
     }
 
-    /// Makes a store forget where the outputs stood, because it has none any more.
+    /// Deletes the outputs' position from a store that no longer has outputs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn forget_outputs(store: &mut dyn Store) -> Result<(), StoreError> {
         let mut batch = Batch::default();
         batch.delete(STAMP.to_vec());
@@ -101,22 +103,22 @@ impl Mark {
     }
 }
 
-/// Goes from the mark of one commit to that of a later one.
+/// Derives the mark of a later commit from that of an earlier one.
 #[derive(Debug, Default)]
 pub struct MarkReader {
     mark: Mark,
-    /// The last values of the keys that a mark is made of: only these are decoded.
+    /// The last values of the keys that a mark consists of: only these are decoded.
     last: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl MarkReader {
-    /// Begins with the mark of a commit.
+    /// Starts from the mark of a commit.
     pub fn after(mark: Mark) -> Self {
         let last = BTreeMap::new();
         Self { mark, last }
     }
 
-    /// Takes note of a pair that was written, or of a key that was removed, behind it.
+    /// Notes a later write: a pair, or the removal of a key.
     pub fn see(&mut self, key: &[u8], value: Option<&[u8]>) {
         if MarkPart::of(key).is_some() {
             let value = value.map(<[u8]>::to_vec);
@@ -127,7 +129,7 @@ impl MarkReader {
         }
     }
 
-    /// The mark of the last commit of which all pairs were seen.
+    /// The mark of the last commit whose pairs were all seen.
     ///
     /// # Errors
     /// The key whose value cannot be decoded.
@@ -148,7 +150,7 @@ impl MarkReader {
     }
 }
 
-/// What a key tells.
+/// The part of a mark that a key holds.
 enum MarkPart {
     Batches,
     Stamp,
@@ -185,12 +187,12 @@ impl MarkPart {
     }
 }
 
-/// The keys of a cell that a mark is made of.
+/// The keys of a cell that belong to a mark.
 fn keys_of(cell: CellId) -> [Vec<u8>; 2] {
     [keys::META, keys::LOG].map(|key| [&cell.space(), key].concat())
 }
 
-/// Adds what the value of a key tells; `None` where it cannot be decoded.
+/// Adds the value of a key to a mark; `None` if it cannot be decoded.
 fn take(mark: &mut Mark, part: MarkPart, value: Option<Vec<u8>>) -> Option<()> {
     match part {
         MarkPart::Batches => {

@@ -32,24 +32,24 @@ pub struct Effects {
     /// The canonical address that it declares.
     pub canonical: Option<PageUrl>,
     /// Digest of the keyword table that the links were rated with
-    /// ([`Rating::keywords`](super::Rating::keywords)); `None` where there was none.
+    /// ([`Rating::keywords`](super::Rating::keywords)); `None` if there was none.
     pub keywords: Option<u64>,
     /// Fingerprints of its text; without them copies are not detected and no budget is
     /// charged.
     pub prints: Option<Prints>,
-    /// The probability that the page is on topic by its own text, 0 to 1; `None` where no
+    /// The probability that the page is on topic by its own text, 0 to 1; `None` if no
     /// page came.
     pub on_topic: Option<f64>,
     /// Whether that probability is a guess.
     pub guessed: bool,
-    /// The judgement of its text for a learning crawl; `None` where no page came.
+    /// The judgement of its text for a learning crawl; `None` if no page came.
     pub nearness: Option<Nearness>,
 }
 
 /// The result of a finished task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settled {
-    /// Done; requested again only where pages are visited again.
+    /// Done; requested again only if pages are visited again.
     Done,
     /// A repeated visit, and the server says that nothing has changed.
     Unchanged,
@@ -68,7 +68,7 @@ pub enum Settled {
         /// The failure.
         reason: Reason,
     },
-    /// Not requested again, except for a seed with a schedule of its own.
+    /// Not requested again, except for a seed with its own schedule.
     Dropped {
         /// Why.
         reason: Reason,
@@ -82,7 +82,7 @@ pub struct Finished {
     pub settled: Settled,
     /// Its number among the finished pages, if it has one.
     pub id: Option<u64>,
-    /// Whether the text differs from that of the previous visit; `None` where there was
+    /// Whether the text differs from that of the previous visit; `None` if there was
     /// no previous visit or no text came.
     pub changed: Option<bool>,
     /// The note that the outputs gave with the page at an earlier visit.
@@ -95,7 +95,7 @@ pub struct Finished {
     pub duplicate_of: Option<PageUrl>,
     /// The page that has nearly the same text: the links of this page were not taken.
     pub near_copy_of: Option<PageUrl>,
-    /// The judgement of the page; `None` where no page came.
+    /// The judgement of the page; `None` if no page came.
     pub judged: Option<Judged>,
     /// Why a sitemap was not taken completely.
     pub said: Option<String>,
@@ -160,7 +160,7 @@ pub struct Written {
     pub stamp: Vec<u8>,
     /// The place of the task's output, if any. Stored if the task is done.
     pub note: Option<String>,
-    /// SHA-256 in lower-case hexadecimal, where the note names the first file with these
+    /// SHA-256 in lower-case hexadecimal, if the note names the first file with these
     /// bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).
     pub first_of: Option<String>,
     /// SHA-1 of a body in the archive, and where it is; later ones find it by

@@ -42,7 +42,7 @@ pub struct Frontier {
     pub(super) process: Process,
 }
 
-/// What a frontier has of a store and a process whose cells share them.
+/// What a frontier gets from a store and a process that several cells share.
 pub(super) struct CellShare {
     /// Which cell it is.
     pub home: Home,
@@ -50,17 +50,18 @@ pub(super) struct CellShare {
     pub memory: Memory,
     /// The clocks of IP addresses that all cells keep together.
     pub addresses: AddressClocks,
-    /// Who may have asked its hosts before this process does.
+    /// Who may have requested its hosts before this process.
     pub asked: Option<Asked>,
 }
 
-/// Who may have asked the hosts of a frontier just before a time, in milliseconds since 1970.
+/// Who may have requested the hosts of a frontier just before this time, in milliseconds since
+/// 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Somebody whose last batch is here: each host has its delay from then on.
+    /// A process whose last batch is in this store: each host has its delay from then on.
     Last(u64),
-    /// Somebody who went on after what is here was saved. The delays may have grown since, so
-    /// each host has the longest that a slow one gets.
+    /// A process that went on after this state was saved. Delays may have grown since, so each host
+    /// gets the longest delay of a slow host.
     Later(u64),
 }
 
@@ -69,28 +70,27 @@ pub enum Asked {
 pub(super) struct Gate {
     /// The budget of pages is spent: only images and robots.txt are leased.
     pub pages_closed: bool,
-    /// As many pages are open as the budget permits: for now only images and robots.txt are
-    /// leased.
+    /// As many pages are open as the budget allows: for now only images and robots.txt are leased.
     pub pages_held: bool,
-    /// When a task was last to be leased, the pages that might be asked for were not worth it.
+    /// At the last attempt to lease, the available pages were not worth it.
     pub is_patient: bool,
-    /// What stood first when this cell was chosen may be gone or lower by now, so a better page
-    /// of another cell comes first.
+    /// What was first when this cell was chosen may be gone or lower by now, so a better page of
+    /// another cell goes first.
     pub may_give_way: bool,
-    /// When a task was last to be leased, another cell came first.
+    /// At the last attempt to lease, another cell went first.
     pub gave_way: bool,
-    /// What a choice depends on beyond this frontier.
+    /// What a choice depends on outside of this frontier.
     pub elsewhere: Elsewhere,
 }
 
-/// What the other cells over the same store have; nothing where there are none.
+/// The state of the other cells over the same store; empty if there are none.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     /// The best page that could be leased.
     pub ready: Option<Rank>,
     /// The best page whose host is in a short delay.
     pub resting: Option<Rank>,
-    /// How many pages were asked for.
+    /// The number of requested pages.
     pub asked: u64,
     /// Open requests for pages, and for images.
     pub open: (usize, usize),
@@ -107,19 +107,19 @@ pub(super) struct Process {
     pub unclean_since: Option<u64>,
     /// When the store was restored from a checkpoint elsewhere, if it was.
     pub restored: Option<u64>,
-    /// The last time that it was told.
+    /// The latest time that it was given.
     pub latest: u64,
-    /// Promises to hosts that other machines were not told.
+    /// Promises to hosts that other machines do not know yet.
     pub promised: Vec<Promise>,
 }
 
 impl Frontier {
-    /// Opens the frontier of a machine that crawls alone, or begins an empty one. `store` is
-    /// that of its only cell ([`only`](super::only)).
-    /// `now` is milliseconds since 1970, here and in every other call.
+    /// Opens the frontier of a machine that crawls alone, or creates an empty one. `store` is the
+    /// store of its only cell ([`only`](super::only)). `now` is milliseconds since 1970, here and
+    /// in every other call.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, is damaged or of another format.
+    /// [`StoreError`] if the store fails, is damaged or of another format.
     pub fn open(
         store: Box<dyn Store>,
         policy: Policy,
@@ -199,29 +199,29 @@ impl Frontier {
         Ok(frontier)
     }
 
-    /// Ends in good order. Where leases are open it is not called a clean end,
-    /// so that the next opening keeps its distance from their hosts.
+    /// Closes cleanly. With open leases it does not count as clean, so that the next opening waits
+    /// for the delays of their hosts.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn close(mut self) -> Result<(), StoreError> {
         let clean = self.leases.is_empty();
         self.mark_clean(clean)
     }
 
-    /// Makes everything committed so far survive the death of the process.
+    /// Makes everything committed so far durable.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.ledger.flush(self.process.latest)
     }
 
-    /// Adds the operator's own addresses. Those that are known already stay as
-    /// they are, but for their priority.
+    /// Adds the operator's own addresses. Known addresses stay as they are, except for their
+    /// priority.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is added then.
+    /// [`StoreError`] if the store fails; nothing is added then.
     pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
         let mut tx = self.ledger.begin();
         let intake = self.intake(InForce::default());
@@ -232,13 +232,13 @@ impl Frontier {
         self.commit(prepared, now)
     }
 
-    /// Moves the pauses of hosts where the system's clock was set back since the last run.
+    /// Corrects the pauses of hosts if the system clock was set back since the last run.
     fn follow_clock(&mut self, now: u64) -> Result<(), StoreError> {
         let mut tx = self.ledger.begin();
         if !clock_skew::follow(&mut tx, self.ledger.last_flush()?, now)? {
             return Ok(());
         }
-        // All at once, so that nothing is moved twice.
+        // In one transaction, so that nothing is moved twice.
         let prepared = tx.prepare();
         self.ledger.commit_alone(prepared)?;
         self.ledger.note_time(now)
@@ -257,7 +257,7 @@ impl Frontier {
         self.ledger.commit_alone(prepared)
     }
 
-    /// What URLs are judged by that are added now.
+    /// The rules for URLs that are added now.
     pub(super) fn intake<'a>(&'a self, rating: InForce<'a>) -> Intake<'a> {
         Intake {
             scope: &self.scope,
@@ -267,7 +267,7 @@ impl Frontier {
         }
     }
 
-    /// Commits a transaction, and puts the hosts that it touched in their places.
+    /// Commits a transaction, and updates the position of the hosts that it touched.
     pub(super) fn commit(&mut self, prepared: Prepared, now: u64) -> Result<(), StoreError> {
         let effect = self.ledger.commit(prepared)?;
         self.visits.expect(effect.visit);
@@ -295,7 +295,7 @@ impl Frontier {
         }
     }
 
-    /// The slot of a host, which is read from the store where it is not active.
+    /// The slot of a host, which is loaded from the store if it is not active.
     pub(super) fn activate(&mut self, host: &HostKey) -> Result<Slot, StoreError> {
         if let Some(slot) = self.schedule.slot(host) {
             return Ok(slot);
@@ -314,7 +314,7 @@ impl Frontier {
         Ok(slot)
     }
 
-    /// Puts a host into the groups that its record and name say.
+    /// Adds a host to the groups given by its record and name.
     pub(super) fn join_groups(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
         let Some(host) = self.schedule.host(slot) else {
             return Ok(());
@@ -343,7 +343,7 @@ impl Frontier {
             }
             let least = policy.group_delay(group);
             record.delay = record.delay.min(policy.max_delay).max(least);
-            // A host of the group may have been asked just before this process began.
+            // A host of the group may have been requested just before this process began.
             let since_opened = process.opened.saturating_add(record.delay);
             record.due = record.due.max(since_opened);
             Ok::<_, StoreError>(record)
@@ -358,7 +358,7 @@ impl Frontier {
         self.ledger.commit_alone(prepared)
     }
 
-    /// Looks at hosts again whose queues have changed.
+    /// Updates the hosts whose queues have changed.
     pub(super) fn refresh_hosts(
         &mut self,
         hosts: impl IntoIterator<Item = HostKey>,
@@ -371,7 +371,7 @@ impl Frontier {
         Ok(())
     }
 
-    /// Looks for the head of a host in its queues, and puts the host in its place.
+    /// Finds the head of a host in its queues, and updates its position.
     pub(super) fn refresh(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
         let Some(host) = self.schedule.host(slot) else {
             return Ok(());
@@ -379,7 +379,7 @@ impl Frontier {
         let mut head = first_of(&mut self.ledger, host, class::ROBOTS)?;
         let mut image = None;
         if head.is_none() {
-            // Nothing else is asked while the rules are under way.
+            // Nothing else is requested while the rules are being fetched.
             let may_be_asked = |h: &Head| {
                 let scheme = keys::scheme_of_key(&h.value);
                 host.asking != Some(scheme) && *host.record.robots(scheme) != RobotsState::Awaiting
@@ -394,7 +394,7 @@ impl Frontier {
             image = first_of(&mut self.ledger, host, class::IMAGE)?.filter(may_be_asked);
         }
         if head.is_none() && image.is_none() && host.leased.is_empty() {
-            // The schedule forgets such a host as well.
+            // The schedule removes such a host as well.
             self.ledger.forget_heads(&host.key);
         }
         let connections = self.policy.connections;

@@ -18,9 +18,9 @@ pub struct Recrawl {
 }
 
 impl Recrawl {
-    /// The interval after one of `interval`: half of it where the page has changed, half
-    /// as much again where it has not. A page is thus visited at most at about twice the
-    /// rate of its changes, and one that never changes costs a visit every `max`.
+    /// The interval after one of `interval`: half of it if the page has changed, half as much again
+    /// if it has not. A page is thus visited at most at about twice the rate of its changes, and
+    /// one that never changes costs a visit every `max`.
     pub(super) fn next(&self, interval: u64, changed: bool) -> u64 {
         let next = if changed {
             interval / 2
@@ -67,7 +67,7 @@ pub struct Policy {
     pub tdmrep: bool,
     /// The terms of use that are obeyed.
     pub obeyed: Obeyed,
-    /// When pages are visited again; `None` where they are fetched once.
+    /// When pages are visited again; `None` if they are fetched once.
     pub recrawl: Option<Recrawl>,
     /// The size of the control sample.
     pub control: SampleSettings,
@@ -198,8 +198,8 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// Always within its bounds; shorter after a change and longer after none, as far
-        /// as they allow it.
+        /// Always within its bounds; shorter after a change and longer otherwise, as far as the
+        /// bounds allow.
         #[test]
         fn the_pause_keeps_its_bounds(
             bounds in proptest::array::uniform3(1_u64..), visits in proptest::collection::vec(any::<bool>(), 0..100)

@@ -52,7 +52,7 @@ impl Policy {
 
     /// The shortest pause before a page of the host is visited again, in milliseconds. Other
     /// pages of the host must get their turn in it, because otherwise there would be time for
-    /// one page only where its schedule is shorter than the delay. `took` is how long its last
+    /// one page only, if its schedule is shorter than the delay. `took` is how long its last
     /// visit took.
     pub(super) fn before_next_visit(&self, record: &HostRecord, took: u64) -> u64 {
         self.delay(record).saturating_mul(2).max(took)
@@ -67,7 +67,7 @@ impl Policy {
     }
 
     /// The time that a request has at least before it gives way to others that wait: ten
-    /// seconds, or twice as long as the host took last where that is more, doubled after
+    /// seconds, or twice as long as the host took last if that is more, doubled after
     /// each failure. So a slow but working host is answered in the end.
     pub(super) fn patience(&self, record: &HostRecord) -> Duration {
         let took = if self.delay_factor > 0.0 {
@@ -117,9 +117,9 @@ impl Policy {
         record.due = record.due.max(now.saturating_add(self.delay(record)));
     }
 
-    /// Books a failure of the whole host. `retry_after` is the pause that the server
-    /// asked for; without it the pauses double. A `Retry-After` of zero is ignored, so
-    /// that a server that fails again and again and sends it is also asked less often.
+    /// Books a failure of the whole host. `retry_after` is the pause that the server asked for;
+    /// without it the pauses double. A `Retry-After` of zero is ignored, so that a server that
+    /// keeps failing with it is also requested less often.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
         if let Some(located) = &mut record.located {
@@ -135,7 +135,8 @@ impl Policy {
         }
     }
 
-    /// Parks a host: it is asked again after the greatest back-off, and no crawl waits for that.
+    /// Parks a host: it is requested again after the greatest back-off, and no crawl waits for
+    /// that.
     pub(super) fn park(&self, record: &mut HostRecord, now: u64) {
         let until = now.saturating_add(self.max_back_off).max(record.due);
         record.parked_until = record.parked_until.max(Some(until));

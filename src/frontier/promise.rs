@@ -1,9 +1,9 @@
-//! Promises to hosts that other machines have to keep: a pause that a host asked for, or that
-//! its failures cost it.
+//! Promises to hosts that other machines must keep: a pause that a host asked for, or that its
+//! failures caused.
 //!
 //! A promise is in the host's record, and so in the next checkpoint of its cell. Until then only
-//! this machine knows it. So it goes into the log of its own cell as well, which whoever takes
-//! the cell reads. A promise is never shortened by another.
+//! this machine knows it, so it is also written to the log of its cell, which the next owner of the
+//! cell reads. Another promise never shortens it.
 
 use super::keys;
 use super::parts::Frontier;
@@ -12,8 +12,8 @@ use super::store::StoreError;
 use crate::address::HostKey;
 
 impl Frontier {
-    /// Makes the promise to a host, as it was just committed, outlive this process, and this
-    /// machine where there are others.
+    /// Makes the promise to a host, which was just committed, survive this process, and this
+    /// machine if there are others.
     pub(super) fn promise(&mut self, host: &HostKey) -> Result<(), StoreError> {
         if let Some(record) = self.ledger.read::<HostRecord>(&keys::host(host))? {
             self.process.promised.push(Promise::of(host, &record));

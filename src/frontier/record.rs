@@ -35,12 +35,11 @@ pub enum State {
         /// Its number among the finished.
         id: u64,
     },
-    /// Another address stands for it: it redirected there, or it was fetched and declared
-    /// that page as its canonical address, or that page declared this address as its
-    /// canonical one and has the same contents.
+    /// Another address stands for it: it redirected there, or it was fetched and declared that page
+    /// as canonical, or that page declared this address as canonical and has the same contents.
     Redirected {
-        /// Its number among the finished pages; where it was never requested, that of the
-        /// page that stands for it.
+        /// Its number among the finished pages; if it was never requested, that of the page that
+        /// stands for it.
         id: u64,
         /// The other address.
         to: String,
@@ -75,7 +74,7 @@ pub struct UrlRecord {
     /// Its state.
     pub state: State,
     /// Priority class, also for dropped URLs, so that they can be queued again;
-    /// [`Bucket::Low`] where the score is above the razor.
+    /// [`Bucket::Low`] if the score is above the razor.
     pub bucket: Bucket,
     /// Score, lower is better.
     pub score: f64,
@@ -96,23 +95,23 @@ pub struct UrlRecord {
     /// record has both.
     #[serde(rename = "note")]
     pub text: Option<String>,
-    /// The state for its next visit; `None` where there will be none.
+    /// The state for its next visit; `None` if there will be none.
     pub visit: Option<Visit>,
-    /// Simhash of its text, where it was fetched and has enough words.
+    /// Simhash of its text, if it was fetched and has enough words.
     pub simhash: Option<u64>,
-    /// The judgement of the page, where it was fetched and judged.
+    /// The judgement of the page, if it was fetched and judged.
     pub judged: Option<Judged>,
 }
 
 impl UrlRecord {
     /// The words of the anchor that gave a link its score, as the language model reads
-    /// them. A new keyword table re-rates the link by them. `None` where they are not
+    /// them. A new keyword table re-rates the link by them. `None` if they are not
     /// kept: for fetched pages, and for anchors that are too long.
     pub fn anchor(&self) -> Option<&str> {
         self.text.as_deref().filter(|_| self.is_unfetched_link())
     }
 
-    /// The outputs' note about the fetched content, opaque to the frontier; `None` where
+    /// The outputs' note about the fetched content, opaque to the frontier; `None` if
     /// nothing was kept.
     pub fn note(&self) -> Option<&str> {
         self.text.as_deref().filter(|_| !self.is_unfetched_link())
@@ -150,7 +149,7 @@ pub struct Visit {
     /// When the next visit is due, in milliseconds since 1970. Set only in a record that
     /// is neither queued nor waiting, and then in the store's index too.
     pub due: Option<u64>,
-    /// Due by a schedule of its own instead of by its rate of change.
+    /// Due by its own schedule instead of by its rate of change.
     pub scheduled: bool,
 }
 
@@ -167,7 +166,7 @@ pub enum RobotsState {
     Known {
         /// Time of the request, in milliseconds since 1970.
         at: u64,
-        /// True where none exists (4xx): everything is allowed.
+        /// True if none exists (4xx): everything is allowed.
         missing: bool,
     },
     /// It could not be fetched: everything is forbidden until it answers.
@@ -185,8 +184,7 @@ pub struct HostRecord {
     pub crawl_delay: Option<u64>,
     /// Failures of the whole host in a row.
     pub failures: u32,
-    /// Given up for now: not asked before this time, and the crawl does not
-    /// wait for it.
+    /// Given up for now: not requested before this time, and the crawl does not wait for it.
     pub parked_until: Option<u64>,
     /// Pages fetched from it.
     pub documents: u64,
@@ -194,14 +192,14 @@ pub struct HostRecord {
     pub robots: [RobotsState; 2],
     /// The last result of resolving its name.
     pub located: Option<Located>,
-    /// Pages that brought nothing new.
+    /// Pages without anything new.
     pub barren: u64,
 }
 
 /// The IP address of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// The address; `None` where the operator sends its requests elsewhere
+    /// The address; `None` if the operator sends its requests elsewhere
     /// (`network.connect_to`).
     pub address: Option<IpAddr>,
     /// Time of the lookup, in milliseconds since 1970.
@@ -225,15 +223,15 @@ impl HostRecord {
     }
 }
 
-/// When a host may be asked again. Times are milliseconds since 1970.
+/// When a host may be requested again. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
     pub host: String,
-    /// Not before.
+    /// No request before this time.
     pub due: u64,
     /// Failures of the whole host in a row.
     pub failures: u32,
-    /// Where it is given up for now.
+    /// Until when it is given up, if it is.
     pub parked_until: Option<u64>,
 }
 
@@ -257,7 +255,7 @@ impl Promise {
     }
 }
 
-/// The common property of the hosts of a group.
+/// What the hosts of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {
     /// The address their names resolve to.
@@ -343,7 +341,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds those of another frontier.
+    /// Adds the counters of another frontier.
     pub(super) fn add(&mut self, other: &Self) {
         self.documents += other.documents;
         self.fetches += other.fetches;
@@ -361,7 +359,7 @@ impl Counts {
         self.watched += other.watched;
     }
 
-    /// Replaces what was added of another frontier by what that has now.
+    /// Replaces the added counters of another frontier by its current ones.
     pub(super) fn replace(&mut self, before: &Self, after: &Self) {
         let swap = |own: &mut u64, before: u64, after: u64| {
             *own = own.saturating_sub(before).saturating_add(after);
@@ -399,12 +397,12 @@ impl Counts {
     }
 }
 
-/// Up to where a cell has read its log.
+/// The position up to which a cell has read its log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPlace {
-    /// The number of the last message that was added; 0 for none.
+    /// The number of the last message that was added; 0 if none.
     pub sequence: u64,
-    /// A note of whoever reads the log.
+    /// A note of the log's reader, opaque to the frontier.
     pub note: Vec<u8>,
 }
 
@@ -419,8 +417,8 @@ pub(super) struct Meta {
     pub counts: Counts,
     /// Time spent crawling over all runs, in milliseconds.
     pub active: u64,
-    /// The lengths of the outputs, opaque to the frontier, of the commit in the making. All cells
-    /// have one stamp together, under a key of its own.
+    /// The lengths of the outputs at the commit that is being prepared, opaque to the frontier. All
+    /// cells share one stamp, under a separate key.
     pub stamp: Vec<u8>,
     /// Commits over all runs.
     pub commits: u64,
@@ -429,10 +427,10 @@ pub(super) struct Meta {
     pub scope: u64,
     /// The first key that is not checked yet, while a check is in progress.
     pub rescope: Option<Vec<u8>>,
-    /// The control sample. It has a record of its own, because this layout is published.
+    /// The control sample. It has a separate record, because this layout is published.
     #[serde(skip)]
     pub sample: Sample,
-    /// The image ledger, which has a record of its own for the same reason.
+    /// The image ledger, which has a separate record for the same reason.
     #[serde(skip)]
     pub images: ImageLedger,
 }

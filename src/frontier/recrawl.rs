@@ -1,12 +1,11 @@
 //! Visiting pages again: which ones, and when.
 //!
-//! A page is visited again where `[recrawl]` is on, sooner if it changes and later if it
-//! does not, or where the operator gave it a schedule. The state for the next visit is
-//! part of its record ([`Visit`]). While the record is in a finished state, the date is
-//! also in the index `V` of the store. At that date the address returns to its queue with
-//! its old bucket and score. From then on it is a task like any other: the host's clock
-//! and robots rules apply, so after days offline due visits come no faster than first
-//! visits would.
+//! A page is visited again where `[recrawl]` is on, sooner if it changes and later if it does not,
+//! or if the operator gave it a schedule. The state for the next visit is part of its record
+//! ([`Visit`]). While the record is in a finished state, the date is also in the index `V` of the
+//! store. At that date the address returns to its queue with its old bucket and score. From then on
+//! it is a task like any other: the host's clock and robots rules apply, so after days offline due
+//! visits come no faster than first visits would.
 //!
 //! Pages fetched while `[recrawl]` was off have no such state: they are not visited again
 //! when it is switched on later, unless the operator gives them a schedule. Finding them
@@ -33,8 +32,8 @@ use crate::address::PageUrl;
 use crate::clock::millis;
 use crate::page::{Reason, TaskKind, Validators};
 
-/// Most pages that return to their queues in one batch, so that a crawl that was stopped
-/// for weeks need not queue all of them before it goes on.
+/// Most pages that return to their queues in one batch, so that a crawl that was stopped for weeks
+/// need not queue all of them before it continues.
 const MAX_WAKES: usize = 200;
 
 /// How a visit ended, as input for the next one.
@@ -86,13 +85,13 @@ impl Visits {
         self.recrawl.is_some() || !self.every.is_empty()
     }
 
-    /// Whether the page with the state `known` has a visit behind it or a schedule.
+    /// Whether the page with the state `known` was visited before or has a schedule.
     pub fn follows(&self, key: &[u8], known: Option<&Visit>) -> bool {
         known.is_some() || self.every.contains_key(key)
     }
 
-    /// The state of a page for its next visit, including the date, and whether its text
-    /// has changed, where that is known. `id` is the page's number among the finished.
+    /// The state of a page for its next visit, including the date, and whether its text has
+    /// changed, if that is known. `id` is the page's number among the finished.
     pub fn after(
         &self,
         key: &[u8],
@@ -142,7 +141,7 @@ impl Visits {
         let interval = match (every, &self.recrawl) {
             (Some(every), _) => Some(*every),
             (None, _) if !stays => None,
-            // The first interval of the rule, also where a schedule has ended.
+            // The first interval of the rule, also after a schedule has ended.
             (None, Some(rule)) if first || visit.scheduled => Some(rule.after),
             (None, Some(rule)) => Some(rule.next(visit.interval, changed == Some(true))),
             (None, None) => Some(visit.interval).filter(|i| *i > 0),
@@ -155,9 +154,9 @@ impl Visits {
         (Some(visit), changed)
     }
 
-    /// Ends a record that just left its queue without its page. Where the failure is
-    /// `passing` and the page was fetched before, the visit is only postponed: an hour of
-    /// downtime must not end the visits of a page.
+    /// Ends a record that just left its queue and whose page did not arrive. If the failure is
+    /// `passing` and the page was fetched before, the visit is only postponed: an hour of downtime
+    /// must not end the visits of a page.
     pub fn fail(
         &self,
         tx: &mut Transaction<'_>,
@@ -268,7 +267,7 @@ impl Visits {
     }
 
     /// The visits of one kind that are due by `until`, at most `limit`, earliest first.
-    /// Empty where that kind is not visited now.
+    /// Empty if that kind is not visited now.
     fn due_by(
         &self,
         store: &dyn Store,

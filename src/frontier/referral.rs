@@ -1,7 +1,7 @@
-//! Referrals: what a cell has found and what belongs to another one.
+//! Referrals: what a cell has found for another cell.
 //!
-//! They are written with the other effects of the page that names them, and deleted by the
-//! batch that adds them to the other cell. So each is added exactly once, whatever dies in
+//! A referral is written with the other effects of the page that it comes from, and deleted by the
+//! batch that adds it to the other cell. So each is added exactly once, even if the process dies in
 //! between.
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,7 @@ use super::record::{Promise, RobotsErrand};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Reason, TaskKind};
 
-/// How often a referral is passed on from cell to cell, by redirects of images, which may lead in a
-/// circle.
+/// How often a referral may be passed on between cells: redirects of images may form a circle.
 pub(super) const MOST_PASSED: u8 = 20;
 
 /// Something for another cell.
@@ -34,7 +33,7 @@ pub(super) enum Referred {
         /// Digest of the keyword table that it was rated with, if there was one.
         keywords: Option<u64>,
     },
-    /// An image with the words that a page has around it.
+    /// An image with the words around it on a page.
     Image {
         url: PageUrl,
         /// The words as [`contexts::pack`](super::contexts::pack) stores them.
@@ -58,18 +57,18 @@ pub(super) enum Referred {
         /// The perplexity of a text without meaning.
         unknown: f64,
     },
-    /// A robots.txt of another host, to be asked for at a host of this cell.
+    /// A robots.txt of another host, to be requested from a host of this cell.
     Errand(RobotsErrand),
-    /// What became of such an errand.
+    /// The answer to such an errand.
     Rules {
         /// The host that they are for.
         host: String,
         scheme: String,
-        /// Where they were found.
+        /// The address where they were found.
         url: PageUrl,
         answer: RulesAnswer,
     },
-    /// When a host of this very cell may be asked again: for whoever has the cell next.
+    /// When a host of this same cell may be requested again: for the next owner of the cell.
     Promise(Promise),
 }
 
@@ -78,9 +77,9 @@ pub(super) enum Referred {
 pub(super) enum RulesAnswer {
     /// The rules.
     Rules(Vec<u8>),
-    /// There are none.
+    /// There is none.
     Missing,
-    /// They could not be had.
+    /// It could not be fetched.
     Unreachable {
         reason: Reason,
         /// The pause that the server asked for, in milliseconds.

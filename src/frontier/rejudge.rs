@@ -3,7 +3,7 @@
 //! # Another scope
 //!
 //! New rules apply as soon as they are set, to every added link and every leased task.
-//! Stored records are checked in slices while the crawl goes on. The position is stored
+//! Stored records are checked in slices while the crawl continues. The position is stored
 //! together with each slice's effects, so a crash costs nothing. A URL that the new rules
 //! exclude leaves its queue with the reason. A URL that only the old rules excluded is
 //! queued by its stored score. Finished URLs stay finished, and leased ones are judged
@@ -160,8 +160,7 @@ impl Rejudge<'_> {
                 tx.put_record(key, &record)
             }
             State::Dropped { .. } => tx.put_record(key, &record),
-            // Fetched pages keep the score that they were fetched with, except where a
-            // visit follows.
+            // Fetched pages keep the score that they were fetched with, unless a visit follows.
             State::Done { .. } | State::Redirected { .. } => match stored.visit {
                 Some(_) => tx.put_record(key, &record),
                 None => Ok(()),
@@ -169,8 +168,8 @@ impl Rejudge<'_> {
         }
     }
 
-    /// Drops a record that is queued and not leased, or waiting. `record` may differ from
-    /// the stored one, except for its place in the queue.
+    /// Drops a record that is waiting, or queued and not leased. `record` may differ from the
+    /// stored one, except for its place in the queue.
     fn drop_pending(
         &self,
         tx: &mut Transaction<'_>,
@@ -200,14 +199,14 @@ impl Rejudge<'_> {
         before: Reason,
     ) -> Result<bool, StoreError> {
         if kind == TaskKind::Image {
-            // An image without words around it is useless. Where it was excluded from the
-            // start, none were kept; the next page that embeds it brings them.
+            // An image without words around it is useless. If it was excluded from the start, none
+            // were kept; the next page that embeds it brings them.
             return Ok(!contexts::keys_of(store, key)?.is_empty());
         }
         let host = url.host_key();
         let (given, budget) = match before {
             Reason::HostBudget => {
-                // The host is of this cell, whichever that is.
+                // The host always belongs to this cell.
                 let view = View::live(store, self.schedule, Home::ONLY);
                 let record = view.host(&host)?;
                 let given = record.map_or(0, |record| record.documents);
@@ -243,7 +242,7 @@ pub(super) fn slice_from(store: &dyn Store, from: &[u8]) -> Result<Slice, StoreE
     Ok((records.collect::<Result<_, StoreError>>()?, next))
 }
 
-/// Starts checking all stored records against `scope`, where they were checked against
+/// Starts checking all stored records against `scope`, if they were checked against
 /// another one. Returns whether they were.
 pub(super) fn begin_where_changed(meta: &mut Meta, scope: &Scope) -> bool {
     let digest = scope.digest();

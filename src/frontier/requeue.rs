@@ -33,8 +33,8 @@ pub(super) fn requeue(
     tx.enqueue(key, kind, host, &record)
 }
 
-/// The number of an address in this state, if it was ever requested. Where another page
-/// stands for the address, the number is that page's.
+/// The number of an address in this state, if it was ever requested. If another page stands for the
+/// address, the number is that page's.
 pub(super) fn own_number(
     tx: &Transaction<'_>,
     key: &[u8],

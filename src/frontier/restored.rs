@@ -1,9 +1,9 @@
-//! What is noted beside a store that was restored from a checkpoint elsewhere.
+//! A note beside a store that was restored from a checkpoint elsewhere.
 //!
-//! The machine that was lost may have asked hosts after the checkpoint, and their delays may
-//! have grown since. So no host is asked before its delay, or the longest that a slow host
-//! gets if that is more, has passed since the store was restored. The time stays noted, so
-//! that this holds across restarts, and means nothing once it has passed.
+//! The lost machine may have requested hosts after the checkpoint, and their delays may have grown
+//! since. So no host is requested until its delay has passed since the restore, or the longest
+//! delay of a slow host if that is more. The time stays noted, so that this holds across restarts;
+//! once it has passed it has no effect.
 
 use std::path::Path;
 

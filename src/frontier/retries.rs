@@ -31,7 +31,7 @@ impl Retries {
         Ok(())
     }
 
-    /// Prepares the return of the first waiting URL to its queue; `None` where no URL is
+    /// Prepares the return of the first waiting URL to its queue; `None` if no URL is
     /// due by `now`.
     pub fn wake(&mut self, ledger: &Ledger, now: u64) -> Result<Option<Prepared>, StoreError> {
         if self.next.is_none_or(|due| due > now) {

@@ -7,14 +7,13 @@
 //! the filter is still being filled after a restart, its "absent" is looked up as well,
 //! so no key is missed.
 //!
-//! What belongs to a key of the seen set lies under a key of its own: one byte, and that
-//! key. It is cached as well, and is certainly absent where its owner is.
+//! Data that belongs to a key of the seen set has its own key: one byte followed by that key.
+//! It is cached as well, and is certainly absent if its owner is.
 //!
-//! This is a [`Store`] over a store. It knows two prefixes of keys and nothing of their
-//! meaning.
+//! This is a [`Store`] over a store. It knows two key prefixes and nothing about their meaning.
 //!
-//! Where several cells have a frontier each, every one has a filter, which begins small, and
-//! all share the caches ([`Memory`]). So their number costs next to no memory.
+//! If several cells have a frontier each, each has a filter, which starts small, and all share the
+//! caches ([`Memory`]). So their number costs almost no memory.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
@@ -34,7 +33,7 @@ use super::store::{Batch, Readable, Store, StoreError, Visitor};
 /// the previous one, so ten million keys need five layers.
 const FIRST_LAYER: usize = 100_000;
 
-/// The least that the first layer of a cell's filter holds: 1.6 kB.
+/// The minimum size of the first layer of a cell's filter: 1.6 kB.
 const LEAST_LAYER: usize = 1_000;
 
 /// Greatest share of absent keys that a full layer reports as present.
@@ -43,7 +42,7 @@ const FALSE_POSITIVES: f64 = 0.002;
 /// Size of the cache of recent records, in bytes including keys.
 const RECENT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// The same for what belongs to them.
+/// The same for what belongs to those keys.
 const OWNED_BYTES: u64 = if cfg!(test) { 200_000 } else { 4 * 1024 * 1024 };
 
 /// Approximate overhead of an entry, in bytes.
@@ -65,14 +64,14 @@ impl Questions {
     }
 }
 
-/// What the filters and the caches of one store may take of memory.
+/// How much memory the filters and caches of one store may take.
 #[derive(Clone)]
 pub(super) struct Memory {
     recent: Arc<Recent>,
     recent_owned: Arc<Recent>,
     /// Keys in the first layer of the filter.
     first_layer: usize,
-    /// Before the keys of a cell in the caches.
+    /// The prefix of a cell's keys in the caches.
     space: Option<Space>,
 }
 
@@ -88,12 +87,12 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// The share of a cell: the same caches, and a filter that begins smaller.
+    /// The share of a cell: the same caches, and a filter that starts smaller.
     pub fn of_cell(&self, cell: CellId, cells: CellCount) -> Self {
         let first_layer = FIRST_LAYER / usize::from(cells.number());
         Self {
             first_layer: first_layer.max(LEAST_LAYER),
-            // The only one needs none.
+            // A single cell needs none.
             space: (cells != CellCount::ONE).then(|| cell.space()),
             ..self.clone()
         }
@@ -110,7 +109,7 @@ impl Memory {
     pub fn forget(&self, cell: CellId) {
         let space = cell.space();
         for cache in [&self.recent, &self.recent_owned] {
-            // Those of an only cell have no space.
+            // The keys of a single cell have no space.
             cache.retain(|key, _| key.first() >= Some(&0x80) && !key.starts_with(&space));
         }
     }
@@ -131,7 +130,7 @@ pub(super) struct Seen {
     filter: Filter,
     /// Where the reading of earlier keys continues; `None` when all are read.
     unread: Option<Vec<u8>>,
-    /// The first byte of the keys of what belongs to keys of the set.
+    /// The first byte of keys that belong to keys of the set.
     owned: u8,
     memory: Memory,
     questions: Arc<Questions>,
@@ -162,7 +161,7 @@ impl Seen {
         Arc::clone(&self.questions)
     }
 
-    /// Whether a key of the set is in the store for certain not.
+    /// Whether a key of the set is certainly not in the store.
     fn is_absent(&self, key: &[u8]) -> bool {
         self.unread.is_none() && !self.filter.may_contain(key)
     }
@@ -184,7 +183,7 @@ impl Seen {
         Ok(value)
     }
 
-    /// Puts the writes to keys with a prefix into a cache of recent ones.
+    /// Puts the writes to keys with this prefix into a cache of recent pairs.
     fn follow(&self, recent: &Recent, batch: &Batch, prefix: &[u8]) {
         for (key, value) in batch.writes_of(prefix) {
             let key = self.memory.cached(key);
@@ -235,8 +234,8 @@ impl Readable for Seen {
 impl Store for Seen {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         for (key, _) in batch.writes_of(self.prefix) {
-            // Before the write: a key that is only in the filter costs a lookup, but one
-            // that is missing there would be overlooked.
+            // Before the write: a key that is only in the filter costs a lookup, but one that is
+            // missing from it would be overlooked.
             self.filter.insert(key);
         }
         self.follow(&self.memory.recent, &batch, self.prefix);
@@ -293,9 +292,9 @@ impl Store for Seen {
 /// about two bytes per key.
 struct Filter {
     layers: Vec<BloomFilter>,
-    /// What the first layer holds.
+    /// The capacity of the first layer.
     first: usize,
-    /// Number of keys that the last layer can still take, and could take at first.
+    /// The remaining and the initial room of the last layer, in keys.
     room: usize,
     capacity: usize,
 }

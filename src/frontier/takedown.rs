@@ -1,9 +1,9 @@
 //! Takedowns: deletes the records of addresses that may never be crawled again, except
 //! the addresses themselves and the reason.
 //!
-//! The scope says which addresses these are, and keeps them out afterwards. This module
-//! edits their records, wherever they are, and the words of such pages that wait for an
-//! image. An image that is left without words is deleted, as if it had never been found.
+//! The scope defines these addresses, and keeps them out afterwards. This module edits all their
+//! records, and the words from such pages that wait for an image. An image that is left without
+//! words is deleted, as if it had never been found.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -45,13 +45,12 @@ enum Step {
 }
 
 impl Frontier {
-    /// Applies all takedowns in `scope`. `images`, whose bytes were taken down, are
-    /// dropped as well; `bare`, kept images without words left, are deleted. With `dry`
-    /// nothing is changed, only counted. Repeating it is harmless. There must be no open
-    /// leases.
+    /// Applies all takedowns in `scope`. `images`, whose bytes were taken down, are dropped as
+    /// well; `bare`, kept images without words left, are deleted. With `dry` the changes are only
+    /// counted. Repeating it is harmless. There must be no open leases.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; earlier commits of this call stay.
+    /// [`StoreError`] if the store fails; earlier commits of this call stay.
     pub fn take_down(
         &mut self,
         scope: &Scope,
@@ -103,7 +102,7 @@ impl Frontier {
     /// bytes is the first again. Flushed at once, because the files may be removed next.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn forget_files<'a>(
         &mut self,
         sha256s: impl Iterator<Item = &'a str>,
@@ -237,7 +236,7 @@ impl Search<'_> {
         }
     }
 
-    /// The contexts from pages that were taken down; where an image has no others, the
+    /// The contexts from pages that were taken down; if an image has no others, the
     /// image instead. Contexts of images in `dropped` are removed with the image.
     fn contexts(&self, dropped: &BTreeSet<Vec<u8>>) -> Result<Vec<Step>, StoreError> {
         let mut steps = Vec::new();

@@ -1,8 +1,8 @@
-//! The frontier's promises.
+//! The guarantees of the frontier.
 //!
-//! Most tests use a store in memory, because the frontier needs from a store only what
-//! the conformance suite in `store` tests for each. Tests that depend on the disk run
-//! over both backends: restarts and crashes, damage, exports and one long history.
+//! Most tests use a store in memory, because the frontier needs only what the conformance suite in
+//! `store` tests for every backend. Tests that depend on the disk run with both backends: restarts
+//! and crashes, damage, exports and one long history.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -986,7 +986,7 @@ proptest! {
     /// Any sequence of events leaves every URL in one state, the counters exact, one
     /// request per host, and the hosts' delays kept, also over restarts.
     #[test]
-    fn whatever_happens_the_promises_hold(moves in moves(), control: bool) {
+    fn every_history_keeps_the_promises(moves in moves(), control: bool) {
         SHARE.set(if control { 0.5 } else { 0.0 });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;

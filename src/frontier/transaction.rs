@@ -1,11 +1,11 @@
 //! One atomic change of the frontier, gathered before anything is written.
 //!
-//! A transaction reads the store through its own pending writes, so adding the same link
-//! twice in one page is as harmless as adding it in two. Nothing that it does is visible
-//! until the [ledger](super::ledger) commits it.
+//! A transaction reads the store through its own pending writes, so adding the same link twice in
+//! one page is as harmless as adding it in two. None of its writes is visible until the
+//! [ledger](super::ledger) commits it.
 //!
-//! It keeps what must always agree: the state of a URL, its entry in a queue or an index, and
-//! the counters. So nothing else writes those keys.
+//! It maintains what must always agree: the state of a URL, its entry in a queue or an index, and
+//! the counters. So no other code writes those keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -23,18 +23,18 @@ use super::store::{Batch, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, TaskKind};
 
-/// Pending writes over a store, with the counters as they will be.
+/// Pending writes over a store, with the resulting counters.
 pub(super) struct Transaction<'a> {
     store: &'a dyn Store,
     batch: Batch,
-    /// The counters and the numbers that are given next.
+    /// The counters and the next numbers.
     pub meta: Meta,
     touched: BTreeSet<HostKey>,
     visit: Option<BookedVisit>,
-    /// What the outputs are to change in files that were written before.
+    /// Changes that the outputs must make in files written before.
     pub edits: Vec<OutputEdit>,
     referrals: Referrals,
-    /// Images of other cells that the store does not know.
+    /// New images that were referred to other cells.
     images_elsewhere: u64,
     /// How many cells have passed on the referral that is being added.
     pub passed: u8,
@@ -48,11 +48,11 @@ pub(super) type Referrals = BTreeMap<CellId, Vec<Referral>>;
 pub(super) struct BookedVisit {
     /// When it is due, in milliseconds since 1970.
     pub due: u64,
-    /// Whether the page has a schedule of its own.
+    /// Whether the page has its own schedule.
     pub scheduled: bool,
 }
 
-/// A transaction that is ready to be committed, free of what it was read from.
+/// A transaction that is ready to be committed, independent of the store it was read from.
 pub(super) struct Prepared {
     pub batch: Batch,
     pub meta: Meta,
@@ -65,7 +65,7 @@ pub(super) struct Prepared {
 }
 
 impl<'a> Transaction<'a> {
-    /// Begins one over a store whose counters are `meta`.
+    /// Begins a transaction over a store whose counters are `meta`.
     pub fn new(store: &'a dyn Store, meta: Meta) -> Self {
         Self {
             store,
@@ -80,7 +80,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// What is to be committed.
+    /// Ends the transaction, ready to be committed.
     pub fn prepare(self) -> Prepared {
         Prepared {
             batch: self.batch,
@@ -91,7 +91,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// What is stored, without what is pending.
+    /// The committed state, without pending writes.
     pub fn store(&self) -> &'a dyn Store {
         self.store
     }
@@ -140,21 +140,21 @@ impl<'a> Transaction<'a> {
         self.write(keys::host(host), record)
     }
 
-    /// How many addresses were added, here and to other cells, since the store was made or the
-    /// transaction began: to be compared with an earlier result.
+    /// The number of added addresses, here and in other cells, to be compared with an earlier
+    /// result.
     pub fn added(&self) -> u64 {
         let referred = self.referrals.values().map(|all| all.len() as u64);
         self.meta.next_seq + referred.sum::<u64>()
     }
 
-    /// How many images were found that were not known, here and in other cells, to be
-    /// compared with an earlier result; no page may be added in between.
+    /// The number of new images found, here and for other cells, to be compared with an earlier
+    /// result; no page may be added in between.
     pub fn images_found(&self) -> u64 {
         // Every inserted record takes a number.
         self.meta.next_seq + self.images_elsewhere
     }
 
-    /// Has another cell take something over. What was passed on too often is left out.
+    /// Refers something to another cell. What was passed on too often is dropped.
     pub fn refer(&mut self, to: CellId, what: Referred) {
         if self.passed >= MOST_PASSED {
             tracing::debug!(?what, "passed on too often");
@@ -175,12 +175,12 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Has a host's place in the schedule looked at again after the commit.
+    /// Updates a host's position in the schedule after the commit.
     pub fn touch(&mut self, host: HostKey) {
         self.touched.insert(host);
     }
 
-    /// Takes the number for a URL that finished.
+    /// Assigns a number to a finished URL.
     pub fn number(&mut self, url: &PageUrl) -> u64 {
         let id = self.meta.next_id;
         self.meta.next_id += 1;
@@ -188,7 +188,7 @@ impl<'a> Transaction<'a> {
         id
     }
 
-    /// Takes the place in the order of discovery for a URL that is new.
+    /// Assigns the place in the order of discovery to a new URL.
     pub fn discovered(&mut self) -> u64 {
         let seq = self.meta.next_seq;
         self.meta.next_seq += 1;
@@ -219,7 +219,7 @@ impl<'a> Transaction<'a> {
         self.touch(host.clone());
     }
 
-    /// Moves a queued record to the place of another rank.
+    /// Moves a queued record to another rank.
     pub fn move_in_queue(
         &mut self,
         key: &[u8],
@@ -240,8 +240,8 @@ impl<'a> Transaction<'a> {
         self.put_record(key, &UrlRecord { state, ..record })
     }
 
-    /// Removes the entry of a waiting URL. Its rank may be better by now than the one
-    /// that it was entered with, so the entry is found by its value.
+    /// Removes the entry of a waiting URL. Its rank may have improved since it was entered, so the
+    /// entry is found by its value.
     pub fn leave_waiting(&mut self, key: &[u8], due: u64) -> Result<(), StoreError> {
         let mut entry = None;
         let from = keys::waiting_until(due);
@@ -258,7 +258,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Removes an entry of the waiting by its key.
+    /// Removes the entry of a waiting URL by its key.
     pub fn end_wait(&mut self, entry: Vec<u8>) {
         self.delete(entry);
         let waiting = &mut self.meta.counts.waiting;
@@ -281,7 +281,7 @@ impl<'a> Transaction<'a> {
         self.put_record(key, record)
     }
 
-    /// Takes the next visit of a finished record back.
+    /// Cancels the next visit of a finished record.
     pub fn cancel_visit(&mut self, record: &mut UrlRecord) {
         if let Some(entry) = visit_entry(record) {
             self.delete(entry);
@@ -318,7 +318,7 @@ impl<'a> Transaction<'a> {
         self.put_record(key, &UrlRecord { state, ..record })
     }
 
-    /// Gives a record that was dropped for `before` another reason.
+    /// Changes the reason of a record that was dropped for `before`.
     pub fn drop_otherwise(
         &mut self,
         key: &[u8],
@@ -330,20 +330,20 @@ impl<'a> Transaction<'a> {
         self.put_dropped(key, record, reason)
     }
 
-    /// Forgets a record that was dropped for `reason`, as if the URL had never been met.
+    /// Deletes a record that was dropped for `reason`, as if the URL had never been found.
     pub fn forget(&mut self, key: Vec<u8>, reason: Reason) {
         self.uncount_dropped(reason);
         self.delete(key);
     }
 
-    /// Takes a record that was dropped out of the counters.
+    /// Removes a dropped record from the counters.
     pub fn uncount_dropped(&mut self, reason: Reason) {
         if let Some(n) = self.meta.counts.dropped.get_mut(&reason) {
             *n = n.saturating_sub(1);
         }
     }
 
-    /// Puts a link that was met at the end of the list that the control sample draws from.
+    /// Appends a new link to the list that the control sample draws from.
     pub fn list(&mut self, key: &[u8], kind: TaskKind, bucket: Option<Bucket>) {
         let sample = &mut self.meta.sample;
         if sample.share > 0.0 && kind == TaskKind::Page && bucket != Some(Bucket::Seed) {
@@ -353,7 +353,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Takes the link at this place off that list; the last one gets its place.
+    /// Removes the link at this place from that list; the last one takes its place.
     pub fn unlist(&mut self, place: u64) -> Result<(), StoreError> {
         let last = self.meta.sample.listed.saturating_sub(1);
         let own = keys::listed(last);
@@ -391,7 +391,7 @@ pub(super) fn rank_of(record: &UrlRecord) -> Rank {
     Rank::new(record.bucket, record.score, record.seq)
 }
 
-/// The queue of its host that a kind of task stands in.
+/// The queue of its host that a kind of task belongs to.
 pub(super) fn class_of(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Robots => class::ROBOTS,
@@ -457,7 +457,7 @@ mod tests {
             tx.enqueue(&key(url), TaskKind::Page, &host, &record)
                 .unwrap();
         }
-        // The better one moves behind the other.
+        // The better one moves after the other.
         let before = tx.record(&key(&b)).unwrap().unwrap();
         let after = UrlRecord {
             score: 3.0,

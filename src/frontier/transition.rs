@@ -22,7 +22,7 @@ pub(super) struct Transition<'a> {
     pub task: &'a Task,
     pub key: &'a [u8],
     pub record: UrlRecord,
-    /// The judgement of its page; `None` where no page came.
+    /// The judgement of its page; `None` if no page came.
     pub judged: Option<Judged>,
     /// The number of a sitemap that was partly added before.
     pub number: Option<u64>,
@@ -81,7 +81,7 @@ impl Transition<'_> {
                 if beyond > 0 {
                     let reason = Reason::ListBudget;
                     let listing = listing::of(tx.store(), host)?;
-                    let said = Some(listing::told(&listing, beyond));
+                    let said = Some(listing::message(&listing, beyond));
                     tx.drop_record(self.key, self.record, reason)?;
                     let finished = Finished::of(Settled::Dropped { reason }, Some(id));
                     return Ok(Finished { said, ..finished });
@@ -110,7 +110,7 @@ impl Transition<'_> {
         let url = &self.task.url;
         // A page that was fetched before was counted and judged then.
         let again = self.record.was_fetched();
-        // So was a copy, which is fetched again only where it has a schedule.
+        // A copy was counted as well; it is fetched again only if it has a schedule.
         let numbered = self.record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let counted = again || numbered;
         if !counted {
@@ -195,8 +195,8 @@ impl Transition<'_> {
         })
     }
 
-    /// Adds the links and images of a page, and charges its budgets. `copied` is the page
-    /// that it is a near copy of, and whether their simhashes are equal.
+    /// Adds the links and images of a page, and charges its budgets. `copied` is the page that it
+    /// nearly copies, and whether their simhashes are equal.
     fn add_found(
         &self,
         tx: &mut Transaction<'_>,
@@ -277,8 +277,8 @@ impl Transition<'_> {
         host: &mut HostRecord,
     ) -> Result<Finished, StoreError> {
         let url = &self.task.url;
-        // A site that gives every visitor a session redirects to the same page with a
-        // session number; without the number the redirect would lead back here.
+        // A site that gives every visitor a session redirects to the same page with a session
+        // number; without the number the redirect would lead back to this page.
         let canonical = self.intake.canonical(&to).into_owned();
         let to = if self.task.kind == TaskKind::Page && canonical != *url {
             canonical
@@ -289,7 +289,7 @@ impl Transition<'_> {
             return self.fail(tx, Reason::RedirectLimit, false);
         }
         if to == *url {
-            // It was given a cookie, and keeps its place in the queue.
+            // It has set a cookie, and keeps its place in the queue.
             self.record.redirects += 1;
             tx.put_record(self.key, &self.record)?;
             return Ok(Finished::of(Settled::Redirected, None));
@@ -349,15 +349,15 @@ impl Transition<'_> {
         if again {
             recrawl::visit_target(tx, &page.url, origin.redirects)
         } else if tx.added() == before && url.query().is_some() {
-            // Such as login pages that know the way back, one for every page. Without a
-            // query the address is another name of the target, and those are few.
+            // For example login pages with a return address, one for every page. Without a query
+            // the address is another name of the target, and those are few.
             budgets::charge(tx, url, Yield::Barren, host)
         } else {
             Ok(())
         }
     }
 
-    /// Ends without the page. `passing` where only this visit has failed.
+    /// Ends without the page. `passing` if only this visit has failed.
     fn fail(
         self,
         tx: &mut Transaction<'_>,
@@ -374,8 +374,8 @@ impl Transition<'_> {
         Ok(Finished::of(settled, None))
     }
 
-    /// `host_due` is set where the whole host pauses: the address then keeps its place in
-    /// the queue. Otherwise only the address waits.
+    /// `host_due` is set if the whole host pauses: the address then keeps its place in the queue.
+    /// Otherwise only the address waits.
     fn retry(
         mut self,
         tx: &mut Transaction<'_>,
@@ -406,8 +406,7 @@ impl Transition<'_> {
         tx.dequeue(self.task.kind, &self.task.host, &self.record);
     }
 
-    /// Its number among the finished pages: that of an earlier visit or of its first
-    /// part, or a new one.
+    /// Its number among the finished pages: from an earlier visit or its first part, or a new one.
     fn number(&self, tx: &mut Transaction<'_>) -> u64 {
         let known = self.record.visit.as_ref().and_then(|v| v.id);
         let taken = self.number.or(known);

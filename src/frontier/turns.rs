@@ -7,7 +7,7 @@ use super::schedule::Slot;
 use super::store::StoreError;
 use crate::page::Bucket;
 
-/// What a frontier could lease, as long as nothing in it changes.
+/// What a frontier could lease while nothing in it changes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
     /// The place of the best page.
@@ -16,13 +16,13 @@ pub(super) struct Standing {
     pub image: Option<Rank>,
     /// The place of the best page whose host is in a short delay.
     pub resting: Option<Rank>,
-    /// Until when, in milliseconds since 1970.
+    /// Valid until this time, in milliseconds since 1970.
     pub until: u64,
 }
 
 impl Frontier {
-    /// Whether the last [`Frontier::lease`] returned nothing although a request was
-    /// possible, because a better one will be possible shortly.
+    /// Whether the last [`Frontier::lease`] returned nothing although a request was possible, to
+    /// wait for a better one that will be possible shortly.
     pub fn is_patient(&self) -> bool {
         self.gate.is_patient
     }
@@ -67,9 +67,9 @@ impl Frontier {
         None
     }
 
-    /// When [`Frontier::lease`] may return a task again if nothing is finished before.
-    /// `None` where only a finished task, or the return of a parked host that is not
-    /// waited for, can change that.
+    /// When [`Frontier::lease`] may return a task again if no task is finished before. `None` if
+    /// only a finished task, or the return of a parked host for which the crawl does not wait, can
+    /// change that.
     pub fn next_event(&self) -> Option<u64> {
         self.next_event_with(self.leases.newcomers.room())
     }
@@ -79,7 +79,7 @@ impl Frontier {
         self.next_event_as(self.leases.newcomers.room(), false)
     }
 
-    /// The same, where so many more requests to newcomers may be open.
+    /// The same with room for this many more requests to newcomers.
     pub(super) fn next_event_with(&self, room: usize) -> Option<u64> {
         self.next_event_as(room, self.gate.pages_held)
     }
@@ -92,7 +92,7 @@ impl Frontier {
         if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
             return Some(0);
         }
-        // The tasks that were waited for may be gone meanwhile.
+        // The tasks that it waited for may be gone by now.
         let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
         self.next_due().or(otherwise)
     }
@@ -123,10 +123,10 @@ impl Frontier {
         self.retries.next() == Some(at) || self.schedule.is_failed_due(at)
     }
 
-    /// What could be leased now, to be compared with other cells.
+    /// What could be leased now, for comparison with other cells.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub(super) fn standing(&mut self, now: u64) -> Result<Standing, StoreError> {
         self.awake(now)?;
         let connections = self.policy.connections;
@@ -144,7 +144,7 @@ impl Frontier {
             .next_due()
             .into_iter()
             .chain(self.schedule.next_parked());
-        // A newcomer may be let in at any time, and what was judged again may be leased.
+        // A newcomer may be let in at any time, and a rechecked address may be leased.
         let until = if self.schedule.keeps_back() || self.files.is_rechecking() {
             now
         } else {
@@ -158,9 +158,9 @@ impl Frontier {
         })
     }
 
-    /// True where nothing is leased and only parked hosts are left. A frontier whose
-    /// pages are visited again waits for both parked hosts and visits, and is exhausted
-    /// only where no page is left to visit.
+    /// True if nothing is leased and only parked hosts are left. If pages are visited again, the
+    /// frontier waits for parked hosts and visits, and is exhausted only when no page is left to
+    /// visit.
     pub fn is_exhausted(&self) -> bool {
         self.leases.is_empty() && self.next_event().is_none()
     }
@@ -169,7 +169,7 @@ impl Frontier {
     /// still leased. Queued pages stay queued.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
         if !self.gate.pages_closed {
             self.gate.pages_closed = true;
@@ -194,7 +194,7 @@ impl Frontier {
     /// Reverts [`Frontier::close_pages`].
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
         if self.gate.pages_closed {
             self.gate.pages_closed = false;
@@ -239,7 +239,7 @@ impl Frontier {
         learning.explores(self.asked().saturating_add(self.gate.elsewhere.asked))
     }
 
-    /// How many pages were asked for, open requests included.
+    /// The number of requested pages, including open requests.
     pub(super) fn asked(&self) -> u64 {
         let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);
         self.ledger.meta().counts.fetches.saturating_add(open)

@@ -40,12 +40,12 @@ pub struct View<'a> {
     store: &'a dyn Store,
     /// For a running frontier: open leases, and clocks that are not written yet.
     schedule: Option<&'a Schedule>,
-    /// Which cell it is. Addresses of others are read there.
+    /// Which cell this is. Addresses of other cells are read there.
     home: Home,
 }
 
 impl<'a> View<'a> {
-    /// The frontier of an only cell ([`only`](super::only)) that no crawl is using.
+    /// The frontier of a single cell ([`only`](super::only)) that no crawl is using.
     pub fn new(store: &'a dyn Store) -> Self {
         Self {
             store,
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
     /// The record of an address, if it is known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn url(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         let key = keys::url(url, kind);
         match self.home.elsewhere(&url.host_key()) {
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
     /// The record of a host, if it is known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
         let schedule = self.schedule;
         let active = schedule.and_then(|s| s.slot(host).and_then(|slot| s.host(slot)));
@@ -97,11 +97,11 @@ impl<'a> View<'a> {
         codec::get(self.store, &key)
     }
 
-    /// The clocks that a host shares with others, each with the name of its group. For a
-    /// frontier that is not running, only those in a back-off.
+    /// The clocks that a host shares with others, each with the name of its group. If the frontier
+    /// is not running, only those in a back-off.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn groups(&self, host: &HostKey) -> Result<Vec<(String, GroupRecord)>, StoreError> {
         let slot = self.schedule.and_then(|s| Some((s, s.slot(host)?)));
         if let Some((schedule, slot)) = slot {
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
     /// The features of an address in a learning crawl.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn clues(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<Clues>, StoreError> {
         if kind != TaskKind::Page {
             return Ok(None);
@@ -143,7 +143,7 @@ impl<'a> View<'a> {
     /// The learned state of a learning crawl.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or an example is damaged.
+    /// [`StoreError`] if the store fails or an example is damaged.
     pub fn learned(&self) -> Result<LearnedState, StoreError> {
         Ok(LearnedState {
             snapshot: self.store.get(keys::LEARNED)?,
@@ -154,7 +154,7 @@ impl<'a> View<'a> {
     /// Whether a page was drawn for the control sample.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn is_control(&self, url: &PageUrl, kind: TaskKind) -> Result<bool, StoreError> {
         let mark = keys::drawn(&keys::url(url, kind));
         Ok(kind == TaskKind::Page && self.store.get(&mark)?.is_some())
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
     /// [`MAX_AHEAD`].
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn ahead(
         &self,
         url: &PageUrl,
@@ -196,7 +196,7 @@ impl<'a> View<'a> {
     /// The number of pages with words around an image that is not fetched yet.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn contexts(&self, image: &PageUrl) -> Result<usize, StoreError> {
         let key = keys::url(image, TaskKind::Image);
         Ok(contexts::keys_of(self.store, &key)?.len())
@@ -205,7 +205,7 @@ impl<'a> View<'a> {
     /// The spent and the remaining budget of the prefixes of an address.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
         budgets::budget(self.store, url)
     }
@@ -213,7 +213,7 @@ impl<'a> View<'a> {
     /// The sitemap account of a host, or of its domain if that has less left.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn listing(&self, host: &HostKey) -> Result<Listing, StoreError> {
         listing::of(self.store, host)
     }
@@ -221,7 +221,7 @@ impl<'a> View<'a> {
     /// The number of pages fetched from the registered domain of a host.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or the record is damaged.
+    /// [`StoreError`] if the store fails or the record is damaged.
     pub fn domain_documents(&self, host: &HostKey) -> Result<u64, StoreError> {
         budgets::domain_documents(self.store, host)
     }
@@ -229,7 +229,7 @@ impl<'a> View<'a> {
     /// The pages on the path to an address, nearest first, the seed last.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn chain(&self, record: &UrlRecord) -> Result<Vec<PageUrl>, StoreError> {
         let mut chain = Vec::new();
         let mut via = record.via;
@@ -240,7 +240,7 @@ impl<'a> View<'a> {
             let text = self.store.get(&key)?.unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             let Ok(url) = PageUrl::parse(&text) else {
-                let why = format!("`{text}` is no address");
+                let why = format!("`{text}` is not an address");
                 return Err(codec::corrupt(self.store, &key, why));
             };
             let numbered = |r: &UrlRecord| match r.state {
@@ -262,7 +262,7 @@ impl<'a> View<'a> {
     /// The last address of the redirect chain of an address, if there is one.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn target(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<PageUrl>, StoreError> {
         let mut last = None;
         let mut at = url.clone();
@@ -284,7 +284,7 @@ impl<'a> View<'a> {
     /// for the product token `agent`, as far as they are known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails or a record is damaged.
+    /// [`StoreError`] if the store fails or a record is damaged.
     pub fn terms(&self, url: &PageUrl, agent: &str) -> Result<Terms, StoreError> {
         let key = keys::tdmrep(&url.host_key(), url.scheme());
         let file: Option<TdmRecord> = codec::get(self.store, &key)?;
@@ -295,11 +295,11 @@ impl<'a> View<'a> {
         Ok(terms)
     }
 
-    /// The robots rules for an address, for the product token `agent`; `None` where they
+    /// The robots rules for an address, for the product token `agent`; `None` if they
     /// are not known.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn robots(&self, url: &PageUrl, agent: &str) -> Result<Option<Robots>, StoreError> {
         let known = self.host(&url.host_key())?;
         match known.map(|h| h.robots(url.scheme()).clone()) {

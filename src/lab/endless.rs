@@ -9,15 +9,15 @@
 //!
 //! | share of links | target |
 //! |---|---|
-//! | most | a page with a text of its own: a unique combination of six sentences, between none and all of them on the demo's topic, with neighbours in a chain alike |
+//! | most | a page with its own text: a unique combination of six sentences, between none and all of them on the demo's topic, and similar to its neighbours in the chain |
 //! | some | a redirect (`/go/`), a missing page (`/gone/`), a page forbidden by robots.txt (`/private/`), a server that is always busy (`/busy/`) |
 //!
-//! One page in forty is a copy of the previous one, one in twenty-four has a picture, and
-//! one host in four has no robots.txt. [`job`] crawls it; its training texts are on a host
-//! of their own, `texts.test`.
+//! One page in forty is a copy of the previous one, one in twenty-four has a picture, and one host
+//! in four has no robots.txt. [`job`] crawls it; its training texts are on a separate host,
+//! `texts.test`.
 //!
-//! Unlike a trap, it has something new on every page; a crawl here ends only by the job's
-//! limit or a bug.
+//! Unlike a trap, it has something new on every page, so a crawl ends only by the job's limit or a
+//! bug.
 
 use std::net::SocketAddr;
 
@@ -81,7 +81,7 @@ pub fn web() -> Lab {
     Lab::made(move |host, target| web.answer(host, target).unwrap_or(LabResponse::Missing))
 }
 
-/// The random decisions for a page, each with its own dice.
+/// The random decisions for a page, each with its own random numbers.
 #[derive(Clone, Copy)]
 enum Draw {
     Text,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_address_has_the_same_page_whoever_serves_it() {
+    fn the_same_address_has_the_same_page_on_any_server() {
         let (one, other) = (web(), web());
         for spot in (0..200).map(|n| ChainSpot {
             place: n * n,

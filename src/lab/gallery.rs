@@ -1,5 +1,5 @@
-//! A small web of pictures in several sizes, as is common: some sizes are missing, some
-//! pictures are SVGs by name, and many are on a host of their own.
+//! A small web of pictures in several sizes, with common problems: some sizes are missing, some
+//! pictures are SVGs by name, and many are on a separate host.
 //!
 //! Every page shows four pictures, one of each kind:
 //!
@@ -87,7 +87,7 @@ pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
     }
 }
 
-/// A web in the making.
+/// A web being built.
 struct Making<'a> {
     shape: Shape,
     text: &'a dyn Fn(usize) -> String,
@@ -115,7 +115,7 @@ impl Making<'_> {
         self.kept.entry(url.to_owned()).or_default().insert(page);
     }
 
-    /// The pictures of a page in HTML, which it makes.
+    /// The pictures of a page in HTML; adds them to the web.
     fn pictures(&mut self, n: usize) -> Vec<String> {
         let text = self.text;
         let own = self.host(n);
@@ -193,7 +193,7 @@ impl Making<'_> {
         shown
     }
 
-    /// Makes the page of these pictures, with words around them and links.
+    /// Adds the page of these pictures, with words around them and links.
     fn page(&mut self, n: usize, pictures: &[String]) {
         let text = self.text;
         let links = (1..=3).map(|step| (n + step) % self.shape.pages);

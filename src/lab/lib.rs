@@ -15,9 +15,9 @@
 //! several sizes, some of which are missing), [`tarpits`] (hosts that keep requests open),
 //! [`zoo`] (hostile servers with expected outcomes).
 //!
-//! A crawl reaches the lab by a resolver that sends every host to the lab's
-//! address, or by naming the lab as its HTTP proxy: request targets in absolute
-//! form are understood (RFC 9112 section 3.2.2).
+//! A crawl reaches the lab through a resolver that sends every host to the lab's address, or with
+//! the lab as its HTTP proxy: request targets in absolute form are understood (RFC 9112 section
+//! 3.2.2).
 //!
 //! | module | one line |
 //! |---|---|
@@ -37,11 +37,11 @@
 //! their responses are correct unless a test requests a fault by a [`Behaviour`]. Labels are
 //! for judging; no part of a crawl may read them. The zoo's responses are never trustworthy.
 //!
-//! The program `spoor-lab` serves these webs and runs experiments: crawls of one stored web
-//! with different settings, side by side. They alone know the crawler, so they are a feature
-//! (`program`), and the tests of other crates take the webs without it.
+//! The program `spoor-lab` serves these webs and runs experiments: crawls of one stored web with
+//! different settings, side by side. Only the experiments know the crawler, so they are a feature
+//! (`program`), and the tests of other crates use the webs without it.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod demo;

@@ -34,7 +34,7 @@ enum What {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
-        /// Send text as it is, also to clients that accept gzip, as few servers still do.
+        /// Send text uncompressed even to clients that accept gzip, as few servers still do.
         #[arg(long)]
         uncompressed: bool,
     },
@@ -324,7 +324,7 @@ fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> 
     })
 }
 
-/// Serves until a signal. `ready` is told the address before it is printed.
+/// Serves until a signal. `ready` receives the address before it is printed.
 fn serve(
     lab: spoor_lab::Lab,
     what: &str,

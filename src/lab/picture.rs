@@ -52,7 +52,7 @@ pub fn content_type(extension: &str) -> Option<&'static str> {
 /// (lossless), BMP or SVG, and PNG for every other.
 ///
 /// # Errors
-/// What the encoder said; none is known to fail at these sizes.
+/// The encoder's error; none is known to occur at these sizes.
 pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<TestPicture> {
     let (width, height) = (width.clamp(1, MAX_SIDE), height.clamp(1, MAX_SIDE));
     let seed: [u8; 32] = Sha256::digest(url.as_bytes()).into();
@@ -124,8 +124,8 @@ pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<TestPicture> {
     })
 }
 
-/// RGB rows of a mosaic of eight by six colours. A row of pixels is built once
-/// for each row of the mosaic and then copied, which is all the cost there is.
+/// RGB rows of a mosaic of eight by six colours. A row of pixels is built once for each row of the
+/// mosaic and then only copied.
 fn mosaic(seed: [u8; 32], width: u32, height: u32) -> Vec<u8> {
     let mut colours = [[0u8; 3]; COLUMNS * ROWS];
     ChaCha8Rng::from_seed(seed).fill_bytes(colours.as_flattened_mut());

@@ -43,7 +43,7 @@ pub struct Request {
     pub path: String,
     /// The method, as `GET`.
     pub method: String,
-    /// The `User-Agent` header, empty where there is none.
+    /// The `User-Agent` header, empty if there is none.
     pub agent: String,
     /// Status of the response, `None` if the connection was dropped instead.
     pub status: Option<u16>,
@@ -177,13 +177,13 @@ impl Running {
 /// Serves `lab` in the background on `addr`; port 0 takes a free one.
 ///
 /// # Errors
-/// Where `addr` cannot be listened on.
+/// If it cannot listen on `addr`.
 pub async fn spawn(lab: Lab, addr: SocketAddr) -> io::Result<Running> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(serve(lab, listener, async move {
-        // An error is the sender's being dropped, which is how it is stopped.
+        // The error means that the sender was dropped, which stops it.
         stopped.await.unwrap_or(());
     }));
     Ok(Running { addr, stop, task })
@@ -278,7 +278,7 @@ async fn respond(
     Some(response_of(shared, host, target, answer).await)
 }
 
-/// The response that says what was found.
+/// The response for the content that was found.
 async fn response_of(
     shared: &Shared,
     host: &str,

@@ -1,10 +1,11 @@
-//! A web with hosts that keep requests open as long as they can, or send what takes long to read.
+//! A web with hosts that keep requests open as long as they can, or send data that takes long to
+//! process.
 //!
-//! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every
-//! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] as long
-//! as the client permits. Names and connections cost their owner nothing, so there may be
-//! any number of them; the measure is how many honest pages are requested meanwhile
-//! ([`Running::asked`]). Training texts are on a host of their own, `texts.test`.
+//! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every chain
+//! leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] as long as the client
+//! permits. Names and connections cost their owner nothing, so there may be any number of them; the
+//! measure is how many honest pages are requested in the meantime ([`Running::asked`]). Training
+//! texts are on a separate host, `texts.test`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -51,7 +52,7 @@ pub enum Kind {
     SlowBody,
     /// Send page after page of 9 MB, full of text and links.
     LargeBody,
-    /// Send PDF files, one after the other, that take any time.
+    /// Send PDF files, one after the other, that could take any amount of time.
     PdfBomb,
 }
 
@@ -84,7 +85,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A job file that crawls this web where it is served at `web`.
+    /// A job file that crawls this web, served at `web`.
     pub fn job(&self, web: SocketAddr) -> String {
         let seeds: Vec<String> = (0..self.honest)
             .map(|n| format!("http://h{n}.test/"))
@@ -185,7 +186,7 @@ impl Drop for HeldRequest<'_> {
 /// Serves such a web in the background.
 ///
 /// # Errors
-/// Where `addr` cannot be listened on.
+/// If it cannot listen on `addr`.
 pub async fn spawn(plan: Plan, addr: SocketAddr) -> io::Result<Running> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
@@ -270,7 +271,7 @@ impl Web {
         Ok(())
     }
 
-    /// Whether a hostile host responds to such a request properly, by 404.
+    /// Whether a hostile host answers such a request properly, with 404.
     fn is_honest(&self, robots: bool, path: &str) -> bool {
         match self.plan.kind {
             Kind::Silent | Kind::DripHead => false,
@@ -281,7 +282,7 @@ impl Web {
         }
     }
 
-    /// What a hostile host sends whole, where it does.
+    /// The complete response of a hostile host, if it sends one.
     fn whole(&self, host: usize, path: &str) -> Option<(&'static str, Vec<u8>)> {
         let kind = self.plan.kind;
         if !matches!(kind, Kind::LargeBody | Kind::PdfBomb) {
@@ -325,7 +326,7 @@ impl Web {
     }
 }
 
-/// A page of [`BEGINNING`] bytes that has as much to read as it may.
+/// A page of [`BEGINNING`] bytes that contains as much text and links as allowed.
 fn large(host: u64, number: u64) -> String {
     let words = words(1 << 20 | host, number);
     let mut html = String::with_capacity(BEGINNING + 1_024);
@@ -339,7 +340,7 @@ fn large(host: u64, number: u64) -> String {
     html
 }
 
-/// A PDF file whose page shows a form twice that shows another twice, and so on.
+/// A PDF file whose page shows a form twice, which shows another form twice, and so on.
 pub(crate) fn bomb(number: u64) -> Vec<u8> {
     let resources = |next: u64| format!("/Resources << /XObject << /X {next} 0 R >> >>");
     let mut file = format!(

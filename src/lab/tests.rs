@@ -29,7 +29,7 @@ impl Reply {
     }
 }
 
-/// Sends `request` as it stands and reads until the server closes.
+/// Sends `request` unchanged and reads until the server closes.
 async fn raw(addr: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -165,7 +165,7 @@ async fn hosts_paths_and_types() {
         assert!(String::from_utf8_lossy(&reply.body).contains("<h1>Not Found</h1>"));
     }
     assert_eq!(ask(at, "POST", "a.test", "/").await.status, 405);
-    // As a proxy is asked: the target overrules the header.
+    // In the form of a proxy request: the target overrides the header.
     let all = raw(
         at,
         "GET http://b.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n",
@@ -301,7 +301,7 @@ async fn pictures_have_their_size_and_differ_by_address() {
             .unwrap()
             .contains("width=\"300\" height=\"200\"")
     );
-    // The query names another picture, which the table does not have.
+    // The query names another picture, which is not in the table.
     assert_eq!(get(lab.addr, "a.test", "/i/two.png").await.status, 404);
 }
 

@@ -3,11 +3,11 @@
 //!
 //! | host | what it is |
 //! |---|---|
-//! | `archive.test` | articles by number, each different, all alike in form; links with campaign parameters |
+//! | `archive.test` | articles by number, all different but of the same form; links with campaign parameters |
 //! | `calendar.test` | months and days for ever in both directions, in paths and in queries |
 //! | `facets.test` | forty lights, and a list of them by every combination and order of filters |
 //! | `session.test` | twenty pages; every answer has links with session ids that were never seen before |
-//! | `loop.test` | redirects in circles and without end, paths that grow, a login that leads back |
+//! | `loop.test` | endless redirects, in circles and otherwise; paths that grow; a login that leads back |
 //!
 //! All of it is on the demo's topic, including the traps, so that no language model can
 //! distinguish them. [`content`] defines what is worth a fetch.
@@ -58,8 +58,8 @@ pub fn web(articles: u64) -> Lab {
     })
 }
 
-/// The content of an address that is worth a fetch, equal for all addresses with the same
-/// content; `None` for what only a trap shows, and for missing pages.
+/// The content of an address that is worth a fetch, the same for all addresses with that content;
+/// `None` for pages that only a trap shows, and for missing pages.
 pub fn content(url: &PageUrl) -> Option<String> {
     let host = url.host();
     let path = url.path().split(';').next()?;
@@ -240,7 +240,7 @@ impl Web {
                 .map(|(n, v)| format!("{n}={v}"))
                 .collect();
             for value in values {
-                // In the order of the clicks, so that each order is an address of its own.
+                // In the order of the clicks, so that each order has a separate address.
                 let query = [rest.clone(), vec![format!("{name}={value}")]].concat();
                 let href = format!("/lights?{}", query.join("&"));
                 page.link(&href, &format!("Lighthouses by {name}: {value}"));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_told_from_traps() {
+    fn contents_are_distinguished_from_traps() {
         for (url, expected) in [
             (
                 "http://archive.test/article/3?utm_source=x",

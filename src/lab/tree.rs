@@ -97,7 +97,7 @@ impl MemoryTree {
         self.insert_as(host, &path, &content_type, bytes);
     }
 
-    /// Adds a file with a content type of its own.
+    /// Adds a file with a given content type.
     pub fn insert_as(
         &mut self,
         host: &str,
@@ -152,14 +152,14 @@ enum TreeSource {
 type Maker = dyn Fn(&str, &str) -> LabResponse + Send + Sync;
 
 impl Lab {
-    /// Opens the folder tree `dir`, with `redirects.tsv` (url, location) and
-    /// `images.tsv` (url, width, height, kind, on_disk, ...) where present.
+    /// Opens the folder tree `dir`, with `redirects.tsv` (url, location) and `images.tsv` (url,
+    /// width, height, kind, on_disk, ...) if present.
     ///
-    /// The tables have a header row, tabs between columns and no quoting. No
-    /// page is read before it is asked for, so the tree may be of any size.
+    /// The tables have a header row, tabs between columns and no quoting. No page is read before it
+    /// is requested, so the tree may have any size.
     ///
     /// # Errors
-    /// [`LabError::Io`] where `dir` or a table cannot be read,
+    /// [`LabError::Io`] if `dir` or a table cannot be read,
     /// [`LabError::Table`] for a row that makes no sense.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, LabError> {
         let dir = dir.as_ref();
@@ -217,8 +217,8 @@ impl Lab {
         }
     }
 
-    /// Makes a lab whose every answer is made when it is asked for, from host (lower
-    /// case, without port) and target (path and query): a web without end.
+    /// Makes a lab that computes every answer on request, from host (lower case, without port) and
+    /// target (path and query): an endless web.
     pub fn made(maker: impl Fn(&str, &str) -> LabResponse + Send + Sync + 'static) -> Self {
         Self {
             source: TreeSource::Made(Box::new(maker)),
@@ -242,21 +242,20 @@ impl Lab {
         self
     }
 
-    /// Adds a behaviour; the first that matches a request and is not used up
-    /// rules it.
+    /// Adds a behaviour; the first one that matches a request and is not used up applies.
     pub fn with_behaviour(mut self, behaviour: Behaviour) -> Self {
         self.behaviours.push(behaviour);
         self
     }
 
-    /// What lies at `target` (path and query as in a request line) of `host`
-    /// (lower case, without port). Reads the disk where the tree is a folder.
+    /// The content of `target` (path and query as in a request line) at `host` (lower case, without
+    /// port). Reads the disk if the tree is a folder.
     ///
     /// Redirects and pictures are looked up with the query first and then
     /// without; files always without.
     ///
     /// # Errors
-    /// What the system said of a file that is there and cannot be read.
+    /// The system's error about an existing file that cannot be read.
     pub fn answer(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         match self.table(host, target) {
             Some(answer) => Ok(answer),
@@ -264,7 +263,7 @@ impl Lab {
         }
     }
 
-    /// True where answering reads the disk.
+    /// True if answering reads the disk.
     pub(super) fn reads_disk(&self) -> bool {
         matches!(self.source, TreeSource::Folder(_))
     }
@@ -290,7 +289,7 @@ impl Lab {
         None
     }
 
-    /// The file at `target`, the query ignored; or what is made for it.
+    /// The file at `target`, ignoring the query; or the computed content.
     pub(super) fn file(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         if let TreeSource::Made(maker) = &self.source {
             return Ok(maker(host, target));
@@ -321,13 +320,13 @@ impl Lab {
     }
 }
 
-/// Reads `path` of `host`, `None` where there is no such file or it lies,
-/// through whatever link, outside the host's folder.
+/// Reads `path` of `host`; `None` if there is no such file, or if it is outside the host's folder,
+/// even through a link.
 fn read_inside(root: &Path, host: &str, path: &str) -> io::Result<Option<Vec<u8>>> {
     let mut file = root.to_owned();
     for segment in std::iter::once(host).chain(path.trim_start_matches('/').split('/')) {
-        // One plain name a segment: neither `..`, nor `.`, nor empty, nor one
-        // that the decoding has given a separator or a drive.
+        // Each segment must be one plain name: not `..`, `.` or empty, and without a separator or a
+        // drive after decoding.
         let mut parts = Path::new(segment).components();
         match (parts.next(), parts.next()) {
             (Some(Component::Normal(name)), None) if name == segment => file.push(name),
@@ -354,8 +353,8 @@ fn read_inside(root: &Path, host: &str, path: &str) -> io::Result<Option<Vec<u8>
     })
 }
 
-/// The content type by extension. A page that declares a charset other than
-/// UTF-8 is sent without one, since the header would overrule it.
+/// The content type by extension. A page that declares a charset other than UTF-8 is sent without
+/// one, because the header would override it.
 fn content_type(path: &str, bytes: &[u8]) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
@@ -393,7 +392,7 @@ fn with_index(path: &str) -> String {
     }
 }
 
-/// Percent-decodes a path; `None` where the result is not UTF-8.
+/// Percent-decodes a path; `None` if the result is not UTF-8.
 fn decoded(path: &str) -> Option<String> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -401,7 +400,7 @@ fn decoded(path: &str) -> Option<String> {
         let pair = (byte == b'%').then(|| tail.split_at_checked(2)).flatten();
         let value = pair.and_then(|(digits, after)| {
             let digits = std::str::from_utf8(digits).ok()?;
-            // `from_str_radix` would take a sign for a digit.
+            // `from_str_radix` would accept a sign as well.
             if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return None;
             }
@@ -421,7 +420,7 @@ fn decoded(path: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// The address without its scheme and port: what the tables are looked up by.
+/// The address without its scheme and port, which is the key of the tables.
 fn key(url: &PageUrl) -> String {
     format!("{}{}", url.host(), url.path_and_query())
 }

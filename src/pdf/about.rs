@@ -1,4 +1,4 @@
-//! What a file says of itself, and where its links lead.
+//! What a file states about itself, and where its links lead.
 
 use hayro_interpret::hayro_syntax::Pdf;
 use hayro_interpret::hayro_syntax::object::String as Bytes;
@@ -18,11 +18,11 @@ const MAX_URL: usize = 8_000;
 const MAX_FIELD: usize = 1_000;
 /// The most authors.
 const MAX_AUTHORS: usize = 200;
-/// The longest metadata in XML that is read, in bytes.
+/// Maximum size of XML metadata that is read, in bytes.
 const MAX_XMP: usize = 1 << 20;
 
-/// What a file says of itself: in its XMP metadata, and where these are silent in its
-/// document information.
+/// What a file states about itself: in its XMP metadata, or if these lack it, in its document
+/// information.
 pub(super) fn of(pdf: &Pdf) -> About {
     let info = pdf.metadata();
     let catalog = pdf.xref().get::<Dict<'_>>(pdf.xref().root_id());
@@ -87,7 +87,7 @@ pub(super) fn links(page: &Page<'_>, number: u32, glyphs: &[Glyph], links: &mut 
 
 /// The text of the glyphs in an area, in the order in which they are painted.
 fn covered(area: &kurbo::Rect, glyphs: &[Glyph]) -> String {
-    // Glyphs stand on their base line, links often begin at it.
+    // Glyphs are on their base line, and links often begin there.
     let area = area.inflate(0.5, 2.0);
     let mut text = String::new();
     let mut end: Option<(f32, f32)> = None;
@@ -112,8 +112,7 @@ fn covered(area: &kurbo::Rect, glyphs: &[Glyph]) -> String {
     text.trim().to_owned()
 }
 
-/// A field without white space around it and control characters in it; `None` if it is
-/// empty.
+/// A field without surrounding white space and without control characters; `None` if it is empty.
 fn field(text: &str) -> Option<String> {
     let mut folded = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
@@ -131,7 +130,7 @@ fn field(text: &str) -> Option<String> {
     (!folded.is_empty()).then_some(folded)
 }
 
-/// A title without the name of the program before it; `None` if nothing else is left.
+/// A title without the preceding name of the program; `None` if nothing else is left.
 fn without_program(title: &str) -> Option<String> {
     const PROGRAMS: [&str; 2] = ["Microsoft Word - ", "Microsoft PowerPoint - "];
     const NONE: [&str; 4] = ["untitled", "untitled document", "()", "none"];
@@ -226,7 +225,7 @@ fn attributes(start: &quick_xml::events::BytesStart<'_>) -> Vec<(String, String)
     pairs.collect()
 }
 
-/// Takes a property, the first of each but for authors.
+/// Takes a property; only the first of each kind, except for authors.
 fn take(name: &str, value: &str, about: &mut About) {
     let Some(value) = field(value) else {
         return;
@@ -245,7 +244,7 @@ fn take(name: &str, value: &str, about: &mut About) {
     }
 }
 
-/// A date of XMP, if it is one: they are written in ISO 8601 already.
+/// A date from XMP, if it is one: they are already in ISO 8601.
 fn date(text: &str) -> Option<String> {
     let is_time = text.parse::<jiff::Timestamp>().is_ok();
     let is_day = || {
@@ -294,8 +293,8 @@ mod tests {
             utc_offset_hour: -5,
             utc_offset_minute: 30,
         };
-        let told = iso(&at(1999, 12, 31, 23));
-        assert_eq!(told.as_deref(), Some("1999-12-31T23:02:03-05:30"));
+        let shown = iso(&at(1999, 12, 31, 23));
+        assert_eq!(shown.as_deref(), Some("1999-12-31T23:02:03-05:30"));
         assert_eq!(iso(&at(1999, 12, 31, 25)).as_deref(), Some("1999-12-31"));
         assert_eq!(iso(&at(1999, 13, 31, 1)), None);
         assert_eq!(iso(&at(0, 1, 1, 1)), None);

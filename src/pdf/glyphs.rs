@@ -1,5 +1,5 @@
-//! Bytes to glyphs: an interpreter paints the pages onto a device that notes each glyph's
-//! characters and place instead of drawing it.
+//! Bytes to glyphs: an interpreter paints the pages onto a device that records each glyph's
+//! characters and position instead of drawing it.
 
 use hayro_interpret::font::{Glyph as Painted, GlyphRun};
 use hayro_interpret::hayro_cmap::{BfString, WritingMode};
@@ -11,10 +11,10 @@ use hayro_interpret::{
     InterpreterCache, InterpreterSettings, SoftMask, TransformExt, interpret_page,
 };
 
-/// The most glyphs of a page: a page of a dense newspaper has some 30,000.
+/// Maximum number of glyphs on a page: a page of a dense newspaper has some 30,000.
 const MAX_GLYPHS: usize = 300_000;
-/// The longest text that replaces glyphs. Longer ones are whole lines, whose parts would
-/// lose their places.
+/// The longest text that replaces glyphs. Longer texts are whole lines, whose parts would lose
+/// their positions.
 const MAX_REPLACEMENT: usize = 4;
 
 /// The direction in which text runs on the page.
@@ -30,11 +30,11 @@ pub(super) enum TextDirection {
     Over,
 }
 
-/// A glyph on a page. Places are measured along its direction and across it, so that all
-/// text looks upright; the greater `y` is lower.
+/// A glyph on a page. Positions are measured along its direction and across it, so that all text
+/// looks upright; a greater `y` is lower.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Glyph {
-    /// Its characters; U+FFFD if they are not known.
+    /// Its characters; U+FFFD if they are unknown.
     pub(super) text: String,
     /// Its left end.
     pub(super) x0: f32,
@@ -45,19 +45,19 @@ pub(super) struct Glyph {
     /// The size of the font.
     pub(super) size: f32,
     pub(super) turn: TextDirection,
-    /// Where it is on the page itself.
+    /// Its position on the page itself.
     pub(super) place: (f32, f32),
-    /// Whether its characters are guessed, as the font does not tell them.
+    /// Whether its characters are guessed, because the font does not define them.
     pub(super) guessed: bool,
 }
 
-/// How many of the characters that are guessed must be letters, so that the guess is kept.
-/// Of a text in English or German nine in ten are.
+/// The minimum share of letters among the guessed characters for a guess to be kept. In English or
+/// German text nine in ten are letters.
 const LETTERS: f32 = 0.7;
 
 impl Glyph {
-    /// Whether a mark that was painted before it belongs to it, and not to what ends at
-    /// `before`: in scripts from right to left a letter is painted after its mark.
+    /// Whether a mark that was painted before it belongs to it, and not to the glyph that ends at
+    /// `before`: in right-to-left scripts a letter is painted after its mark.
     pub(super) fn is_under(&self, mark: &Self, before: Option<(f32, f32)>) -> bool {
         let middle = (mark.x0 + mark.x1) / 2.0;
         let off = |x0: f32, x1: f32| (x0 - middle).max(middle - x1).max(0.0);
@@ -73,7 +73,7 @@ impl Glyph {
     }
 }
 
-/// The glyphs of a page in the order in which they are painted.
+/// The glyphs of a page in painting order.
 pub(super) fn of_page<'a>(page: &Page<'a>, cache: &InterpreterCache<'a>) -> Vec<Glyph> {
     let (width, height) = page.render_dimensions();
     let mut notes = Notes {
@@ -94,7 +94,7 @@ pub(super) fn of_page<'a>(page: &Page<'a>, cache: &InterpreterCache<'a>) -> Vec<
     without_bad_guesses(notes.glyphs)
 }
 
-/// The glyphs, and U+FFFD for those whose guessed characters make no text.
+/// The glyphs, with U+FFFD for those whose guessed characters do not look like text.
 fn without_bad_guesses(mut glyphs: Vec<Glyph>) -> Vec<Glyph> {
     let guessed = || glyphs.iter().filter(|glyph| glyph.guessed);
     let is_word = |glyph: &&Glyph| glyph.text.chars().all(char::is_alphabetic);
@@ -107,12 +107,12 @@ fn without_bad_guesses(mut glyphs: Vec<Glyph>) -> Vec<Glyph> {
     glyphs
 }
 
-/// From the coordinates of a page to those of its picture, whose `y` grows downwards.
+/// From the coordinates of a page to those of its image, whose `y` grows downwards.
 pub(super) fn page_transform(page: &Page<'_>) -> Affine {
     page.initial_transform(true).to_kurbo()
 }
 
-/// A device that notes glyphs.
+/// A device that records glyphs.
 struct Notes {
     glyphs: Vec<Glyph>,
     width: f32,
@@ -121,10 +121,10 @@ struct Notes {
     replacements: Vec<Option<Replacement>>,
 }
 
-/// The text that stands for the glyphs of a span.
+/// The text that replaces the glyphs of a span.
 struct Replacement {
     text: String,
-    /// Whether one of the glyphs has it already.
+    /// Whether one of the glyphs has received it.
     used: bool,
 }
 
@@ -183,7 +183,7 @@ impl Notes {
         let Some(text) = self.text(glyph, x1).filter(|text| !text.is_empty()) else {
             return;
         };
-        // A place where a word may be divided, and no mark on the page.
+        // A possible hyphenation point, not a mark on the page.
         if text == "\u{ad}" && x0 >= x1 {
             return;
         }
@@ -199,7 +199,7 @@ impl Notes {
         });
     }
 
-    /// The characters of a glyph that ends at `end`; `None` if they belong to the one before.
+    /// The characters of a glyph that ends at `end`; `None` if they belong to the previous one.
     fn text(&mut self, glyph: &Painted<'_>, end: f32) -> Option<String> {
         let open = self.replacements.iter_mut().rev().flatten().next();
         if let Some(open) = open {
@@ -223,7 +223,7 @@ impl Notes {
     }
 }
 
-/// White space of any kind is a space, and private and control characters say nothing.
+/// White space of any kind becomes a space; private and control characters carry no meaning.
 fn known(c: char) -> char {
     match c {
         c if c.is_whitespace() || c == '\0' => ' ',
@@ -233,8 +233,8 @@ fn known(c: char) -> char {
     }
 }
 
-/// The characters of a code in a bitmap font without names. Such fonts are nearly always
-/// TeX's, in one of its two encodings (OT1 and T1), which agree on ASCII but for these.
+/// The characters of a code in a bitmap font without names. Such fonts are nearly always from TeX,
+/// in one of its two encodings (OT1 and T1), which agree on ASCII except for these.
 fn of_tex(code: u32) -> String {
     let known = match code {
         0x0b | 0x1b => "ff",
@@ -247,7 +247,7 @@ fn of_tex(code: u32) -> String {
         0x12 => "\u{201e}",
         0x13 => "\u{ab}",
         0x14 => "\u{bb}",
-        // It only parts letters that would be a ligature.
+        // It only separates letters that would form a ligature.
         0x17 => "",
         0x15 | 0x7b => "\u{2013}",
         0x16 | 0x7c => "\u{2014}",
@@ -272,7 +272,7 @@ pub(super) fn decoded(bytes: &[u8]) -> String {
         [0xfe, 0xff, ..] => encoding_rs::UTF_16BE.decode(bytes).0.into_owned(),
         [0xff, 0xfe, ..] => encoding_rs::UTF_16LE.decode(bytes).0.into_owned(),
         [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        // Many programs write UTF-8 without saying so.
+        // Many programs write UTF-8 without declaring it.
         _ => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
             Err(_) => bytes.iter().map(|byte| of_doc_encoding(*byte)).collect(),
@@ -280,7 +280,7 @@ pub(super) fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-/// A character of PDFDocEncoding, which is Latin-1 but for these.
+/// A character of PDFDocEncoding, which is Latin-1 except for these.
 fn of_doc_encoding(byte: u8) -> char {
     const SPECIAL: [char; 32] = [
         '•', '†', '‡', '…', '—', '–', 'ƒ', '⁄', '‹', '›', '−', '‰', '„', '“', '”', '‘', '’', '‚',

@@ -1,4 +1,4 @@
-//! The cleaned text with the places of its characters in the original, as JSON.
+//! The cleaned text with the positions of its characters in the original, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,12 @@ use super::original::{Original, characters};
 
 /// The cleaned text of a PDF with positions.
 ///
-/// All numbers are places in the original text, in characters; the end of a line counts as
-/// one. A chunk has the characters that stand at its place in the original, one after the
-/// other. Only where its place is in `ligatures`, all of it stands for the one character there.
+/// All numbers are positions in the original text, in characters; the end of a line counts as one.
+/// A chunk consists of the characters at its position in the original, one after the other. But if
+/// its position is in `ligatures`, the whole chunk stands for the single character there.
 ///
-/// The running text is that of all chunks in the order of their places, with a space before
-/// each, but nothing where its place is in `joined`, and an empty line where it is in
-/// `paragraphs`.
+/// The running text consists of all chunks in order of position, each with a space before it, but
+/// with nothing if its position is in `joined`, and with an empty line if it is in `paragraphs`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Offsets {
     /// The parts of the cleaned text by their places in the original.
@@ -39,7 +38,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// The form of a cleaned text.
+    /// The form with positions of a cleaned text.
     pub fn of(original: &Original, cleaned: &Cleaned) -> Self {
         let mut offsets = Self {
             pages: original.pages.clone(),
@@ -82,7 +81,7 @@ impl Offsets {
         text
     }
 
-    /// The place in the original of a character of a chunk.
+    /// The position in the original of a character of a chunk.
     pub fn place(&self, chunk: u32, character: u32) -> Option<u32> {
         let text = self.chunks.get(&chunk)?;
         if character >= characters(text) {

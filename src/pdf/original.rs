@@ -1,18 +1,18 @@
-//! The original text of a file: what its pages say, line by line.
+//! The original text of a file: the text of its pages, line by line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The text of a file as it stands on its pages.
+/// The text of a file as it is on its pages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Original {
     /// The lines of all pages in reading order, each with a line end.
     pub text: String,
-    /// These lines.
+    /// The positions of these lines.
     pub lines: Vec<PdfLine>,
     /// Where each page begins, in characters of the text.
     pub pages: Vec<u32>,
-    /// What the file says of itself.
+    /// The file's metadata.
     pub about: About,
     /// The links on its pages.
     pub links: Vec<Link>,
@@ -27,19 +27,19 @@ pub struct Original {
 pub struct PdfLine {
     /// Where it begins, in characters of the text.
     pub at: u32,
-    /// How it follows the line before.
+    /// How it follows the previous line.
     pub start: Start,
 }
 
-/// How a line follows the line before.
+/// How a line follows the previous line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// Within a paragraph.
+    /// In the same paragraph.
     Within,
-    /// As the first one of a page or column: the paragraph may go on.
+    /// As the first line of a page or column: the paragraph may continue.
     Region,
-    /// As the first one of a paragraph.
+    /// As the first line of a paragraph.
     Paragraph,
 }
 
@@ -69,7 +69,7 @@ pub struct Link {
     pub page: u32,
 }
 
-/// The number of characters, as offsets count them.
+/// The number of characters, in the unit of offsets.
 pub(super) fn characters(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What `spoor pdf --json` prints of a file.
+//! The output of `spoor pdf --json` for a file.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -32,7 +32,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// The form of a file's text.
+    /// The output for a file's text.
     pub fn of(file: String, original: &Original, cleaned: &Cleaned) -> Self {
         Self {
             file,

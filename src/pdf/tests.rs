@@ -1,4 +1,4 @@
-//! The way from bytes to cleaned text, in this process.
+//! The whole path from bytes to cleaned text, in this process.
 
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ fn a_file_without_a_title_has_that_of_its_first_page() {
 fn letters_with_gaps_between_them_are_words() {
     let mut made = Made::default();
     made.page();
-    // Widths of Helvetica, in hundredths of its size; a gap of 4 points behind each letter.
+    // Widths of Helvetica, in hundredths of its size; a gap of 4 points after each letter.
     let width = |letter| match letter {
         'I' => 28,
         'G' => 78,
@@ -150,7 +150,7 @@ fn rows_of_a_table_stay_together() {
 }
 
 #[test]
-fn words_are_told_by_their_gaps() {
+fn words_are_separated_by_their_gaps() {
     let mut made = Made::default();
     made.page()
         .raw("BT /F 10 Tf 72 700 Td [(The) -280 (la) 20 (mp) -300 (bur) -30 (ns)] TJ ET\n");
@@ -188,8 +188,8 @@ fn what_cannot_be_read_is_named() {
     );
 }
 
-/// Damage of ten kinds, to two files: everything ends, and what is read keeps its promises.
-/// The long form is in `tests/it/pdf.rs`, with processes.
+/// Ten kinds of damage to two files: every reading ends, and its result meets the guarantees. The
+/// long form is in `tests/it/pdf.rs`, with processes.
 #[test]
 fn damaged_files_are_read_or_refused() {
     let mut read = 0;
@@ -202,7 +202,7 @@ fn damaged_files_are_read_or_refused() {
     assert!(read >= 20, "{read} of 40 had text");
 }
 
-/// What must be true of every text.
+/// The guarantees for every text.
 fn check(original: &Original) {
     let characters: Vec<char> = original.text.chars().collect();
     let cleaned = original.clean(None);
@@ -221,7 +221,7 @@ fn check(original: &Original) {
             assert!(piece.text.chars().eq(own.iter().copied()), "{piece:?}");
         }
     }
-    // Beyond whole lines, only line ends, hyphens and soft hyphens are left out.
+    // Besides whole lines, only line ends, hyphens and soft hyphens are left out.
     let mut at = 0;
     for line in original.text.split_terminator('\n') {
         let length = line.chars().count();
@@ -261,7 +261,7 @@ fn check(original: &Original) {
     assert!(offsets.sentences.is_sorted() && offsets.lines.is_sorted());
 }
 
-/// Texts as pages have them: words, divided ones, ligatures, heads with numbers.
+/// Texts as on pages: words, divided words, ligatures, numbered headers.
 fn texts() -> impl Strategy<Value = Original> {
     let line = prop_oneof![
         "[a-zäß]{1,8}( [a-zA-Z]{1,9}){0,5}[-.]?",

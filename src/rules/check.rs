@@ -1,4 +1,4 @@
-//! Runs the examples of rules, and finds rules that say the same.
+//! Runs the examples of rules, and finds duplicate rules.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub struct Checked {
     pub rule: String,
     /// The example.
     pub example: Example,
-    /// What is not as the example says; empty if all is.
+    /// The differences from the example; empty if there are none.
     pub failures: Vec<Failure>,
-    /// What should be known although the values are right.
+    /// Remarks, although the values are right.
     pub notes: Vec<String>,
 }
 
-/// What differs from an example.
+/// A difference from an example.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// The page cannot be read.
@@ -51,8 +51,8 @@ pub enum Failure {
     },
 }
 
-/// Runs the examples of all rules, or of one. `read` gives the decoded markup of the page of
-/// an example, and its tree.
+/// Runs the examples of all rules, or of one. `read` returns the decoded markup of an example's
+/// page, and its tree.
 pub fn check(
     rules: &RuleSet,
     only: Option<&str>,
@@ -89,8 +89,8 @@ pub fn check(
 }
 
 fn compare(rules: &RuleSet, rule: &Rule, page: &Page<'_>, checked: &mut Checked) {
-    // Without a day the rules are those of any time, and an earlier one may come first. So
-    // the rule is asked for itself, and then whether another of the same time takes the page.
+    // Without a day, rules of all times apply, and an earlier one may come first. So the rule is
+    // tested directly, and then whether another rule of the same time takes the page.
     let day = rule.from.or(rule.until);
     let chosen = rules.choose(&Page { day, ..*page });
     if chosen.is_none_or(|chosen| chosen.name != rule.name) {
@@ -116,7 +116,7 @@ fn compare(rules: &RuleSet, rule: &Rule, page: &Page<'_>, checked: &mut Checked)
     }
 }
 
-/// Two rules or fields of which one is of no use.
+/// Two rules or fields, one of which is useless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate {
     /// The first one.
@@ -134,9 +134,8 @@ impl fmt::Display for Duplicate {
     }
 }
 
-/// Duplicates among the rules: a rule that is never chosen because an earlier one takes all
-/// its pages, rules with the same fields for different addresses, and fields of a rule that
-/// find the same.
+/// Finds duplicates: a rule that is never chosen because an earlier one takes all its pages, rules
+/// with the same fields for different addresses, and fields of a rule that find the same.
 pub fn duplicates(rules: &RuleSet) -> Vec<Duplicate> {
     let mut found = Vec::new();
     let all = rules.rules();

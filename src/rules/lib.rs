@@ -1,20 +1,17 @@
 //! Rules that take fields from the pages of a site.
 //!
-//! A rule is chosen by the address of a page, then by its markup, then by the day on which
-//! the page was fetched. Its fields are found by CSS, XPath or regular expressions, and
-//! transformed: numbers, whole addresses, dates as ISO 8601. Nothing is guessed silently: a
-//! selector that meets several elements where one is meant, and a date that may be read in
-//! two ways, are told with the result.
+//! A rule is chosen by the address of a page, then by its markup, then by the day on which the page
+//! was fetched. Its fields are found by CSS, XPath or regular expressions, and transformed:
+//! numbers, absolute addresses, dates as ISO 8601. Nothing is guessed silently: the result reports
+//! a selector that meets several elements instead of one, and a date that can be read in two ways.
 //!
-//! Values and pure functions; the only files that are read are those of rules and their
-//! examples.
+//! Values and pure functions; the only files read are rule files and their examples.
 //!
-//! Reading order: `rule` (what a rule is and what it finds), `pattern` and `transform` with
-//! `date`, `tree` and `xpath`; `read` reads rule files, `write` changes them; `check` runs the
-//! examples; `propose` makes selectors from example values; `watch` tells when a site has
-//! changed.
+//! Reading order: `rule` (what a rule is and what it finds), `pattern` and `transform` with `date`,
+//! `tree` and `xpath`; `read` reads rule files, `write` changes them; `check` runs the examples;
+//! `propose` makes selectors from example values; `watch` reports when a site has changed.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod check;
@@ -56,7 +53,7 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// Reads rule files, and all `*.toml` of folders, in the order of their names.
+    /// Reads rule files, and all `*.toml` files of folders in order of name.
     ///
     /// # Errors
     ///
@@ -79,7 +76,7 @@ impl RuleSet {
         &self.rules
     }
 
-    /// The rule of a name.
+    /// The rule with this name.
     pub fn get(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)
     }
@@ -91,8 +88,8 @@ impl RuleSet {
         own.map(|rule| rule.name.as_str()).collect()
     }
 
-    /// All that decides what the rules find, in one text: the same if rules are only moved in
-    /// their file, or get other examples.
+    /// Everything that determines what the rules find, in one text. It stays the same if rules only
+    /// move in their file, or get other examples.
     pub fn print(&self) -> String {
         let rules: Vec<String> = self.rules.iter().map(Rule::print).collect();
         rules.join("\n")
@@ -114,8 +111,8 @@ impl RuleSet {
         rules.any(|rule| rule.is_valid(day) && rule.covers(url))
     }
 
-    /// The first rule that is for the address, the markup and the day of a page; none for
-    /// a page with more than 10,000 elements side by side, on which selectors are slow.
+    /// The first rule that fits the address, the markup and the day of a page; none for a page with
+    /// more than 10,000 sibling elements, which would make selectors slow.
     pub fn choose(&self, page: &Page<'_>) -> Option<&Rule> {
         if tree::is_too_wide(page.html) {
             return None;
@@ -124,7 +121,7 @@ impl RuleSet {
         rules.find(|rule| rule.is_valid(page.day) && rule.covers(page.url) && rule.fits(page.html))
     }
 
-    /// What the rules find on a page; `None` if none is for its address and day.
+    /// What the rules find on a page; `None` if none covers its address and day.
     pub fn apply(&self, page: &Page<'_>) -> Option<Applied> {
         if !self.is_for(page.url, page.day) {
             return None;

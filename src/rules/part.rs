@@ -1,21 +1,21 @@
-//! A value that is a part of a text, found by the words around it.
+//! Values that are part of a text, found by the words around them.
 
 use regex::Regex;
 
-/// The most words before and behind a value that are taken from a single page.
+/// The most words before and after a value that are taken from a single page.
 const BEFORE: usize = 3;
 const BEHIND: usize = 1;
 
-/// A text without runs of blanks, and the value that is a part of it.
+/// A text with its white space collapsed, and the value that is part of it.
 pub(super) type Text<'t> = (&'t str, &'t str);
 
-/// Whether the value is a part of the text, and not of one of its words.
+/// Whether the value is part of the text, but not of one of its words.
 pub(super) fn has(text: &str, value: &str) -> bool {
     split(text, value).is_some()
 }
 
-/// A regular expression whose first group is the value in each text, and which matches any
-/// other text with an empty group. `None` where the texts have nothing in common around it.
+/// A regular expression whose first group is the value in each text; in any other text it matches
+/// with an empty group. `None` if the texts have no words around the value in common.
 pub(super) fn pattern(texts: &[Text<'_>]) -> Option<String> {
     let parts: Vec<(&str, &str)> = texts
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn pattern(texts: &[Text<'_>]) -> Option<String> {
     texts.iter().all(is_right).then_some(pattern)
 }
 
-/// What stands before and behind a value.
+/// The text before and after a value.
 fn split<'t>(text: &'t str, value: &str) -> Option<(&'t str, &'t str)> {
     let is_free = |before: &str, behind: &str| {
         let in_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
@@ -74,10 +74,10 @@ fn split<'t>(text: &'t str, value: &str) -> Option<(&'t str, &'t str)> {
     })
 }
 
-/// The words at the edge of a value, escaped for a regular expression: of the `growing` parts of
-/// the first text, from the shortest one, the longest that all others have at the same edge. Of a
-/// single text at most so many are taken, and no number, which another page has otherwise. Empty
-/// where the value is at the edge of all texts; `None` where there is no mark.
+/// The words at the edge of a value, escaped for a regular expression. `growing` has parts of the
+/// first text, shortest first; this takes the longest one that all other texts have at the same
+/// edge. From a single text only a few words are taken, and no number, because numbers differ
+/// between pages. Empty if the value is at the edge of all texts; `None` if there is no such mark.
 fn edge(
     texts: &[&str],
     growing: &[Option<&str>],
@@ -102,8 +102,8 @@ fn edge(
     (!taken.trim().is_empty()).then(|| regex::escape(taken))
 }
 
-/// Where the words and signs of a text begin and end; blanks belong to the word before them, but
-/// those at the beginning to the first one.
+/// Where the words and signs of a text begin and end; blanks belong to the word before them,
+/// leading blanks to the first word.
 fn boundaries(text: &str) -> Vec<(usize, usize)> {
     let mut all: Vec<(usize, usize)> = Vec::new();
     let mut before = ' ';
@@ -121,7 +121,7 @@ fn boundaries(text: &str) -> Vec<(usize, usize)> {
     all
 }
 
-/// Whether a text has nothing but blanks before a place.
+/// Whether only blanks precede this position in a text.
 fn all_blank(text: &str, at: usize) -> bool {
     text.get(..at)
         .is_some_and(|before| before.trim().is_empty())
@@ -162,7 +162,7 @@ mod tests {
     fn a_value_is_no_part_of_a_word_and_needs_a_mark() {
         assert!(!has(EDITED, "edit") && !has(EDITED, EDITED) && !has(EDITED, ""));
         assert!(has(EDITED, "14:04") && has("a (b)", "(b)"));
-        // What stands before it differs from page to page.
+        // The text before it differs from page to page.
         assert_eq!(pattern(&[("one 5 x", "5"), ("two 6 x", "6")]), None);
         assert_eq!(pattern(&[("7 12.50", "12.50")]), None);
     }

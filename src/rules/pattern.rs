@@ -4,18 +4,18 @@ use regex::Regex;
 
 use crate::address::PageUrl;
 
-/// The largest compiled regular expression, in bytes. It bounds the memory; the time is
-/// linear in the text whatever the expression.
+/// The maximum size of a compiled regular expression, in bytes. This bounds the memory; matching
+/// time is always linear in the text.
 pub(super) const REGEX_BYTES: usize = 1 << 20;
 
 /// The longest pattern, in bytes.
 const MAX_BYTES: usize = 2_000;
 
-/// Which addresses a rule is for.
+/// The addresses that a rule covers.
 ///
-/// `https://example.org/news/*`: `*` stands for anything. Without a scheme any scheme is
-/// meant, and without a path any path. A pattern that begins with `^` is a regular
-/// expression over the whole address.
+/// `https://example.org/news/*`: `*` stands for anything. Without a scheme, any scheme matches;
+/// without a path, any path. A pattern that begins with `^` is a regular expression over the whole
+/// address.
 #[derive(Debug, Clone)]
 pub struct UrlPattern {
     text: String,
@@ -111,18 +111,18 @@ pub(super) fn regex(text: &str) -> Result<Regex, String> {
         regex::Error::CompiledTooBig(_) => {
             format!("needs more than {REGEX_BYTES} bytes of memory; use smaller repetitions")
         }
-        // The last line of its message is the reason; those before draw the expression.
+        // The last line of its message is the reason; the lines before it show the expression.
         other => {
             let all = other.to_string();
             let last = all.lines().last().unwrap_or_default();
             let why = last.trim_start_matches("error: ");
-            format!("is no regular expression: {why}")
+            format!("is not a regular expression: {why}")
         }
     })
 }
 
-/// Whether `pattern` with its `*` covers all of `text`. Each part takes its first place, so
-/// the time is at most the product of the lengths.
+/// Whether `pattern` with its `*` covers all of `text`. Each part takes the first place where it
+/// fits, so the time is at most the product of the lengths.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -214,7 +214,7 @@ mod tests {
                 "/news/*",
                 "names no host; write `example.org/news/*`, or `*/news/*`",
             ),
-            ("^(", "is no regular expression: unclosed group"),
+            ("^(", "is not a regular expression: unclosed group"),
             (
                 "^(\\w{500}){500}",
                 "needs more than 1048576 bytes of memory; use smaller repetitions",

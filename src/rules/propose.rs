@@ -1,11 +1,10 @@
 //! Makes selectors from example values on one or two pages of a site.
 //!
-//! Each element whose text, or one of whose attributes, is an example value gives
-//! candidates: its id, its name with each of its classes, the attributes that tell what it
-//! is, and these within its enclosing elements. A candidate is kept if it finds the right
-//! value on every page. Where no element has the value, those that have it as a part of their
-//! text are taken, with the words around it. Those that meet one element on each page come first, then the
-//! shorter ones.
+//! Each element whose text or attribute is an example value gives candidates: its id, its name with
+//! each of its classes, its descriptive attributes, and these within its enclosing elements. A
+//! candidate is kept if it finds the right value on every page. If no element has exactly the
+//! value, elements whose text contains it are taken, with the words around it. Candidates that meet
+//! one element on each page come first, then shorter ones.
 
 use scraper::{ElementRef, Html};
 
@@ -19,11 +18,11 @@ const MAX_ELEMENTS: usize = 40;
 const MAX_CANDIDATES: usize = 2_000;
 /// How many enclosing elements are considered.
 const LEVELS: usize = 8;
-/// The longest text of an element that is read as a date, in bytes: a line about the last
-/// change may name many authors.
+/// The longest text of an element that is read as a date, in bytes: a line about the last change
+/// may name many authors.
 const MAX_AROUND: usize = 2_000;
-/// The cost of reading a date from an element around the one that has it, in hundreds of
-/// bytes. It is not forbidden: other pages may have only the outer one.
+/// The cost of reading a date from an element around the one that has it, in hundreds of bytes. It
+/// is allowed, because other pages may have only the outer one.
 const ENCLOSING: usize = 20;
 /// The most proposals for a field.
 const MOST: usize = 5;
@@ -46,7 +45,7 @@ pub struct Proposal {
     pub attribute: Option<String>,
     /// Whether the value is found by reading a date.
     pub is_date: bool,
-    /// The expression whose first group is the value, where it is a part of the text.
+    /// The expression whose first group is the value, if it is part of the text.
     pub part: Option<String>,
     /// Whether it meets one element on each page.
     pub is_single: bool,
@@ -78,25 +77,24 @@ pub fn propose(pages: &[Wanted<'_>]) -> Result<Vec<Proposal>, ProposeError> {
         let whole = propose_by(pages, Fit::Whole);
         return whole.or_else(|error| propose_by(pages, Fit::Part).map_err(|_| error));
     }
-    // Whoever copies the first and the last words of a text seldom sees what else the element
-    // around it has, such as a table before the first paragraph.
+    // The first and the last words of a text are usually copied without regard to other content of
+    // the element, such as a table before the first paragraph.
     let near = propose_by(pages, Fit::Near);
     near.or_else(|error| propose_by(pages, Fit::Within).map_err(|_| error))
 }
 
-/// Where the first and the last words of a value stand in the text of an element.
+/// Where the first and the last words of a value are in the text of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// At its beginning and its end.
+    /// At its start and its end.
     Whole,
-    /// Anywhere, one after the other, in the innermost element that has them so, or in one
-    /// around it that has hardly more text, on the first page. On other pages of a site the
-    /// innermost one may be missing, and the one around it have an id; or a single paragraph
-    /// may have the words.
+    /// Anywhere, in this order, in the innermost element that has them like this, or in one around
+    /// it that has hardly more text, on the first page. Other pages of a site may lack the
+    /// innermost one while the outer one has an id; or a single paragraph may have the words.
     Near,
-    /// Anywhere, one after the other.
+    /// Anywhere, in this order.
     Within,
-    /// The whole value is a part of the text.
+    /// The whole value is part of the text.
     Part,
 }
 
@@ -128,7 +126,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
         }
     }
     candidates.sort_by(|a, b| {
-        // Of elements with the same text the innermost one, which comes last.
+        // The innermost of elements with the same text, which comes last.
         let inner = |c: &SelectorCandidate| match fit {
             Fit::Near => (c.how.size, usize::MAX - c.at),
             _ => (0, 0),
@@ -159,7 +157,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
     if proposals.is_empty() {
         return Err(ProposeError::NothingCommon);
     }
-    // The sort is stable: among the same, the cheaper ones stay first.
+    // The sort is stable: among equals, the cheaper ones stay first.
     proposals.sort_by_key(|(met, _)| *met != 1);
     let proposals = proposals.into_iter().map(|(_, proposal)| proposal);
     Ok(proposals.take(MOST).collect())
@@ -168,7 +166,7 @@ fn propose_by(pages: &[Wanted<'_>], fit: Fit) -> Result<Vec<Proposal>, ProposeEr
 struct SelectorCandidate {
     css: String,
     how: ElementMatch,
-    /// How special it is.
+    /// How specific it is.
     cost: usize,
     /// The number of its element on the first page.
     at: usize,
@@ -179,7 +177,7 @@ struct SelectorCandidate {
 struct ElementMatch {
     attribute: Option<String>,
     is_date: bool,
-    /// How much other text stands around a date, in hundreds of bytes.
+    /// How much other text surrounds a date, in hundreds of bytes.
     around: usize,
     /// The length of the text that has it, in bytes.
     size: usize,
@@ -191,12 +189,12 @@ impl ElementMatch {
     }
 }
 
-/// Attributes that may have a value of interest.
+/// Attributes that may have an interesting value.
 const ATTRIBUTES: &[&str] = &[
     "content", "datetime", "href", "src", "title", "alt", "value",
 ];
 
-/// The elements that have the value, the innermost ones and their attributes.
+/// The innermost elements that have the value, and attributes that have it.
 fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, ElementMatch)> {
     let mut found = Vec::new();
     let wanted = folded(page.value);
@@ -243,7 +241,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, ElementMatc
         let most = nearly(least.unwrap_or_default());
         found.retain(|(_, how)| how.size <= most);
     } else if matches!(fit, Fit::Within | Fit::Part) {
-        // All elements around the text have it as well: the innermost one is meant.
+        // All enclosing elements have it as well, but the innermost one is wanted.
         let all: Vec<_> = found.iter().map(|(element, _)| element.id()).collect();
         found.retain(|(element, _)| {
             let mut inner = element.descendants().skip(1);
@@ -267,7 +265,7 @@ fn elements<'a>(page: &Wanted<'a>, fit: Fit) -> Vec<(ElementRef<'a>, ElementMatc
     found
 }
 
-/// The text of an element, as long as it may still be the value.
+/// The text of an element, as far as it may still be the value.
 fn text_of(element: ElementRef<'_>, wanted: &str) -> String {
     let most = if wanted.contains(GAP) {
         1 << 20
@@ -281,7 +279,7 @@ fn text_of(element: ElementRef<'_>, wanted: &str) -> String {
     folded(&text)
 }
 
-/// The longest text that is nearly one of so many bytes.
+/// The maximum length of a text that nearly has this many bytes.
 fn nearly(size: usize) -> usize {
     size + size / 20
 }
@@ -293,10 +291,10 @@ fn folded(text: &str) -> String {
         .replace('…', GAP)
 }
 
-/// What stands for left-out words in an example value.
+/// The placeholder for omitted words in an example value.
 const GAP: &str = "...";
 
-/// Whether a text is the value: as it is, or as a date of which the value is the ISO form.
+/// Whether a text is the value: as it is, or as a date whose ISO form is the value.
 fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
     if text.is_empty() || wanted.is_empty() {
         return None;
@@ -330,8 +328,8 @@ fn is_value(text: &str, wanted: &str, fit: Fit) -> Option<bool> {
     None
 }
 
-/// How many elements a candidate meets at most on a page, if the first is right on each, and
-/// how a part of it is found.
+/// The maximum number of elements that a candidate meets on a page, if the first is right on each,
+/// and how a part of it is found.
 fn meets(
     candidate: &SelectorCandidate,
     pages: &[Wanted<'_>],
@@ -364,7 +362,7 @@ fn meets(
     part::pattern(&texts).map(|pattern| (most, Some(pattern)))
 }
 
-/// Selectors of an element, each with how special it is.
+/// Selectors of an element, each with its specificity.
 fn selectors(element: ElementRef<'_>) -> Vec<(String, usize)> {
     let own = simple(element);
     let mut all = own.clone();
@@ -398,7 +396,7 @@ fn nth(element: ElementRef<'_>) -> String {
     format!("{name}:nth-of-type({})", same.count() + 1)
 }
 
-/// Selectors of an element by itself, the most telling ones first.
+/// Selectors of an element by itself, the most descriptive ones first.
 fn simple(element: ElementRef<'_>) -> Vec<(String, usize)> {
     let name = element.value().name();
     let mut all = Vec::new();
@@ -406,7 +404,7 @@ fn simple(element: ElementRef<'_>) -> Vec<(String, usize)> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(fits)
     };
-    // What has many digits is made for one page.
+    // Names with many digits are specific to one page.
     let is_made = |text: &str| text.chars().filter(char::is_ascii_digit).count() > 2;
     if let Some(id) = element.attr("id").filter(|id| is_plain(id)) {
         all.push((format!("#{id}"), 1 + 6 * usize::from(is_made(id))));

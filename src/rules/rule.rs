@@ -13,35 +13,35 @@ use super::tree::{Tree, TreeNode};
 use super::xpath::{XPath, XPathResult};
 use crate::address::PageUrl;
 
-/// The most values of a field.
+/// Maximum number of values of a field.
 const MAX_VALUES: usize = 1_000;
-/// The most bytes of the text of one value.
+/// Maximum size of the text of one value, in bytes.
 const MAX_VALUE_BYTES: usize = 1 << 20;
-/// The most bytes of all values of a field.
+/// Maximum size of all values of a field, in bytes.
 const MAX_FIELD_BYTES: usize = 4 << 20;
 
-/// A rule: which pages it is for, and what is taken from them.
+/// A rule: the pages that it covers, and what it takes from them.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Its name, which is that of no other rule.
+    /// Its unique name.
     pub name: String,
-    /// The addresses that it is for.
+    /// The addresses that it covers.
     pub urls: Vec<UrlPattern>,
-    /// The selector that must match; without it every page at such an address.
+    /// The selector that must match; without it, every page at such an address fits.
     pub markup: Option<Css>,
-    /// The first day whose pages it is for.
+    /// The first day of its validity.
     pub from: Option<Date>,
     /// The last day.
     pub until: Option<Date>,
     /// What is taken.
     pub fields: Vec<Field>,
-    /// Pages with the values that they must give.
+    /// Pages with the values that the rule must find on them.
     pub examples: Vec<Example>,
-    /// Where it is written.
+    /// Where it is defined.
     pub origin: Origin,
 }
 
-/// Where a rule is written.
+/// Where a rule is defined.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The file.
@@ -70,9 +70,9 @@ pub struct Field {
     pub attribute: Option<String>,
     /// Whether it has several values.
     pub many: bool,
-    /// Whether a page without it is at fault.
+    /// Whether a page without it is reported.
     pub required: bool,
-    /// What is done with its text.
+    /// The transforms of its text.
     pub transforms: Vec<Transform>,
 }
 
@@ -116,7 +116,7 @@ pub struct Example {
     pub url: PageUrl,
     /// The values by field.
     pub values: Vec<(String, FieldValue)>,
-    /// The line where it is written, from 1.
+    /// The line of its definition, from 1.
     pub line: usize,
 }
 
@@ -180,14 +180,13 @@ pub struct Page<'a> {
     pub markup: &'a str,
     /// The same, parsed.
     pub html: &'a Html,
-    /// The day on which it was fetched; `None` if that is not known, so that validity is
-    /// not considered.
+    /// The day on which it was fetched; `None` if unknown, in which case validity is ignored.
     pub day: Option<Date>,
 }
 
 impl Rule {
-    /// All that decides which pages it is for and what it finds on them, in one text. Where
-    /// it is written and its examples are not in it, as they change no result.
+    /// Everything that determines which pages it covers and what it finds on them, in one text. Its
+    /// position and its examples are left out, because they change no result.
     pub(super) fn print(&self) -> String {
         let urls: Vec<&str> = self.urls.iter().map(UrlPattern::as_str).collect();
         let markup = self.markup.as_ref().map(|css| css.text.as_str());
@@ -201,17 +200,17 @@ impl Rule {
         format!("{name:?} {urls:?} {markup:?} {from:?} {until:?} {fields:?}")
     }
 
-    /// Whether another rule does the same, wherever both stand.
+    /// Whether another rule does the same, regardless of position.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.print() == other.print()
     }
 
-    /// Whether the rule is for an address.
+    /// Whether the rule covers an address.
     pub fn covers(&self, url: &PageUrl) -> bool {
         self.urls.iter().any(|pattern| pattern.covers(url))
     }
 
-    /// Whether the rule is for pages of a day.
+    /// Whether the rule is valid on a day.
     pub fn is_valid(&self, day: Option<Date>) -> bool {
         let Some(day) = day else {
             return true;
@@ -219,7 +218,7 @@ impl Rule {
         self.from.is_none_or(|from| from <= day) && self.until.is_none_or(|until| day <= until)
     }
 
-    /// Whether the markup has what the rule needs.
+    /// Whether the markup meets the rule's condition.
     pub fn fits(&self, html: &Html) -> bool {
         let css = self.markup.as_ref();
         css.is_none_or(|css| html.select(&css.selector).next().is_some())
@@ -247,7 +246,7 @@ impl Rule {
     }
 }
 
-/// What relative addresses of the page resolve against.
+/// The base for the relative addresses of the page.
 fn base(page: &Page<'_>) -> PageUrl {
     let named = page.html.tree.nodes().find_map(|node| {
         let element = node.value().as_element()?;
@@ -391,7 +390,7 @@ impl LimitedTexts {
         MAX_VALUE_BYTES.min(MAX_FIELD_BYTES.saturating_sub(self.bytes))
     }
 
-    /// Adds a text; false if there is room for no more.
+    /// Adds a text; false if there is no room left.
     fn push(&mut self, text: Option<String>) -> bool {
         if let Some(mut text) = text {
             let mut end = text.len().min(self.room());
@@ -406,7 +405,7 @@ impl LimitedTexts {
     }
 }
 
-/// The text of an element as readers see it: without scripts and styles, and with a line end
+/// The text of an element as readers see it: without scripts and styles, and with a line break
 /// where a block begins or ends.
 pub(super) fn visible(element: scraper::ElementRef<'_>, room: usize) -> String {
     use ego_tree::iter::Edge;

@@ -83,7 +83,7 @@ fn apply(rules: &RuleSet, url: &str, day: Option<&str>) -> Option<Applied> {
 }
 
 #[test]
-fn fields_are_found_and_doubts_are_told() {
+fn fields_are_found_and_doubts_are_reported() {
     let rules = parsed(RULES);
     let applied = apply(&rules, "https://example.org/a", Some("2018-02-15")).unwrap();
     assert_eq!(applied.rule.as_deref(), Some("news"));
@@ -251,7 +251,7 @@ fn selectors_are_proposed_from_examples() {
     let text = best("Passau ... more", "Passau ... more").unwrap();
     // The innermost of two elements with the same text.
     assert_eq!(text.css, "div.article");
-    // The words may also stand within the element, which has the date before and a link behind.
+    // The words may also be inside the element, which has the date before and a link after them.
     let within = best("One ... bold", "One ... bold").unwrap();
     assert_eq!(within.css, "div.article");
     let none = best("no such", "no such").unwrap_err();
@@ -261,7 +261,7 @@ fn selectors_are_proposed_from_examples() {
     );
 }
 
-/// A date can be read from an element around it as well, which has the title too.
+/// A date can also be read from an enclosing element, which has the title too.
 #[test]
 fn the_innermost_element_with_a_date_is_proposed_first() {
     let page = |title: &str, date: &str| {
@@ -287,8 +287,8 @@ fn the_innermost_element_with_a_date_is_proposed_first() {
     assert_eq!(all[0].css, "p.published");
 }
 
-/// Both pages have an element of a class around the text, within one with an id that has
-/// hardly more: others of the site may have only the latter.
+/// Both pages have an element with a class around the text, within one with an id that has hardly
+/// more text: other pages of the site may have only the latter.
 #[test]
 fn an_id_around_the_text_is_taken_before_a_class() {
     let page = |n: usize| {
@@ -327,7 +327,7 @@ fn seen(watch: &mut Watch, url: &str, applied: &Applied) -> Vec<Event> {
 }
 
 #[test]
-fn a_change_of_the_site_is_told_once_and_its_end_too() {
+fn a_change_of_the_site_is_reported_once_and_its_end_too() {
     let good = Applied {
         rule: Some("news".to_owned()),
         required: vec!["title".to_owned()],
@@ -364,11 +364,11 @@ fn a_change_of_the_site_is_told_once_and_its_end_too() {
             (69, "recovered")
         ]
     );
-    // A page that loses its structure is told by itself.
+    // A page that loses its structure is reported by itself.
     let events = seen(&mut watch, &page(1), &Applied::default());
-    let told: Vec<String> = events.iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = events.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "example.org: https://example.org/1 matched the rule `news` at an earlier visit, and \
           matches none now"
@@ -379,12 +379,12 @@ fn a_change_of_the_site_is_told_once_and_its_end_too() {
 }
 
 #[test]
-fn a_host_that_begins_to_refuse_us_is_told() {
+fn a_host_that_begins_to_refuse_us_is_reported() {
     let mut watch = Watch::default();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for n in 0..60 {
         let url = format!("https://example.org/{n}");
-        told.extend(watch.see(&Seen {
+        events.extend(watch.see(&Seen {
             time: "2026-01-01T00:00:00Z",
             url: &url,
             host: "example.org",
@@ -393,15 +393,15 @@ fn a_host_that_begins_to_refuse_us_is_told() {
             applied: None,
         }));
     }
-    let [event] = told.as_slice() else {
-        panic!("{told:?}");
+    let [event] = events.as_slice() else {
+        panic!("{events:?}");
     };
     assert_eq!(event.change, Change::Refused);
     assert!(
         event.to_string().starts_with("example.org: refuses us: "),
         "{event}"
     );
-    // A host that is not reached refuses nothing, and pages without rules are not watched.
+    // An unreachable host refuses nothing, and pages without rules are not watched.
     let quiet = watch.see(&Seen {
         time: "",
         url: "https://example.org/",
@@ -413,8 +413,8 @@ fn a_host_that_begins_to_refuse_us_is_told() {
     assert_eq!(quiet, []);
 }
 
-/// Three weeks of 100 pages, in the last of which each seventh has lost its title: too few for
-/// the last ten pages, enough for the week. The standing has the weeks.
+/// Three weeks of 100 pages; in the last one every seventh page has lost its title. That is too few
+/// for the window of the last ten pages, but enough for the week. The status has the weeks.
 #[test]
 fn a_week_is_compared_with_the_weeks_before() {
     let good = Applied {
@@ -427,7 +427,7 @@ fn a_week_is_compared_with_the_weeks_before() {
         ..good.clone()
     };
     let pages = |watch: &mut Watch| {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for (week, day) in ["2026-11-09", "2026-11-17", "2026-11-29"]
             .iter()
             .enumerate()
@@ -438,7 +438,7 @@ fn a_week_is_compared_with_the_weeks_before() {
                 } else {
                     &good
                 };
-                told.extend(watch.see(&Seen {
+                events.extend(watch.see(&Seen {
                     time: &format!("{day}T12:00:00Z"),
                     url: &format!("https://example.org/{week}/{n}"),
                     host: "example.org",
@@ -448,23 +448,23 @@ fn a_week_is_compared_with_the_weeks_before() {
                 }));
             }
         }
-        told
+        events
     };
     let mut watch = Watch::default();
-    let told = pages(&mut watch);
-    let [event] = told.as_slice() else {
-        panic!("{told:?}");
+    let events = pages(&mut watch);
+    let [event] = events.as_slice() else {
+        panic!("{events:?}");
     };
     assert_eq!(
         (event.change.name(), event.against()),
         ("unfilled", "weeks")
     );
-    let told = event.to_string();
+    let message = event.to_string();
     let expected = "example.org: `title` of the rule `news` is filled on ";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
     let expected = " pages in the week of 2026-11-23, 100 % on average in the 2 weeks before; look \
                     at https://example.org/2/";
-    assert!(told.contains(expected), "{told}");
+    assert!(message.contains(expected), "{message}");
     let standing = &watch.standings(1)[0];
     assert_eq!(standing.fallen, ["news.title"]);
     let weeks: Vec<_> = standing.weeks.iter().collect();
@@ -479,12 +479,12 @@ fn a_week_is_compared_with_the_weeks_before() {
         (100, 86)
     );
 
-    // Of stored pages, which come in any order, the same is told at the end.
+    // For stored pages, which come in any order, the same is reported at the end.
     let mut watch = Watch::unordered();
     assert_eq!(pages(&mut watch), []);
-    let told: Vec<String> = watch.judged().iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = watch.judged().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "example.org: `title` of the rule `news` is filled on 86 % of 100 pages in the week of \
              2026-11-23, 100 % on average in the 2 weeks before; look at \
@@ -494,22 +494,22 @@ fn a_week_is_compared_with_the_weeks_before() {
     assert_eq!(watch.standings(1)[0].weeks, standing.weeks);
 }
 
-/// A site that changes at once is told by its last pages, and not again by the week.
+/// A site that changes suddenly is reported by its last pages, and not again by the week.
 #[test]
-fn one_change_is_told_once() {
+fn one_change_is_reported_once() {
     let good = Applied {
         rule: Some("news".to_owned()),
         ..Applied::default()
     };
     let mut watch = Watch::default();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for n in 0..180 {
         let applied = if n < 120 {
             good.clone()
         } else {
             Applied::default()
         };
-        told.extend(watch.see(&Seen {
+        events.extend(watch.see(&Seen {
             time: ["2026-11-09", "2026-11-16", "2026-11-23"][n / 60],
             url: &format!("https://example.org/{n}"),
             host: "example.org",
@@ -518,16 +518,16 @@ fn one_change_is_told_once() {
             applied: Some(&applied),
         }));
     }
-    let told: Vec<_> = told
+    let changes: Vec<_> = events
         .iter()
         .map(|e| (e.change.name(), e.against()))
         .collect();
-    assert_eq!(told, [("unmatched", "pages")]);
+    assert_eq!(changes, [("unmatched", "pages")]);
     assert_eq!(watch.standings(1)[0].fallen, ["unmatched"]);
 }
 
-/// Selectors whose time is the square of the elements side by side, or that look through
-/// many descendants, on the widest page that they are used on and on a deep one.
+/// Selectors that take quadratic time in the number of siblings, or that examine many descendants,
+/// on the widest page that they are used on and on a deep one.
 #[test]
 fn a_hostile_page_does_not_hold_a_selector_up() {
     let flat = format!("<body>{}", "<p><b>x</b></p>".repeat(9_900));
@@ -562,7 +562,8 @@ fn a_hostile_page_does_not_hold_a_selector_up() {
     assert!(tree::is_too_wide(&wide));
 }
 
-/// A corpus is not built anew, and a running crawl has no new rules, for what changes no value.
+/// A corpus is not rebuilt, and a running crawl gets no new rules, for changes that affect no
+/// value.
 #[test]
 fn rules_are_the_same_wherever_they_stand() {
     let first = parsed(RULES);
@@ -591,8 +592,8 @@ const SITES: [&str; 11] = [
     "widuma",
 ];
 
-/// What a reader sees on a page of the lab: its title, the day of its last change, and the
-/// first and the last words of its text.
+/// What a reader sees on a page of the lab: its title, the day of its last change, and the first
+/// and the last words of its text.
 fn seen_by_a_reader(markup: &str) -> Option<(String, String, [String; 2])> {
     let html = Html::parse_document(markup);
     let all = |css: &str| {
@@ -620,8 +621,8 @@ fn seen_by_a_reader(markup: &str) -> Option<(String, String, [String; 2])> {
     Some((title, date, [words.join(" "), ending.join(" ")]))
 }
 
-/// Two examples each give selectors for title, date and text that are right on the other pages
-/// of eleven sites of the lab.
+/// From two examples each, selectors for title, date and text are proposed that are right on the
+/// other pages of eleven sites of the lab.
 #[test]
 fn two_examples_are_enough_on_eleven_sites_of_the_lab() {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/labweb/labweb");

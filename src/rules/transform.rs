@@ -1,4 +1,4 @@
-//! What is done with a value that was found.
+//! Transforms of a found value.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -65,17 +65,17 @@ pub enum Transform {
     Replace {
         /// The expression.
         pattern: Regex,
-        /// Instead of it; `$1` is the first group.
+        /// The replacement; `$1` is the first group.
         with: String,
     },
-    /// Makes letters small.
+    /// Converts to lower case.
     Lower,
-    /// A number, with the sign of its decimals.
+    /// A number, with its decimal sign.
     Number {
         /// `.` or `,`.
         decimal: char,
     },
-    /// The whole of a relative address.
+    /// Resolves a relative address.
     Absolute,
     /// A date as ISO 8601.
     Date(Box<DateForm>),
@@ -87,13 +87,13 @@ pub enum TransformError {
     /// The date cannot be read.
     #[error(transparent)]
     Date(#[from] DateError),
-    /// The text is no number.
-    #[error("\"{0}\" is no number")]
+    /// The text is not a number.
+    #[error("\"{0}\" is not a number")]
     Number(String),
-    /// The text is no address.
-    #[error("\"{0}\" is no address")]
+    /// The text is not an address.
+    #[error("\"{0}\" is not an address")]
     Address(String),
-    /// The text would grow beyond what a field may have.
+    /// The text would exceed the limit of a field.
     #[error("its value would have more than {0} bytes; replace with less")]
     Long(usize),
 }
@@ -109,8 +109,8 @@ fn shown(text: &str) -> String {
     short
 }
 
-/// Applies transforms to a text found on the page at `base`; none makes it longer than
-/// `most` bytes, or than it is if that is more. `notes` gets what should be known of it.
+/// Applies transforms to a text found on the page at `base`; none makes it longer than `most`
+/// bytes, or than its own length if that is more. `notes` receives remarks on it.
 pub(super) fn apply(
     transforms: &[Transform],
     text: &str,
@@ -121,7 +121,7 @@ pub(super) fn apply(
     let most = most.max(text.len());
     let mut value = FieldValue::Text(text.to_owned());
     for transform in transforms {
-        // What is a number already stays one.
+        // A number stays a number.
         let FieldValue::Text(text) = &value else {
             break;
         };
@@ -171,7 +171,7 @@ fn one(
     Ok(FieldValue::Text(new))
 }
 
-/// Replaces all matches; an error where the text could get longer than `most` bytes.
+/// Replaces all matches; an error if the text could exceed `most` bytes.
 fn replaced(
     pattern: &Regex,
     text: &str,
@@ -187,7 +187,7 @@ fn replaced(
         };
         out.push_str(text.get(from..whole.start()).unwrap_or_default());
         from = whole.end();
-        // Before it is made: `$0` many times would take much memory at once.
+        // Checked before it is built: many `$0` would take much memory at once.
         let longest = captures.iter().flatten().map(|group| group.len()).max();
         let added = longest
             .unwrap_or(0)
@@ -274,6 +274,6 @@ mod tests {
             assert_eq!(value, Ok(FieldValue::Number(expected)), "{given}");
         }
         let error = with(&[number('.')], "none").unwrap_err();
-        assert_eq!(error.to_string(), "\"none\" is no number");
+        assert_eq!(error.to_string(), "\"none\" is not a number");
     }
 }

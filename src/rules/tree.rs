@@ -36,7 +36,7 @@ struct NodeLinks<'a> {
     id: NodeId,
     value: &'a Node,
     parent: usize,
-    /// The number after that of its last descendant.
+    /// The number after its last descendant.
     end: usize,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Tree<'a> {
         self.nodes.get(at).map(|entry| entry.value)
     }
 
-    /// The number after that of the node's last descendant.
+    /// The number after the node's last descendant.
     pub(super) fn end(&self, at: usize) -> usize {
         self.nodes.get(at).map_or(at + 1, |entry| entry.end)
     }
@@ -120,7 +120,7 @@ impl<'a> Tree<'a> {
         element.attrs().nth(nth)
     }
 
-    /// The element at a place.
+    /// The element at this node.
     pub(super) fn element(&self, place: TreeNode) -> Option<ElementRef<'a>> {
         if place.attribute > 0 {
             return None;
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
         ElementRef::wrap(self.html.tree.get(id)?)
     }
 
-    /// The place of an element of this page.
+    /// The node of an element of this page.
     #[cfg(test)]
     pub(super) fn find(&self, id: NodeId) -> Option<TreeNode> {
         let at = self.nodes.iter().position(|entry| entry.id == id)?;
@@ -144,8 +144,8 @@ impl<'a> Tree<'a> {
         text
     }
 
-    /// Appends the text of a node and its descendants, as the DOM's `textContent`, at most
-    /// `room` bytes. Returns how many nodes were visited.
+    /// Appends the text of a node and its descendants, like the DOM's `textContent`, at most `room`
+    /// bytes. Returns the number of visited nodes.
     pub(super) fn text(&self, place: TreeNode, out: &mut String, room: usize) -> usize {
         if place.attribute > 0 {
             push(
@@ -171,11 +171,11 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The most elements within one that selectors are used on: the time of `:nth-child` and of
-/// `:has(~ x)` is the square of their number, 0.2 and 0.4 s for so many.
+/// The maximum number of siblings on pages where selectors are used: the time of `:nth-child` and
+/// of `:has(~ x)` is quadratic in their number, 0.2 and 0.4 s for this many.
 const MAX_SIBLINGS: usize = 10_000;
 
-/// Whether an element of the page has too many others right within it.
+/// Whether an element of the page has too many children.
 pub(super) fn is_too_wide(html: &Html) -> bool {
     if html.tree.nodes().len() <= MAX_SIBLINGS {
         return false;
@@ -186,7 +186,7 @@ pub(super) fn is_too_wide(html: &Html) -> bool {
     })
 }
 
-/// Appends as much of `text` as there is room for.
+/// Appends as much of `text` as fits.
 fn push(out: &mut String, text: &str, room: usize) {
     let left = room.saturating_sub(out.len());
     let mut end = text.len().min(left);

@@ -1,4 +1,4 @@
-//! Changes rule files, and keeps what else is in them: comments, order, blank lines.
+//! Changes rule files, and keeps everything else in them: comments, order, blank lines.
 
 use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
@@ -7,13 +7,13 @@ use super::transform::FieldValue;
 /// Why a rule file cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The file is not what the program reads.
+    /// The file cannot be parsed.
     #[error("not valid TOML: {0}")]
     Toml(String),
     /// There is no such rule or field.
     #[error("has no {0}")]
     Missing(String),
-    /// There is such a rule already.
+    /// The rule exists already.
     #[error("has the rule `{0}` already; give another name, or remove it first")]
     Taken(String),
 }
@@ -34,7 +34,7 @@ pub struct NewRule {
 /// An example of a rule to be added.
 #[derive(Debug, Clone, Default)]
 pub struct NewExample {
-    /// The file with the markup, from the folder of the rule file.
+    /// The file with the markup, relative to the folder of the rule file.
     pub page: String,
     /// Its address.
     pub url: String,
@@ -72,7 +72,7 @@ fn has_name(table: &Table, name: &str) -> bool {
     table.get("name").and_then(Item::as_str) == Some(name)
 }
 
-/// The text of a rule file with another rule at its end.
+/// The text of a rule file with this rule appended.
 ///
 /// # Errors
 ///
@@ -157,7 +157,7 @@ fn inline(found: &FieldValue) -> toml_edit::Value {
     }
 }
 
-/// The text of a rule file without a rule.
+/// The text of a rule file with this rule removed.
 ///
 /// # Errors
 ///
@@ -171,8 +171,7 @@ pub fn remove(text: &str, name: &str) -> Result<String, WriteError> {
     Ok(file.to_string())
 }
 
-/// The text of a rule file in which a field of a rule has another selector. `key` is `css`,
-/// `xpath` or `regex`.
+/// The text of a rule file with another selector for a field. `key` is `css`, `xpath` or `regex`.
 ///
 /// # Errors
 ///
@@ -198,7 +197,7 @@ pub fn replace_selector(
             table.remove(other);
         }
     }
-    // A changed value keeps the comment behind it.
+    // A changed value keeps the comment after it.
     let decor = table
         .get(key)
         .and_then(Item::as_value)

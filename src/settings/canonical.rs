@@ -4,7 +4,7 @@ use super::section::{Key, Section, Walker};
 use super::sections::Scope;
 use super::values::Value;
 
-/// The walk that writes each key that has a value, in canonical form.
+/// The walk that writes each key with a value, in canonical form.
 #[derive(Debug, Default)]
 pub struct Canonical(pub String);
 

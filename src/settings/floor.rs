@@ -1,13 +1,13 @@
-//! How polite a configuration has to be: what others order never makes a machine ask more of
+//! A lower limit for politeness: orders from other machines never make this machine demand more of
 //! a host than its own job file does.
 
 use super::Politeness;
 
 impl Politeness {
-    /// These values, but none that asks more of a host than both `now` and `own` do.
+    /// These values, except any that demands more of a host than both `now` and `own`.
     #[must_use]
     pub fn bounded(self, now: &Self, own: &Self) -> Self {
-        // Spelled out, so that a new key is decided about here.
+        // Spelled out, so that every new key requires a decision here.
         let Self {
             min_delay,
             max_delay,
@@ -15,7 +15,7 @@ impl Politeness {
             connections_per_host,
             address_delay,
             domain_delay,
-            // A host that asks for more is left alone, so no value is less polite.
+            // A host that asks for a longer delay is left alone, so every value is polite.
             max_crawl_delay,
             requests_per_second,
             bytes_per_second,
@@ -50,19 +50,19 @@ impl Politeness {
     }
 }
 
-/// A value that may become smaller than `now` or `own`, but not than both.
+/// A value that may be lower than `now` or `own`, but not lower than both.
 fn at_least<T: PartialOrd>(value: T, now: T, own: T) -> T {
     let floor = if now < own { now } else { own };
     if value < floor { floor } else { value }
 }
 
-/// A value that may become larger than `now` or `own`, but not than both.
+/// A value that may be higher than `now` or `own`, but not higher than both.
 fn at_most<T: PartialOrd>(value: T, now: T, own: T) -> T {
     let ceiling = if now > own { now } else { own };
     if value > ceiling { ceiling } else { value }
 }
 
-/// The same where `None` means no limit.
+/// The same, with `None` for no limit.
 fn limited<T: PartialOrd>(value: Option<T>, now: Option<T>, own: Option<T>) -> Option<T> {
     match (value, now.zip(own)) {
         (value, None) => value,

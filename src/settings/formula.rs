@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_formula_is_told_with_its_place() {
+    fn what_is_no_formula_is_reported_with_its_place() {
         for (text, said) in [
             ("", "at character 1, a number, a name or `(` is missing"),
             (

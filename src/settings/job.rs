@@ -12,7 +12,7 @@ use crate::{
 /// Declares [`JobSettings`]: its sections in the order of the reference.
 macro_rules! job_settings {
     ($($(#[doc = $meaning:literal])* $field:ident: $section:ty,)*) => {
-        /// All settings of one job, wherever they come from.
+        /// All settings of one job, from any source.
         ///
         /// `JobSettings::default()` has all defaults and the name `example`; tests start from
         /// it.

@@ -32,7 +32,7 @@ impl TextValue for SocketAddr {
 
     fn from_text(text: &str) -> Result<Self, String> {
         text.parse()
-            .map_err(|_| format!("\"{}\" is no IP address with a port", shown(text)))
+            .map_err(|_| format!("\"{}\" is not an IP address with a port", shown(text)))
     }
     fn text(&self) -> String {
         self.to_string()
@@ -151,7 +151,7 @@ impl TextValue for BrokerAddress {
 
     fn from_text(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("\"{}\" {why}", shown(text));
-        let url = Url::parse(text).map_err(|_| wrong("is no address"))?;
+        let url = Url::parse(text).map_err(|_| wrong("is not an address"))?;
         if !url.username().is_empty() || url.password().is_some() {
             // The password stays out of the message.
             return Err(
@@ -247,7 +247,7 @@ impl TextValue for Proxy {
             return Ok(Self::Environment);
         }
         // The text is not repeated, because it may contain a password.
-        let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+        let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
                 "a user name or a password may not stand here; write \"environment\" and set HTTPS_PROXY and HTTP_PROXY"

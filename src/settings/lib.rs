@@ -1,17 +1,16 @@
 //! Every setting of a job: its name, type, default, range and meaning, and the plain
 //! structs that the other crates take.
 //!
-//! `sections` declares the settings, with the macro of `section`, which turns each
-//! declaration into a struct and one walk over its keys. Reading a file, writing it and
-//! printing the reference are walks ([`Walker`]); those live in the program, which alone
-//! knows TOML. `values` defines kinds of values and holds the plain ones, `units` has
-//! durations and sizes; `kinds`, `listen`, `rules`, `neutral`, `texts`, `watched` and
-//! `formula` have those specific to a crawler.
+//! `sections` declares the settings, with the macro of `section`, which turns each declaration into
+//! a struct and one walk over its keys. Reading a file, writing it and printing the reference are
+//! walks ([`Walker`]); those are in the program, the only part that knows TOML. `values` defines
+//! kinds of values and contains the plain ones, `units` has durations and sizes; `kinds`, `listen`,
+//! `rules`, `neutral`, `texts`, `watched` and `formula` have those specific to a crawler.
 //!
 //! | module | one line |
 //! |---|---|
-//! | `messages` | the words of messages about a file |
-//! | `raw` | values as a file gives them |
+//! | `messages` | parts of messages about a file |
+//! | `raw` | values as they are in a file |
 //! | `values` | kinds of values, and the plain ones |
 //! | `units` | durations and sizes |
 //! | `kinds` | names, addresses, and choices of few words |
@@ -19,20 +18,20 @@
 //! | `neutral` | where neutral text comes from |
 //! | `rules` | rules of scope, and redirected connections |
 //! | `texts` | languages and extractors |
-//! | `watched` | seeds with a schedule of their own |
+//! | `watched` | seeds with their own schedule |
 //! | `formula` | arithmetic over the scores of an image |
 //! | `section` | the form of a section, and the walk over its keys |
 //! | `sections` | every section with every key |
 //! | `job` | all settings of one job |
 //! | `seeds` | files of seeds |
-//! | `floor` | how polite settings from others have to be |
+//! | `floor` | how polite settings from other machines must be |
 //! | `canonical` | settings as text |
 //!
-//! A struct here is plain: its fields are public, and any code may make one from its
-//! `Default`. No value is used here, no file but that of seeds is read, and nothing is known
-//! of the network.
+//! The structs here are plain: their fields are public, and any code may create one from its
+//! `Default`. This crate uses no values, reads no files except seed files, and does not know the
+//! network.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod canonical;

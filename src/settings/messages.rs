@@ -1,11 +1,11 @@
-//! The words of messages about a file: quoted parts of it, what is most like a wrong word,
-//! and where it stands.
+//! Parts of messages about a file: quotations from it, suggestions for misspelt words, and
+//! positions.
 
 use spoor_values::file_errors::FilePosition;
 
-/// The most errors shown for a file, besides those of its syntax. Nobody fixes more than
-/// these at once, and keeping all of them would only cost memory.
-pub const MOST_TOLD: usize = 100;
+/// The most errors shown for a file, besides syntax errors. People do not fix more than these at
+/// once, and keeping all of them would only cost memory.
+pub const MOST_SHOWN: usize = 100;
 
 /// Counts lines and columns in one pass, for ascending positions.
 pub struct Cursor<'t> {
@@ -21,7 +21,7 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0, place }
     }
 
-    /// The position of byte `at`, which is not before that of the last call.
+    /// The position of byte `at`, which must not be before that of the last call.
     pub fn place(&mut self, at: usize) -> FilePosition {
         let passed = self.text.get(self.at..at).unwrap_or_default();
         for c in passed.chars() {
@@ -50,7 +50,7 @@ pub fn place_in_bytes(bytes: &[u8], at: usize) -> FilePosition {
 /// may differ, with swapped neighbours counting once, or it may start with `word`.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
-    // The cost of the distance is the product of the lengths, and a key may be as long as
+    // The cost of computing the distance is the product of the lengths, and a key may be as long as
     // a page.
     if word.len() > 64 {
         return None;
@@ -86,7 +86,7 @@ fn shown_up_to(text: &str, longest: usize) -> String {
 }
 
 fn escaped(c: char) -> Box<dyn Iterator<Item = char>> {
-    // Direction marks and similar characters garble a terminal as control characters do.
+    // Direction marks and similar characters garble a terminal just like control characters.
     if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}')
     {
         Box::new(c.escape_unicode())

@@ -1,10 +1,10 @@
-//! Values as a file gives them. What reads the file fills them in, so that settings know
+//! Values as they are in a file. The reader of a file format fills them in, so that settings know
 //! no file format.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A value of a file with its place.
+/// A value with its position in a file.
 #[derive(Debug)]
 pub struct FileValue<'t> {
     /// The value.
@@ -13,7 +13,7 @@ pub struct FileValue<'t> {
     pub span: Range<usize>,
 }
 
-/// What a file can give as a value.
+/// The types of values that a file can contain.
 #[derive(Debug)]
 pub enum Raw<'t> {
     /// A text.
@@ -22,19 +22,19 @@ pub enum Raw<'t> {
     Whole {
         /// The number; `None` beyond 128 bits.
         value: Option<i128>,
-        /// As the file has it.
+        /// As written in the file.
         written: String,
     },
     /// Any other number.
     Number {
-        /// The number; `None` where it cannot be read.
+        /// The number; `None` if it cannot be read.
         value: Option<f64>,
-        /// As the file has it.
+        /// As written in the file.
         written: String,
     },
     /// True or false.
     Truth(bool),
-    /// A date or a time, as the file has it. No setting is one.
+    /// A date or a time as written in the file. No setting has this type.
     Date(String),
     /// A list.
     List(Vec<FileValue<'t>>),

@@ -1,5 +1,5 @@
-//! Two kinds of rules with a small syntax of their own: the scope of a crawl, and the
-//! redirection of connections.
+//! Two kinds of rules with a small syntax: the scope of a crawl, and the redirection of
+//! connections.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -20,9 +20,9 @@ use crate::address::PageUrl;
 ///   subdomains. Schemes are not compared.
 /// - `host:www.example.org`: exactly this host, at any port; with
 ///   `host:www.example.org:8080` at that port only.
-/// - `regex:PATTERN`: every address whose canonical form the pattern, in the syntax of the
-///   `regex` crate, matches anywhere. Matching takes time linear in the address's length
-///   for any pattern.
+/// - `regex:PATTERN`: every address whose canonical form the pattern, in the syntax of the `regex`
+///   crate, matches anywhere. For any pattern, matching takes linear time in the length of the
+///   address.
 #[derive(Debug, Clone)]
 pub struct ScopeRule {
     /// The canonical text, by which rules are compared.
@@ -71,7 +71,7 @@ impl ScopeRule {
     }
 
     fn surt(prefix: String) -> Self {
-        // A host named `host` must not be read back as a rule of another form.
+        // A host named `host` must not be read back as another form of rule.
         let plain = !prefix.starts_with(HOST) && !prefix.starts_with(REGEX);
         Self {
             text: if plain {
@@ -215,8 +215,7 @@ fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
         let within = |c: char| c.is_ascii_graphic() && !"./:?#@[]()\\%".contains(c);
         !part.is_empty() && part.chars().all(within)
     };
-    // A trailing comma stands for further labels, of which there can be none if a path
-    // follows.
+    // A trailing comma stands for further labels, and there can be none if a path follows.
     let open = name.strip_suffix(',').filter(|_| path.is_none());
     let labels = open.unwrap_or(name);
     if name.is_empty() {

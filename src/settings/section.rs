@@ -12,7 +12,7 @@ use super::values::Value;
 pub trait Section: Sized {
     /// The name in brackets.
     const NAME: &'static str;
-    /// What the section is about; its doc comment.
+    /// The subject of the section; its doc comment.
     const MEANING: &'static str;
 
     /// Passes every key, in order of declaration and with its present value, to `walker`,
@@ -39,8 +39,7 @@ pub struct Key<T: Value> {
     pub bounds: Option<Bounds<T::Unit>>,
     /// A file without it is refused; the declared default is an example.
     pub required: bool,
-    /// The reference leaves it out, and so does a written configuration where it has this
-    /// value.
+    /// Omitted from the reference, and from a written configuration if it has this value.
     pub hidden: Option<T>,
 }
 
@@ -68,7 +67,7 @@ impl<T: Value> Key<T> {
         self
     }
 
-    /// The option `hidden DEFAULT` of a declaration: a key that is not for everybody yet.
+    /// The option `hidden DEFAULT` of a declaration: a key that is not meant for general use yet.
     pub fn hidden(mut self, usual: T) -> Self {
         self.hidden = Some(usual);
         self
@@ -164,8 +163,8 @@ pub fn plain<T: Value>(value: &T) -> String {
 /// }
 /// ```
 ///
-/// `within RANGE`, `required` and `hidden DEFAULT`, which are methods of [`Key`], may follow the default.
-/// The doc comments serve both the reference and rustdoc.
+/// `within RANGE`, `required` and `hidden DEFAULT`, which are methods of [`Key`], may follow the
+/// default. The doc comments serve both the reference and rustdoc.
 macro_rules! section {
     (
         $(#[doc = $about:literal])*

@@ -46,12 +46,11 @@ section! {
         /// list get the class `normal`, count as one link from the seeds, and are fetched
         /// after the rated links of that class.
         sitemaps: bool = false;
-        /// Seeds with a schedule of their own, independent of `[recrawl]`: each is visited
-        /// again this long after its last visit, and never given up. A list of tables, or
-        /// one block `[[seeds.watch]]` per seed. If such a seed redirects, the target page
-        /// is visited with it. With `depth = 1` every page in scope that it links to is
-        /// fetched once, before other links and however it is rated; with 2 those of these
-        /// pages as well.
+        /// Seeds with their own schedule, independent of `[recrawl]`: each is visited again this
+        /// long after its last visit, and never given up. A list of tables, or one block
+        /// `[[seeds.watch]]` per seed. If such a seed redirects, the target page is visited with
+        /// it. With `depth = 1` every page in scope that it links to is fetched once, before other
+        /// links and regardless of its rating; with 2 also the pages that those link to.
         watch: Vec<WatchedSeed> = Vec::new();
     }
 }
@@ -239,7 +238,7 @@ section! {
         /// The pause after a first failure that calls for backing off; it doubles with
         /// each further one.
         back_off: Duration = secs(30), within ms(1)..=days(1);
-        /// The longest such pause. A server's Retry-After is obeyed whatever its length.
+        /// The longest such pause. A server's Retry-After is obeyed regardless of its length.
         max_back_off: Duration = days(1), within ms(1)..=days(30);
         /// How long robots.txt rules are used before they are fetched again; at most a day
         /// (RFC 9309 section 2.4).
@@ -314,7 +313,8 @@ section! {
         max_hops: Option<u32> = None, within 0..;
         /// The most pages of one host; without it, no limit.
         host_documents: Option<u64> = None, within 1..;
-        /// The most pages of one registered domain (example.co.uk with all hosts below it, by the public suffix list); without it, no limit.
+        /// The most pages of one registered domain (example.co.uk with all hosts below it, by the
+        /// public suffix list); without it, no limit.
         domain_documents: Option<u64> = None, within 1..;
         /// Parameters that identify the visitor or the referrer, not the content: sessions
         /// and campaigns. They are removed from every page address, in the query and in
@@ -324,8 +324,8 @@ section! {
         drop_also: Vec<Parameter> = Vec::new();
         /// The longest address of a page, in bytes; a longer one counts as a trap.
         max_url_bytes: usize = 2000, within 100..=8000;
-        /// Extensions of links that do not lead to pages. Embedded images do not count as
-        /// links. `pdf` has no effect where accept_types has application/pdf.
+        /// Extensions of links that do not lead to pages. Embedded images do not count as links.
+        /// `pdf` has no effect if accept_types has application/pdf.
         reject_files: Vec<Extension> = Extension::list(NO_PAGES);
         /// MIME types of pages, by the Content-Type of the response; a page of another
         /// type is dropped. A response without one is judged by its first bytes. Besides
@@ -342,16 +342,16 @@ section! {
 }
 
 section! {
-    /// The limits for one PDF file. PDF files are pages of the crawl if scope.accept_types
-    /// has application/pdf: their text is rated and kept, their links are followed, their
-    /// images are not taken. A process of its own reads each file. network.max_page_bytes is
-    /// the largest file.
+    /// The limits for one PDF file. PDF files are pages of the crawl if scope.accept_types has
+    /// application/pdf: their text is rated and kept, their links are followed, but their images
+    /// are not collected. A separate process reads each file. The largest file is set by
+    /// network.max_page_bytes.
     pub struct PdfSection = "pdf" {
         /// The longest processor time, in whole seconds; a file that takes more is dropped.
         time: Duration = secs(20), within secs(1)..=hours(1);
         /// The most memory; a file that needs more is dropped.
         memory: Size = Size::mib(512), within Size::mib(64)..=Size::mib(1 << 16);
-        /// The most pages that are read of a file; those after them are left out.
+        /// The most pages read from a file; later ones are left out.
         pages: usize = 2_000, within 1..=1_000_000;
     }
 }
@@ -372,7 +372,7 @@ section! {
         /// The longest side of an image as a multiple of the shorter one; banners and
         /// rules exceed it.
         max_aspect: f64 = 10.0, within 1.0..=65_535.0;
-        /// The smallest file. Photographs have thousands of bytes, whatever their size.
+        /// The smallest file. Photographs have thousands of bytes, regardless of their dimensions.
         min_bytes: Size = Size::kib(0), within Size::kib(0)..=Size::mib(1024);
         /// The largest file; the download of a larger one is abandoned.
         max_bytes: Size = Size::mib(20), within Size::kib(1)..=Size::mib(1024);
@@ -380,11 +380,11 @@ section! {
         parents: usize = 5, within 0..=20;
         /// How many sibling elements with text are kept.
         siblings: usize = 5, within 0..=20;
-        /// The share of requests that go to images while both pages and images wait, so
-        /// that a crawl that is stopped early has both; the best images come first. At 0
-        /// images wait until no page can be fetched, at 1 they precede all pages. No
-        /// request waits for its turn: images on hosts of their own come as fast as these
-        /// permit. Images do not count towards the page limits.
+        /// The share of requests that go to images while both pages and images wait, so that a
+        /// crawl that is stopped early has both; the best images come first. At 0 images wait until
+        /// no page can be fetched, at 1 they precede all pages. No request waits for its turn:
+        /// images on separate hosts arrive as fast as these hosts permit. Images do not count
+        /// towards the page limits.
         share: f64 = 0.33, within 0.0..=1.0;
         /// Whether the images of fetched pages are still collected after limits.documents
         /// is reached.
@@ -434,8 +434,8 @@ section! {
     /// CSS, XPath or regular expressions (`spoor help fields`). What they find is in the log
     /// and in the documents.
     pub struct Rules = "rules" {
-        /// Rule files, and folders whose `*.toml` are rule files. `[[rule]]` blocks may also
-        /// stand in the job file itself.
+        /// Rule files, and folders whose `*.toml` files are rule files. `[[rule]]` blocks may also
+        /// be in the job file itself.
         files: Vec<PathBuf> = Vec::new();
     }
 }
@@ -450,8 +450,8 @@ section! {
         enabled: bool = false;
         /// How records are compressed.
         compression: ArchiveCompression = ArchiveCompression::Gzip;
-        /// A dictionary for zstd, as `zstd --train` makes it from pages of such sites. It is
-        /// stored at the beginning of each file. The crawl needs it, readers do not.
+        /// A dictionary for zstd, made by `zstd --train` from similar pages. It is stored at the
+        /// beginning of each file. The crawl needs it, readers do not.
         dictionary: Option<PathBuf> = None;
     }
 }
@@ -494,7 +494,8 @@ section! {
         from: Option<f64> = None;
         /// The highest score to rank; without it, no limit.
         to: Option<f64> = None;
-        /// How many of the 64 bits of their perceptual hashes may differ for two images to count as the same picture; the better one is kept.
+        /// How many of the 64 bits of their perceptual hashes may differ for two images to count as
+        /// the same picture; the better one is kept.
         near: u32 = 4, within 0..=16;
     }
 }
@@ -503,7 +504,8 @@ section! {
     /// The questions about a job's images on the page of `spoor annotate`, and whose votes
     /// count.
     pub struct Annotate = "annotate" {
-        /// The answers to the question of what an image shows, at most nine, in the order of their keys 1 to 9.
+        /// The answers to the question of what an image shows, at most nine, in the order of their
+        /// keys 1 to 9.
         classes: Vec<ClassName> = ClassName::list(&["on topic", "related", "off topic", "no picture"]);
         /// The classes that count as on topic.
         on_topic: Vec<ClassName> = ClassName::list(&["on topic"]);
@@ -533,8 +535,8 @@ section! {
         /// The storage engine. `fjall` is better for crawls of weeks and for machines that
         /// may lose power; `spoor frontier convert` converts a frontier.
         store: StoreKind = StoreKind::Sled;
-        /// How many cells the frontier has: parts that each have a share of the hosts, as the
-        /// machines of a cluster will have them. Fixed when the job begins.
+        /// The number of cells of the frontier: parts that each have a share of the hosts, as on
+        /// the machines of a cluster. Fixed when the job begins.
         cells: usize = 1, within 1..=1024, hidden 1;
     }
 }
@@ -552,55 +554,55 @@ section! {
         /// the crawl runs; the last two exports are kept. If the store is damaged, `spoor
         /// frontier import` restores the frontier from an export.
         export: Duration = hours(6), within secs(1)..=days(30);
-        /// Where checkpoints of the running job go that outlive this machine: a bucket of
-        /// an S3-compatible store, as "s3://BUCKET/PATH", with the usual variables AWS_*,
-        /// or a folder on another disk, as "file:///PATH". Another machine with this job
-        /// file goes on from there. Each job needs a place of its own.
+        /// Where to store checkpoints of the running job that survive the loss of this machine: a
+        /// bucket of an S3-compatible store, as "s3://BUCKET/PATH", with the usual variables AWS_*,
+        /// or a folder on another disk, as "file:///PATH". Another machine with this job file
+        /// continues from there. Each job needs its own place.
         store: Option<StoreAddress> = None;
         /// How often such a checkpoint is made. What was fetched since the last one is lost
         /// with the machine.
         every: Duration = minutes(1), within secs(1)..=hours(6);
-        /// Whether these checkpoints have the documents, sentences, images, archives and
-        /// logs too. Without them another machine begins new ones, and fetches nothing again
-        /// that is done.
+        /// Whether these checkpoints also contain the documents, sentences, images, archives and
+        /// logs. Without them another machine starts new ones, but does not repeat finished
+        /// fetches.
         outputs: bool = true;
     }
 }
 
 section! {
-    /// Several machines that crawl this job together. Each runs `spoor crawl` with the same
-    /// job file; they share the hosts among them, and no host is asked by two at a time.
-    /// See `spoor help clusters`.
+    /// Several machines that crawl this job together. Each runs `spoor crawl` with the same job
+    /// file; they share the hosts among them, and no host gets requests from two machines at the
+    /// same time. See `spoor help clusters`.
     pub struct Cluster = "cluster" {
-        /// The servers of NATS JetStream, 2.10 or newer, by which the machines know of each
+        /// The servers of NATS JetStream, 2.10 or newer, through which the machines find each
         /// other. Without any, this machine crawls alone.
         brokers: Vec<BrokerAddress> = Vec::new();
         /// A file of credentials (an NKey and a JWT, as `nsc` writes it), if the brokers ask
         /// for it.
         credentials: Option<PathBuf> = None;
-        /// The name of this machine, different from that of every other one. Without it the
-        /// name that the system has.
+        /// The name of this machine, different from that of every other one. By default the name
+        /// that the system has.
         node: Option<NodeName> = None;
-        /// Where the machines keep their checkpoints, by which another one goes on with the
-        /// hosts of one that is gone: a bucket of an S3-compatible store, as
-        /// "s3://BUCKET/PATH", or a folder that all of them have, as "file:///PATH".
+        /// Where the machines store their checkpoints, from which another machine continues with
+        /// the hosts of a lost one: a bucket of an S3-compatible store, as "s3://BUCKET/PATH", or a
+        /// folder that all of them share, as "file:///PATH".
         store: Option<StoreAddress> = None;
-        /// Into how many parts the hosts are divided; four to eight for each machine at their
-        /// largest number. Fixed when the first machine begins.
+        /// The number of parts into which the hosts are divided: four to eight for each machine,
+        /// for the largest number of machines. Fixed when the first machine starts.
         cells: usize = 64, within 2..=1024;
         /// How many brokers store everything: 3 survive the loss of one.
         replicas: usize = 3, within 1..=5;
         /// This machine's share of the hosts, compared with those of the others.
         weight: f64 = 1.0, within 0.01..=100.0;
-        /// How long a machine may ask hosts after it has heard of the brokers. One that is
-        /// silent for longer loses its hosts to the others.
+        /// How long a machine may send requests to hosts after it last heard from the brokers. A
+        /// machine that is silent for longer loses its hosts to the others.
         term: Duration = secs(15), within secs(5)..=minutes(5);
-        /// How often a machine makes a checkpoint. What it did since the last one is done
-        /// again by others if it is lost.
+        /// How often a machine makes a checkpoint. If the machine is lost, others repeat what it
+        /// did since the last one.
         checkpoint: Duration = minutes(1), within secs(1)..=hours(1);
         /// How long links to the hosts of other machines are collected before they are sent.
         linger: Duration = secs(5), within ms(100)..=minutes(5);
-        /// How long a machine must have been there before others give it hosts of theirs.
+        /// How long a machine must be present before others give it some of their hosts.
         settle: Duration = minutes(1), within secs(1)..=hours(1);
     }
 }
@@ -634,15 +636,15 @@ section! {
         /// address reachable from other machines is refused. Traffic is not encrypted: use
         /// a TLS proxy or a tunnel. false disables it.
         listen: Listen = Listen::Auto;
-        /// A file with the token that every request over TCP must carry: 16 visible
-        /// characters or more, in a file that not everybody can read. Without it the
-        /// variable SPOOR_CONTROL_TOKEN is used if it is set.
+        /// A file with the token that every request over TCP must carry: 16 visible characters or
+        /// more, in a file that other users cannot read. Without it the variable
+        /// SPOOR_CONTROL_TOKEN is used if it is set.
         token_file: Option<PathBuf> = None;
     }
 }
 
 impl Images {
-    /// Whether the images of all pages are fetched, also after the limit of these.
+    /// Whether the images of all pages are fetched even after the page limit.
     pub fn are_finished(&self) -> bool {
         self.enabled && self.after_limit
     }
@@ -677,7 +679,7 @@ const RANKED: [ImageFormat; 6] = [
 /// Media types of pages.
 const PAGES: &str = "text/html application/xhtml+xml application/vnd.wap.xhtml+xml text/plain";
 
-/// Those of the common campaign and mail services, then those of the common session
+/// Parameters of the common campaign and mail services, then those of the common session
 /// mechanisms. Short names with other meanings elsewhere are left out.
 const SESSIONS_AND_CAMPAIGNS: &str = "utm_* mtm_* matomo_* piwik_* \
     pk_campaign pk_kwd pk_source pk_medium pk_content pk_cid \

@@ -45,7 +45,7 @@ impl TextValue for Language {
     }
 }
 
-/// The language that was given by its name, or as a tag with a region.
+/// The language meant by its name, or by a tag with a region.
 fn meant(text: &str) -> Option<Language> {
     let primary = text.split(['-', '_']).next().unwrap_or_default();
     if let Ok(language) = Language::of_code(primary) {

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::messages::{MOST_TOLD, nearest, shown};
+use super::messages::{MOST_SHOWN, nearest, shown};
 use crate::raw::{FileValue, Raw};
 
 /// Problems inside one value, each with its byte range in the file.
@@ -29,10 +29,10 @@ pub trait Value: Clone {
     /// A plausible value in TOML; the reference shows it for an optional key.
     fn example() -> String;
 
-    /// Reads a value. `None` where it is invalid; the reason is then added to `wrong`.
+    /// Reads a value. `None` if it is invalid; the reason is then added to `wrong`.
     fn read(value: &FileValue<'_>, wrong: &mut Wrong) -> Option<Self>;
 
-    /// The value as TOML, in its canonical form; `None` where it is absent.
+    /// The value as TOML, in its canonical form; `None` if it is absent.
     fn show(&self) -> Option<String>;
 
     /// Bytes of memory beyond its text; the sum over a list is bounded.
@@ -58,7 +58,7 @@ pub trait Value: Clone {
 pub trait TextValue: Clone {
     /// As [`Value::kind`].
     const KIND: &'static str;
-    /// As [`Value::form`]; not needed where there are [`TextValue::WORDS`].
+    /// As [`Value::form`]; not needed if there are [`TextValue::WORDS`].
     const FORM: &'static str = "";
     /// All permitted texts, if they are few.
     const WORDS: &'static [&'static str] = &[];
@@ -282,7 +282,7 @@ impl<T: Value> Value for Vec<T> {
         let mut weight = 0_usize;
         // Reading continues after a failure, to report all errors at once.
         for item in items {
-            if wrong.len() >= MOST_TOLD {
+            if wrong.len() >= MOST_SHOWN {
                 return None;
             }
             let read = T::read(item, wrong);

@@ -1,4 +1,4 @@
-//! Seeds with a schedule of their own.
+//! Seeds with their own schedule.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use super::raw::{FileEntry, FileValue, Raw};
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
 
-/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`, and with `depth` the
-/// pages that it leads to, once.
+/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`, and with `depth` the pages
+/// that it links to, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedSeed {
     /// Its address.
     pub url: PageUrl,
     /// The pause between two visits, a millisecond or more.
     pub every: Duration,
-    /// How many links from it every page is fetched, however it is rated; at most
+    /// Pages up to this many links away from it are fetched regardless of their rating; at most
     /// `MAX_DEPTH`.
     pub depth: u8,
 }

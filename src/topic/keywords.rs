@@ -7,8 +7,8 @@
 //! [`KeywordTable`]. The keyword score of a text is the share of the table's weight that
 //! it contains; it amplifies ratings based on perplexity.
 //!
-//! Texts come as [`Sentence`]s, so that a table and a text have the same tokens. Nothing
-//! here knows perplexities, links or pages.
+//! Texts arrive as [`Sentence`]s, so that a table and a text have the same tokens. This module does
+//! not know perplexities, links or pages.
 
 mod stopwords;
 
@@ -72,8 +72,8 @@ impl KeywordTable {
     /// Builds the table of the `size` best tokens that separate pages of the topic from
     /// neutral pages; a page is the list of its sentences.
     ///
-    /// Only weights above 0 enter: a token that is as common on neutral pages does not
-    /// indicate the topic. So without neutral pages the table is empty.
+    /// Only weights above 0 are kept: a token that is as common on neutral pages does not indicate
+    /// the topic. So without neutral pages the table is empty.
     pub fn train<P, N>(positive: &[P], neutral: &[N], size: usize) -> Self
     where
         P: AsRef<[Sentence]>,
@@ -161,9 +161,9 @@ impl KeywordTable {
     ///
     /// # Errors
     ///
-    /// [`KeywordError`] names the file and, if a line is wrong, its number: it lacks a
-    /// column, the weight is not a number above 0, the token occurs twice, or it is not a
-    /// single token as [`crate::words`] produces them and could never match.
+    /// [`KeywordError`] names the file and, if a line is wrong, its number: it lacks a column, the
+    /// weight is not a number above 0, the token occurs twice, or it is not a single token of
+    /// [`crate::words`] and could never match.
     pub fn load(path: &Path) -> Result<Self, KeywordError> {
         let text = crate::fs::read_to_string(path).map_err(|source| KeywordError::Read {
             path: path.to_owned(),
@@ -364,8 +364,8 @@ mod tests {
         }
     }
 
-    /// A page made to have the frequencies of the published cat and volcano tables
-    /// must give back the published weights.
+    /// A page with the frequencies of the published cat and volcano tables must reproduce the
+    /// published weights.
     #[test]
     fn training_gives_the_published_weights() {
         let thesis = thesis();

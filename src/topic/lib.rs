@@ -9,10 +9,10 @@
 //! | `strategy` | the order of links: a trait, and a file for each strategy |
 //! | `model` | the folder of a trained model |
 //!
-//! Nothing here knows the network, the frontier, a job or a file of a crawl: equal texts
+//! This crate does not know the network, the frontier, a job or the files of a crawl: equal texts
 //! and models give equal numbers.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod keywords;

@@ -16,14 +16,14 @@ use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
 const ARPA: &str = "lm.arpa";
-/// The same in KenLM's binary form, made of the former where it is missing.
+/// The same in KenLM's binary form, built from the ARPA file if missing.
 const BINARY: &str = "lm.binary";
 const KEYWORDS: &str = "keywords.tsv";
 const STOPWORDS: &str = "stopwords.tsv";
 /// The number of occurrences of each word in the texts of either kind.
 const WORDS: &str = "words.tsv";
-/// The passages of the texts of either kind; absent where neutral text is known only by its
-/// words, and in models of earlier versions.
+/// The passages of the texts of either kind; absent if neutral text is known only by its words, and
+/// in models of earlier versions.
 const PASSAGES: &str = "passages.tsv";
 const FACTS: &str = "model.toml";
 
@@ -84,8 +84,8 @@ pub struct Grown {
     pub held_out_before: f64,
     /// The same under the new one.
     pub held_out_after: f64,
-    /// Whether the old model was not trained on any of that text either: it was made from
-    /// the same texts in the same way.
+    /// Whether the old model was also trained without any of that text: it was made from the same
+    /// texts in the same way.
     pub comparable: bool,
 }
 
@@ -98,8 +98,8 @@ pub struct ModelFacts {
     pub order: usize,
     /// SHA-256 over all sentences of the corpus, neutral text included.
     pub corpus_sha256: String,
-    /// The language of the texts about the topic, where that is certain; absent from
-    /// models made before the language was detected.
+    /// The language of the texts about the topic, if it is certain; absent from models made before
+    /// the language was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
     /// Documents about the topic.
@@ -114,8 +114,8 @@ pub struct ModelFacts {
     pub training_sentences: usize,
     /// Their tokens.
     pub training_tokens: usize,
-    /// Documents that were held out whole; `None` where there were too few, and
-    /// sentences of all of them were held out instead.
+    /// Documents that were held out as a whole; `None` if there were too few, and sentences of all
+    /// of them were held out instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out_documents: Option<usize>,
     /// Sentences that were held out.
@@ -134,7 +134,7 @@ pub struct ModelFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grown: Option<Grown>,
     /// The boundary between documents about the topic and neutral ones by their
-    /// contrasts, in nats per token; `None` where there were too few neutral documents to
+    /// contrasts, in nats per token; `None` if there were too few neutral documents to
     /// measure it.
     #[serde(default, rename = "contrast")]
     pub topicality: Option<Topicality>,
@@ -168,9 +168,7 @@ impl ModelFacts {
             .validate()
             .map_err(|e| wrong(e.to_string()))?;
         if let Some(key) = facts.topicality.and_then(|curve| curve.unusable()) {
-            return Err(wrong(format!(
-                "`contrast.{key}` is no number that it can be"
-            )));
+            return Err(wrong(format!("`contrast.{key}` has an impossible value")));
         }
         Ok(facts)
     }
@@ -188,7 +186,7 @@ pub struct Model {
     /// The keyword table.
     pub keywords: KeywordTable,
     /// The contrast of its words with those of other texts, and the curve from a contrast
-    /// to a probability; `None` where training could not measure it.
+    /// to a probability; `None` if training could not measure it.
     pub contrast: Option<(Arc<Contrast>, Topicality)>,
 }
 
@@ -202,10 +200,10 @@ impl Model {
     /// the same model.
     ///
     /// # Errors
-    /// [`IoError`] where a file cannot be read.
+    /// [`IoError`] if a file cannot be read.
     pub fn sha256(folder: &Path) -> Result<String, IoError> {
         let mut digest = Sha256::new();
-        // The binary file is made from the other one.
+        // The binary file is built from the ARPA file.
         for name in [ARPA, KEYWORDS, STOPWORDS, WORDS, PASSAGES, FACTS] {
             let path = folder.join(name);
             let mut file = match crate::fs::open(&path) {

@@ -1,8 +1,8 @@
 //! Word frequencies of whole languages, for use without neutral texts.
 //!
-//! The tables are in `models/neutral` and are compiled in: the 20,000 most frequent words
-//! of each language with rounded frequencies. `models/README.md` gives their sources and
-//! licences. They contain single words and thus nothing about word order in neutral text.
+//! The tables are in `models/neutral` and are compiled in: the 20,000 most frequent words of each
+//! language with rounded frequencies. `models/README.md` gives their sources and licences. They
+//! contain single words, so they say nothing about word order in neutral text.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -50,7 +50,7 @@ pub fn languages() -> impl Iterator<Item = Language> {
 /// Tables by the codes of their languages; `None` for languages without one.
 type Tables = HashMap<&'static str, Option<Arc<Words>>>;
 
-/// The tables that were asked for a single word. Reading one takes some milliseconds.
+/// The tables used to look up single words. Reading one takes some milliseconds.
 static READ: LazyLock<Mutex<Tables>> = LazyLock::new(Mutex::default);
 
 /// Whether a word (in lower case) is one of the frequent ones of a language.

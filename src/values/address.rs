@@ -168,7 +168,7 @@ impl PageUrl {
     /// As [`PageUrl::parse`].
     pub fn join(&self, href: &str) -> Result<Self, AddressError> {
         let short = short_enough(href)?;
-        // A place on the same page, as most links of a long page are.
+        // A position on the same page, like most links of a long page.
         if (short.is_empty() || short.starts_with('#')) && self.0.has_labels {
             return Ok(self.clone());
         }
@@ -248,7 +248,7 @@ impl PageUrl {
         self.0.text()
     }
 
-    /// The address as `url` has it, parsed at each call.
+    /// The address as a [`Url`], parsed at each call.
     ///
     /// # Errors
     /// None for an address that this version made.
@@ -442,14 +442,14 @@ pub fn is_reserved(name: &str) -> bool {
 }
 
 /// Resolves a text against an address. More than two slashes before a host count as two (URL
-/// standard, "special authority ignore slashes state"), which the parser does for whole
-/// addresses alone.
+/// standard, "special authority ignore slashes state"), which the parser does only for absolute
+/// addresses.
 pub fn resolve(base: &Url, text: &str) -> Result<Url, url::ParseError> {
     let mut slashes = 0;
     for (at, c) in text.char_indices() {
         match c {
             '/' | '\\' => slashes += 1,
-            // The parser takes these away, wherever they stand.
+            // The parser removes these everywhere.
             '\t' | '\n' | '\r' => {}
             _ if slashes > 2 => return base.join(&format!("//{}", &text[at..])),
             _ => break,
@@ -495,7 +495,7 @@ fn shortened(text: &str) -> String {
 /// Decodes the escapes of unreserved characters and writes the others in upper case. A `%`
 /// that starts no escape is left alone, and no digit after it is decoded if that would
 /// complete an escape. `.` stays encoded: a decoded dot segment would be resolved, and a
-/// different path fetched. `None` where nothing changes.
+/// different path fetched. `None` if nothing changes.
 fn normal_escapes(text: &str) -> Option<String> {
     if !text.contains('%') {
         return None;

@@ -1,9 +1,9 @@
 //! Bodies without their codings: content codings (RFC 9110 section 8.4), and transfer codings
 //! other than chunks (RFC 9112 section 7).
 //!
-//! One decoder serves what comes from servers and what lies in archives. It is given coded
-//! bytes as they come and fills buffers of the caller, so the caller bounds memory, however
-//! small the coded form is.
+//! One decoder serves both bodies from servers and bodies in archives. It accepts coded bytes as
+//! they arrive and fills buffers of the caller, so the caller bounds memory, even if the coded form
+//! is tiny.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -15,16 +15,16 @@ use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
 /// The most codings of one body.
 const MAX_CODINGS: usize = 4;
-/// Bytes by which a coding is recognised.
+/// The number of bytes by which a coding is recognised.
 const BEGIN: usize = 32;
-/// Coded bytes that are held between two codings.
+/// The size of the buffer for coded bytes between two codings.
 const HELD: usize = 16 << 10;
 /// The first bytes of a member of gzip.
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 /// The first bytes of a frame of zstd.
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-/// The largest window of zstd is 2^23 bytes, as browsers have it (RFC 9659): each of several
-/// codings has its own.
+/// The largest window of zstd is 2^23 bytes, as in browsers (RFC 9659), because each of several
+/// codings has its own window.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// A coding of a body.
@@ -32,7 +32,7 @@ const ZSTD_WINDOW_LOG: u32 = 23;
 pub enum Coding {
     /// `gzip` or `x-gzip`: members of RFC 1952.
     Gzip,
-    /// `deflate`: RFC 1950, or what is within it (RFC 1951), as some servers send it.
+    /// `deflate`: RFC 1950, or only its contents (RFC 1951), as some servers send it.
     Deflate,
     /// `br`: RFC 7932.
     Brotli,
@@ -55,9 +55,9 @@ impl fmt::Display for Coding {
 }
 
 impl Coding {
-    /// The codings that header lines list, in the order in which they were applied. Case,
-    /// quotes and parameters do not count, and neither do values that mean no coding: servers
-    /// also name charsets here.
+    /// The codings that header lines list, in the order in which they were applied. Case, quotes
+    /// and parameters are ignored, and so are values that mean no coding: servers also name
+    /// charsets here.
     pub fn list<S: AsRef<str>>(lines: impl IntoIterator<Item = S>) -> Vec<Self> {
         let mut all = Vec::new();
         for line in lines {
@@ -90,7 +90,7 @@ impl Coding {
         }
     }
 
-    /// Whether a body begins as its coding does, as far as that can be seen.
+    /// Whether a body begins as its coding requires, as far as this is visible.
     fn fits(&self, begin: &[u8]) -> bool {
         match self {
             Self::Gzip => begin.starts_with(&GZIP),
@@ -100,19 +100,19 @@ impl Coding {
     }
 }
 
-/// Whether a frame begins that zstd skips (RFC 8878 section 3.1.2).
+/// Whether this is the start of a frame that zstd skips (RFC 8878 section 3.1.2).
 fn is_skippable(begin: &[u8]) -> bool {
     matches!(begin, [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..])
 }
 
-/// Whether these are the first bytes of a text, which no compression begins with. One byte
-/// may be the whole of an empty body in brotli.
+/// Whether these are the first bytes of a text, with which no compression begins. One byte may be
+/// the whole of an empty body in brotli.
 fn is_text(begin: &[u8]) -> bool {
     let is_printable = |byte: &u8| byte.is_ascii_graphic() || b" \t\r\n".contains(byte);
     begin.len() > 1 && begin.iter().all(is_printable)
 }
 
-/// Whether these bytes begin as RFC 1950 section 2.2 says.
+/// Whether these bytes begin as in RFC 1950 section 2.2.
 fn is_zlib(begin: &[u8]) -> bool {
     match begin {
         [a, b, ..] => a & 0xF == 8 && u16::from_be_bytes([*a, *b]) % 31 == 0,
@@ -123,22 +123,22 @@ fn is_zlib(begin: &[u8]) -> bool {
 /// Why a body cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodingError {
-    /// Its coding is not known here.
+    /// Its coding is unknown.
     #[error("its coding {0} cannot be undone")]
     Unknown(String),
     /// It has more codings than any honest body.
     #[error("it has more than {MAX_CODINGS} codings")]
     TooMany,
-    /// It is not what its header says.
+    /// It does not match its header.
     #[error("it does not begin as {0} does")]
     Other(Coding),
     /// The coded form is damaged.
     #[error("its {0} is damaged")]
     Damaged(Coding),
-    /// The coded form is not complete.
+    /// The coded form is incomplete.
     #[error("its {0} ends too early")]
     Cut(Coding),
-    /// The coded form is far longer than what is in it.
+    /// The coded form is far longer than its contents.
     #[error("its coded form is far longer than what is in it")]
     Hollow,
     /// Something follows the coded form.
@@ -149,10 +149,10 @@ pub enum CodingError {
 /// How far the headers of a body are trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Headers {
-    /// A server sent them just now. A body that is not what they say is an error.
+    /// A server has just sent them. A body that does not match them is an error.
     Live,
-    /// They lie in an archive. Some writers decode a body and keep the header that names its
-    /// coding, so a coding counts only if the body begins as it does.
+    /// They come from an archive. Some writers decode a body and keep the header that names its
+    /// coding, so a coding counts only if the body begins accordingly.
     Stored,
 }
 
@@ -168,8 +168,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// One of them is unknown, or there are too many. Those of an archive are judged by the
-    /// body instead.
+    /// One of them is unknown, or there are too many. For an archive, the body decides instead.
     pub fn new(codings: &[Coding], headers: Headers) -> Result<Option<Self>, CodingError> {
         if codings.len() > MAX_CODINGS {
             return Err(CodingError::TooMany);
@@ -184,13 +183,13 @@ impl Decoder {
         Ok((!stages.is_empty()).then_some(Self { stages }))
     }
 
-    /// Fills `output` with decoded bytes and takes coded ones from `input`. `is_last`: nothing
-    /// comes behind `input`. Returns how many bytes were decoded; 0 means that it needs more
-    /// input, or that the body is complete.
+    /// Fills `output` with decoded bytes and takes coded ones from `input`. `is_last` is whether
+    /// nothing follows `input`. Returns how many bytes were decoded; 0 means that more input is
+    /// needed, or that the body is complete.
     ///
     /// # Errors
     ///
-    /// The body is not what its codings say, or ends before they do.
+    /// The body does not match its codings, or ends too early.
     pub fn decode(
         &mut self,
         input: &mut &[u8],
@@ -247,20 +246,20 @@ struct CodingStage {
     held: Vec<u8>,
     at: usize,
     end: usize,
-    /// No more bytes come.
+    /// Whether the input has ended.
     is_fed: bool,
     has_rest: bool,
 }
 
 enum DecoderState {
-    /// Too little was seen to choose.
+    /// Too few bytes were seen to choose.
     Begin,
-    /// It has no coding.
+    /// The body has no coding.
     Plain,
     Inflate(Box<Decompress>),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Zstd(Box<ZstdDecoder<'static>>),
-    /// Behind a member or frame. Another one may follow.
+    /// After a member or frame. Another one may follow.
     Between(Option<Box<ZstdDecoder<'static>>>),
 }
 
@@ -291,7 +290,7 @@ impl CodingStage {
         }
     }
 
-    /// Where further coded bytes are put.
+    /// The room for further coded bytes.
     fn room(&mut self) -> &mut [u8] {
         self.held.copy_within(self.at..self.end, 0);
         (self.at, self.end) = (0, self.end - self.at);
@@ -304,7 +303,7 @@ impl CodingStage {
         self.is_fed = is_over;
     }
 
-    /// Decodes what fits into `output`; 0 if more input is needed.
+    /// Decodes as much as fits into `output`; 0 if more input is needed.
     fn step(&mut self, output: &mut [u8]) -> Result<usize, CodingError> {
         loop {
             let damaged = || CodingError::Damaged(self.coding.clone());
@@ -351,7 +350,7 @@ impl CodingStage {
                 DecoderState::Zstd(decoder) => {
                     let done = decoder.run_on_buffers(input, output);
                     let done = done.map_err(|_| damaged())?;
-                    // Nothing is left to do at the end of a frame alone.
+                    // At the end of a frame alone, there is nothing left to do.
                     (done.bytes_read, done.bytes_written, done.remaining == 0)
                 }
             };
@@ -373,7 +372,7 @@ impl CodingStage {
         let is_fed = self.is_fed;
         let unread = self.held.get(self.at..self.end).unwrap_or_default();
         if let DecoderState::Between(decoder) = &mut self.state {
-            // An empty rest, or one byte that may be the first of another member.
+            // Nothing is left, or one byte that may be the first of another member.
             if unread.is_empty() || (!is_fed && unread.len() < GZIP.len()) {
                 return Ok(false);
             }
@@ -464,8 +463,8 @@ impl<R: BufRead> Read for Decoded<R> {
     }
 }
 
-/// A file without the coding by which it begins, if it has one that can be recognised, and at
-/// most `cap` bytes of it. Some servers send a compressed file without a header that says so.
+/// At most `cap` bytes of a file, decoded if it begins with a recognisable coding. Some servers
+/// send a compressed file without a header that says so.
 ///
 /// # Errors
 ///
@@ -477,11 +476,11 @@ pub fn unpacked(body: Bytes, cap: usize) -> Result<Bytes, CodingError> {
     }
 }
 
-/// A body that is whole in memory, without these codings, and at most `cap` bytes of it.
+/// At most `cap` bytes of a body that is complete in memory, decoded.
 ///
 /// # Errors
 ///
-/// The body is not what its codings say, or ends before they do.
+/// The body does not match its codings, or ends too early.
 pub fn decoded(mut body: &[u8], codings: &[Coding], cap: usize) -> Result<Vec<u8>, CodingError> {
     let mut out = Vec::new();
     let Some(mut decoder) = Decoder::new(codings, Headers::Live)? else {

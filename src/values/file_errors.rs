@@ -54,12 +54,12 @@ impl FileErrors {
         &self.errors
     }
 
-    /// The errors one by one, without what they refer to.
+    /// The errors one by one, without the subject.
     pub fn into_errors(self) -> Vec<FileError> {
         self.errors
     }
 
-    /// `subject` is what the final count refers to: a file's name, or such as "the rules".
+    /// `subject` is what the final count refers to: a file's name, or a phrase such as "the rules".
     pub fn new(subject: &str, errors: Vec<FileError>) -> Self {
         Self {
             subject: subject.to_owned(),
@@ -68,12 +68,12 @@ impl FileErrors {
         }
     }
 
-    /// With the number of errors that were found but are not shown.
+    /// Adds the number of errors that were found but are not shown.
     pub fn and_more(self, more: usize) -> Self {
         Self { more, ..self }
     }
 
-    /// The one problem of a file.
+    /// The only problem of a file.
     pub fn of_file(file: &str, place: Option<FilePosition>, message: String) -> Self {
         let error = FileError {
             file: file.to_owned(),

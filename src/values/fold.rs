@@ -1,18 +1,18 @@
-//! Running text in lines of a width, for terminals and files that people read.
+//! Wraps running text to a width, for terminals and files that people read.
 //!
-//! Widths are columns of a terminal (Unicode Standard Annex #11); colours take none.
+//! Widths are terminal columns (Unicode Standard Annex #11); colours take no columns.
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// The text in lines of at most `width` columns. White space is where lines end, and one
-/// space in between; a longer word has a line of its own.
+/// The text in lines of at most `width` columns. Lines break at white space, which becomes one
+/// space elsewhere; a longer word has its own line.
 pub fn fold(text: &str, width: usize) -> Vec<String> {
     pieces(text.split_whitespace(), width)
 }
 
-/// The same for pieces that stay whole, whatever spaces are in them.
+/// The same for pieces that stay in one line, even if they contain spaces.
 pub fn pieces<'a>(pieces: impl IntoIterator<Item = &'a str>, width: usize) -> Vec<String> {
-    // Only these spaces separate; those within a piece are others meanwhile.
+    // Only ordinary spaces separate, so those within a piece are replaced for now.
     const WITHIN: &str = "\u{a0}";
     let joined = Vec::from_iter(pieces.into_iter().map(|piece| piece.replace(' ', WITHIN)));
     if joined.is_empty() {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     proptest! {
-        /// No word is lost, and a line is too long only if it is one word.
+        /// No word is lost, and a line is too long only if it is a single word.
         #[test]
         fn every_word_is_in_a_line(text in "[a-zé日 \n-]{0,80}", width in 1usize..30) {
             let lines = fold(&text, width);

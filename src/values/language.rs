@@ -1,10 +1,10 @@
 //! Language identification.
 //!
-//! The script comes first: that of most words, since a page of Chinese may have more Latin
-//! letters than characters, in names and code. `whatlang` then recognises a language from the
-//! letters of this script, by the most frequent trigrams (Cavnar and Trenkle 1994) and by
-//! letters that only some alphabets have. It knows the 70 languages of [`Language::all`]; a
-//! text in any other language is reported as the most similar of these or as none.
+//! The script comes first: that of most words, because a Chinese page may have more Latin letters
+//! than Chinese characters, in names and code. `whatlang` then recognises a language from the
+//! letters of this script, by the most frequent trigrams (Cavnar and Trenkle 1994) and by letters
+//! that only some alphabets have. It knows the 70 languages of [`Language::all`]; a text in any
+//! other language is reported as the most similar of these or as none.
 //!
 //! The cost does not depend on the length of a page: at most [`MAX_BYTES`] of its running
 //! text are examined. Text shorter than [`MIN_LETTERS`], or equally similar to two
@@ -24,7 +24,7 @@ use whatlang::Lang;
 /// pages half as long were recognised correctly. This takes a tenth of a millisecond, and
 /// four times as many bytes take twice as long.
 pub const MAX_BYTES: usize = 1 << 10;
-/// The most blocks that the sample is taken from.
+/// The maximum number of blocks in the sample.
 const DRAWN: usize = 8;
 /// The fewest letters for which a language is recognised.
 pub const MIN_LETTERS: usize = 60;
@@ -289,7 +289,8 @@ mod tests {
         }
     }
 
-    /// Sentences with names and code in Latin letters, and Latin ones with words of others.
+    /// Sentences with names and code in Latin letters, and Latin sentences with words in other
+    /// scripts.
     #[test]
     fn names_and_code_in_other_letters_do_not_decide() {
         for (text, code) in [
@@ -345,7 +346,7 @@ mod tests {
         ] {
             assert_eq!(of(&format!("{text}\n").repeat(3)), Some(code), "{text}");
         }
-        // Paragraphs in two languages: that of more words.
+        // Paragraphs in two languages: the one with more words wins.
         let english =
             "The keeper climbs the stairs of the tower every evening and lights the lamp.\n";
         let chinese = "灯塔看守人每天晚上都会爬上楼梯，点燃塔顶的大灯，为海上的船只指引方向。\n";

@@ -1,28 +1,28 @@
-//! The values that travel through all of spoor, and the tools that all of it uses: addresses,
-//! tasks and pages, words and languages, files opened beneath a job's folder, times, bodies
-//! without their codings, text made safe to print.
+//! The values that are passed through all of spoor, and the tools that all of it uses: addresses,
+//! tasks and pages, words and languages, files opened beneath a job's folder, times, bodies without
+//! their codings, text made safe to print.
 //!
-//! Nothing here knows a crawl, the network, a config or a store. What a module may know of the
-//! others, in reading order:
+//! This crate does not know a crawl, the network, a config or a store. The modules, in reading
+//! order (a module may only know those before it):
 //!
 //! | module | one line |
 //! |---|---|
-//! | `fs` | the files of a job, opened beneath its folder and written whole or not at all; other files, opened if they are files |
+//! | `fs` | the files of a job, opened beneath its folder and written atomically; other files, opened only if they are regular files |
 //! | `coding` | bodies without their content codings |
 //! | `clock` | the time of this process, and the format of timestamps |
 //! | `progress` | progress of long steps |
 //! | `sanitize` | untrusted text made safe to print |
-//! | `fold` | running text in lines of a width |
+//! | `fold` | running text wrapped to a width |
 //! | `file_errors` | problems in files that people write, by file, line and key |
 //! | `address` | canonical URLs, host keys, SURT form |
 //! | `language` | language identification |
-//! | `limit` | limits of a process that reads a file of others |
+//! | `limit` | limits of a process that reads untrusted files |
 //! | `words` | running text to sentences of normalised tokens |
-//! | `page` | the values that travel: task, fetched, extracted, scored, outcome |
+//! | `page` | the values that are passed on: task, fetched, extracted, scored, outcome |
 //!
-//! Begin with `page`: its types name what a crawl does.
+//! Begin with `page`: its types name the steps of a crawl.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod address;

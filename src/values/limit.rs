@@ -1,11 +1,11 @@
-//! Limits of a process that reads a file of others: it is this program, started once more, and
-//! whatever the file does to it costs its parent nothing.
+//! Limits of a process that reads untrusted files: it is another instance of this program, and no
+//! effect of a file on it can harm its parent.
 
 use std::io;
 use std::time::Duration;
 
-/// Limits this process to `memory` bytes of addresses and, if given, to a processor time in
-/// whole seconds. It dies with its parent. Elsewhere than on Linux nothing is limited.
+/// Limits this process to `memory` bytes of address space and, if given, to a processor time in
+/// whole seconds. It dies with its parent. On systems other than Linux nothing is limited.
 ///
 /// # Errors
 ///
@@ -23,12 +23,12 @@ pub fn this_process(memory: u64, time: Option<Duration>) -> io::Result<()> {
         let seconds = time.as_secs().max(1);
         let limit = Rlimit {
             current: Some(seconds),
-            // At the first limit comes SIGXCPU, which says why; at the other SIGKILL.
+            // At the first limit comes SIGXCPU, which shows the cause; at the second SIGKILL.
             maximum: Some(seconds + 1),
         };
         setrlimit(Resource::Cpu, limit)?;
     }
-    // A process that was killed leaves none behind.
+    // A killed process leaves no orphan behind.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     setrlimit(Resource::Core, exactly(0))?;
     Ok(())
@@ -39,7 +39,7 @@ pub fn this_process(_: u64, _: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a process says that it had too little memory.
+/// Whether the output of a process says that it ran out of memory.
 pub fn is_of_memory(words: &str) -> bool {
     words.contains("memory allocation of") || words.contains("Cannot allocate memory")
 }

@@ -1,8 +1,8 @@
-//! The values that travel: a [`Task`] becomes [`Fetched`], [`Extracted`] and [`Scored`],
-//! and every journey ends in an [`Outcome`].
+//! The values that are passed on: a [`Task`] becomes [`Fetched`], [`Extracted`] and [`Scored`], and
+//! always ends in an [`Outcome`].
 //!
-//! These are plain values. They know neither the network nor the store, and no stage keeps
-//! a reference to another stage's value after handing its own on.
+//! These are plain values. They know neither the network nor the store, and no stage keeps a
+//! reference to another stage's value after passing on its own.
 
 mod clues;
 mod fallback;
@@ -62,8 +62,8 @@ impl TaskKind {
         }
     }
 
-    /// Whether it is a file in which a publisher forbids or reserves something. What cannot be
-    /// read of it counts as a no.
+    /// Whether it is a file in which a publisher forbids or reserves something. Unreadable parts of
+    /// it count as a refusal.
     pub fn is_rules(self) -> bool {
         matches!(self, Self::Robots | Self::Tdmrep)
     }
@@ -108,7 +108,7 @@ impl Bucket {
     }
 }
 
-/// The parts of a link score, kept so that any rating can be explained.
+/// The parts of a link score, kept so that every rating can be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LinkParts {
     /// Perplexity of the page with the link.
@@ -169,8 +169,8 @@ pub struct Booking {
     /// The clocks that the request shares with others: the name of each, and the least
     /// time between two of its requests.
     pub clocks: Vec<(String, Duration)>,
-    /// The least time between two requests to that address, over all machines; zero where
-    /// there is none.
+    /// The least time between two requests to that address, over all machines; zero if there is
+    /// none.
     pub address_delay: Duration,
     /// The shortest time it may take before it must give way to waiting requests.
     pub patience: Duration,
@@ -194,7 +194,7 @@ pub struct Validators {
 const MAX_VALIDATOR: usize = 1024;
 
 impl Validators {
-    /// Takes them from a head, of which `first` gives the first value of a name.
+    /// Takes them from a head; `first` returns the first value of a header.
     pub fn of<'h>(first: impl Fn(&str) -> Option<&'h [u8]>) -> Self {
         let kept = |name: &str| {
             let value = first(name)?;
@@ -207,7 +207,7 @@ impl Validators {
         }
     }
 
-    /// Whether a request has to be unconditional.
+    /// Whether a request must be unconditional.
     pub fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
@@ -230,7 +230,7 @@ pub struct Fetched {
     pub truncated: bool,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
-    /// When it was asked for, in milliseconds since 1970, if that is known.
+    /// When it was requested, in milliseconds since 1970, if that is known.
     pub date: Option<u64>,
 }
 
@@ -267,12 +267,12 @@ pub struct Extracted {
     /// The text of all blocks of the page, in document order, separated by line ends.
     /// Every [`Span`] refers to this text.
     pub flow: String,
-    /// The words of all blocks, those of `blocks` chosen.
+    /// The words of all blocks, with those of `blocks` marked as chosen.
     pub tokens: Tokens,
     /// The blocks not chosen, in document order. A link may be in one of them, so their
     /// numbers continue those of `blocks`.
     pub left_out: Vec<String>,
-    /// How large a part of the page's text `blocks` are.
+    /// How much of the page's text is in `blocks`.
     pub text: TextShare,
     /// Links to other documents, in document order, one per element.
     pub links: Vec<Link>,
@@ -593,10 +593,10 @@ pub struct ImageScores {
 }
 
 impl ImageScores {
-    /// Geometric mean of the weighted perplexities of the alt text and of the second
-    /// nearest enclosing element with text (Werner 2015). If one is absent, `unknown`, the
-    /// perplexity of a run of unknown words, stands in for it: a missing text is no merit,
-    /// nor is an alt text that was not written for the image.
+    /// Geometric mean of the weighted perplexities of the alt text and of the second nearest
+    /// enclosing element with text (Werner 2015). If one is absent, `unknown`, the perplexity of a
+    /// run of unknown words, replaces it: a missing text is no advantage, and neither is an alt
+    /// text that was not written for the image.
     pub fn rank(&self, unknown: f64) -> f64 {
         let weighted = |score: Option<&TextScore>| score.map_or(unknown, |s| s.weighted);
         // Two roots, because the product of two large numbers may be infinite.
@@ -714,7 +714,7 @@ pub enum Reason {
     NoRoom,
     /// The sitemaps of its site have listed as many addresses as allowed for now.
     ListBudget,
-    /// The archive that a replay crawls has no answer of this address.
+    /// The archive of a replay has no answer from this address.
     NotArchived,
     /// A PDF file that cannot be read: it is encrypted or damaged, has no text, or needs too
     /// much time or memory.
@@ -761,7 +761,7 @@ impl Reason {
     }
 }
 
-/// How a journey ended. Every lease is answered with exactly one.
+/// How a task ended. Every lease is answered with exactly one outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// It was fetched and its effects are ready to be committed.

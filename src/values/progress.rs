@@ -1,9 +1,9 @@
 //! Progress of long steps, reported to any listener.
 //!
-//! Training, ranking or store maintenance take seconds or hours, deep below the command
-//! that shows them. A [`Step`] reports its name and counts as events of the `tracing`
-//! target `spoor::steps`, so that no function has to pass a display down. Without a
-//! listener an event costs next to nothing. This module does not know the terminal.
+//! Training, ranking or store maintenance take seconds or hours, deep below the command that shows
+//! them. A [`Step`] reports its name and counts as events of the `tracing` target `spoor::steps`,
+//! so that no function needs to pass a display down. Without a listener an event costs almost
+//! nothing. This module does not know the terminal.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub struct Step {
     what: &'static str,
     total: Option<u64>,
     done: u64,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Step {
@@ -27,9 +27,9 @@ impl Step {
             what,
             total,
             done: 0,
-            told: Instant::now(),
+            reported: Instant::now(),
         };
-        step.tell("begin");
+        step.report("begin");
         step
     }
 
@@ -41,13 +41,13 @@ impl Step {
     /// Reports `pieces` pieces as done in total.
     pub fn reach(&mut self, pieces: u64) {
         self.done = pieces;
-        if self.told.elapsed() >= EVERY {
-            self.told = Instant::now();
-            self.tell("going");
+        if self.reported.elapsed() >= EVERY {
+            self.reported = Instant::now();
+            self.report("going");
         }
     }
 
-    fn tell(&self, state: &'static str) {
+    fn report(&self, state: &'static str) {
         let Self {
             what, total, done, ..
         } = *self;
@@ -59,6 +59,6 @@ impl Step {
 
 impl Drop for Step {
     fn drop(&mut self) {
-        self.tell("end");
+        self.report("end");
     }
 }

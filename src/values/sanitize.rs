@@ -56,10 +56,9 @@ fn rewritten(
     out.into()
 }
 
-/// A log writer that escapes untrusted text, so that it cannot have an effect or look like
-/// a line of its own. Each write must be one whole line, as the log's formatter makes
-/// them, and without colours, because escape sequences of untrusted text would look the
-/// same.
+/// A log writer that escapes untrusted text, so that it cannot have an effect or look like a
+/// separate line. Each write must be one whole line, as the log's formatter produces it, and
+/// without colours, because escape sequences in untrusted text would look the same.
 #[derive(Debug)]
 pub struct Lines<W>(pub W);
 
@@ -131,8 +130,7 @@ mod tests {
         }
     }
 
-    /// The log's formatter alone escapes messages and lets fields pass that are shown
-    /// as `%url`.
+    /// The log's formatter escapes only messages, not fields that are shown as `%url`.
     #[test]
     fn nothing_acts_in_the_log() {
         let sink = Sink::default();

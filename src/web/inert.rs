@@ -1,13 +1,13 @@
-//! A page that a stranger wrote, written anew so that showing it opens no connection.
+//! A page from an untrusted author, rewritten so that showing it opens no connection.
 //!
-//! A browser connects for more than a policy can forbid: `<link rel=preconnect>`, and a frame
-//! that the policy then blocks. So the page is not shown as it is, but as what is left
-//! of it: text, elements and attributes of the lists below, and style sheets. The policy of
-//! the response forbids the addresses in those.
+//! A browser opens more connections than a policy can forbid: for `<link rel=preconnect>`, or for a
+//! frame that the policy then blocks. So the page is not shown as it is, but reduced to the text,
+//! elements and attributes of the lists below, and style sheets. The policy of the response forbids
+//! the addresses in those.
 //!
-//! A page may be read in one way here and in another by a browser. That brings nothing in:
-//! in what is written, `<` stands only before the names of the lists. Texts and values are
-//! escaped, and a style sheet has it as an escape of CSS.
+//! A browser may parse the page differently from this module. That is harmless: in the output, `<`
+//! only precedes the names of the lists. Texts and values are escaped; in a style sheet it becomes
+//! a CSS escape.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, State, Tokenizer};
 
-/// The elements that are kept; all others are left out, and their contents stay. Names with a
-/// hyphen are of elements that have no meaning of their own, so they are kept too.
+/// The elements that are kept; others are removed, but their contents stay. Names with a hyphen
+/// have no built-in meaning, so they are kept too.
 const ELEMENTS: &str = "\
     a abbr acronym address annotation area article aside audio b bdi bdo big blockquote body br \
     button canvas caption center circle cite clippath code col colgroup data datalist dd defs \
@@ -30,8 +30,8 @@ const ELEMENTS: &str = "\
     tbody td template text textarea textpath tfoot th thead time title tr tspan tt u ul use var \
     video wbr";
 
-/// The attributes that are kept, beside `data-` and `aria-`: no browser asks for anything
-/// because of them, except where a style refers to it.
+/// The attributes that are kept, besides `data-` and `aria-`: no browser loads anything because of
+/// them, unless a style refers to it.
 const ATTRIBUTES: &str = "\
     abbr align alt axis bgcolor border cellpadding cellspacing char checked class clear clip- \
     path clip-rule color cols colspan compact coords cx cy d datetime dir direction disabled \
@@ -52,7 +52,7 @@ static KEPT: LazyLock<(HashSet<&str>, HashSet<&str>)> = LazyLock::new(|| {
     (names(ELEMENTS), names(ATTRIBUTES))
 });
 
-/// Markup that shows a page as far as that needs nothing from anywhere. The response needs a
+/// Markup that shows the page as far as possible without loading anything. The response needs a
 /// policy that lets styles load nothing from the network.
 pub fn page(markup: &str) -> String {
     let mut page = InertPage {
@@ -75,18 +75,18 @@ pub fn page(markup: &str) -> String {
 #[derive(Debug, Default)]
 struct InertPage {
     written: String,
-    /// The name of the start tag that is read.
+    /// The name of the start tag being read.
     tag: Vec<u8>,
-    /// Where it begins in what is written.
+    /// Where it starts in the output.
     began: usize,
-    /// It is written.
+    /// Whether it is written.
     is_kept: bool,
-    /// The attribute that is read; its value comes next, unless it has none.
+    /// The attribute being read; its value comes next, if it has one.
     name: String,
     text: RawTextKind,
 }
 
-/// What the text between two tags is.
+/// The meaning of the text between two tags.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum RawTextKind {
     #[default]
@@ -96,7 +96,7 @@ enum RawTextKind {
 }
 
 impl InertPage {
-    /// Returns how to read on behind a start tag whose contents are no markup.
+    /// Returns how to continue after a start tag whose contents are not markup.
     fn event(&mut self, event: CallbackEvent<'_>) -> Option<State> {
         match event {
             CallbackEvent::Doctype {
@@ -105,7 +105,7 @@ impl InertPage {
                 system_identifier,
                 force_quirks,
             } => {
-                // Old pages without one, or with a short one, are laid out by other rules.
+                // Old pages without a doctype, or with a short one, are laid out by other rules.
                 let is_standard = public_identifier.is_none() || system_identifier.is_some();
                 if name == b"html" && !force_quirks && is_standard && self.written.is_empty() {
                     self.written.push_str("<!DOCTYPE html>");
@@ -131,7 +131,7 @@ impl InertPage {
                 self.attribute("");
                 // An end tag may have attributes too.
                 if std::mem::take(&mut self.is_kept) {
-                    // It ends an element of a drawing.
+                    // Ends an element of a drawing.
                     self.written.push_str(if self_closing { "/>" } else { ">" });
                 }
                 let (state, text) = contents(&self.tag)?;
@@ -200,7 +200,7 @@ impl InertPage {
     }
 }
 
-/// The name by which an element is kept.
+/// The name under which an element is kept.
 fn kept(name: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(name).ok()?;
     let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -211,7 +211,7 @@ fn kept(name: &[u8]) -> Option<&str> {
     }
 }
 
-/// Whether a browser needs nothing from anywhere for an attribute.
+/// Whether a browser loads nothing because of an attribute.
 fn is_inert(tag: &[u8], name: &str, value: &str) -> bool {
     let begins = |with: &str| {
         let start = value.trim_start().get(..with.len());
@@ -219,8 +219,8 @@ fn is_inert(tag: &[u8], name: &str, value: &str) -> bool {
     };
     match name {
         "src" => (tag == b"img" || tag == b"input") && begins("data:image/"),
-        // A reader who follows a link wants to go there. Addresses of the page's own server
-        // would lead to ours.
+        // A reader who follows a link wants to go there. Addresses relative to the page's own
+        // server would lead to ours.
         "href" if tag == b"a" || tag == b"area" => {
             ["#", "http://", "https://"].into_iter().any(begins)
         }
@@ -233,8 +233,8 @@ fn is_inert(tag: &[u8], name: &str, value: &str) -> bool {
     }
 }
 
-/// How to read on behind a start tag, and what comes then, where that is no markup. `noscript`
-/// has markup where no script runs.
+/// How to continue after a start tag, and what follows, if that is not markup. `noscript` contains
+/// markup, because no script runs.
 fn contents(tag: &[u8]) -> Option<(State, RawTextKind)> {
     Some(match tag {
         b"title" | b"textarea" => (State::RcData, RawTextKind::Shown),
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Pieces of markup that browsers and tokenizers have been of two minds about.
+    /// Pieces of markup that browsers and tokenizers have interpreted differently.
     const PIECES: &str = "<link rel=preconnect href=http://h> <meta http-equiv=refresh> <base> \
         <iframe srcdoc=' <object data=x> <embed> <frameset> <noframes> </noframes> <noscript> \
         </noscript> <template> </template> <style> </style> <script> </script> <!-- --> --!> \
@@ -326,8 +326,8 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::cases!(2_000))]
 
-        /// Whatever is read, and however a browser reads what is written, only what is listed
-        /// can be found in it.
+        /// For any input, and for any interpretation of the output by a browser, the output
+        /// contains only what is listed.
         #[test]
         fn nothing_else_is_written(picks in prop::collection::vec(any::<(usize, bool)>(), 0..40)) {
             let pieces: Vec<&str> = PIECES.split(' ').collect();

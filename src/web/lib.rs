@@ -8,10 +8,10 @@
 //! | `extract` | one document to text blocks, links, and images with their context |
 //! | `inert` | one document to markup that opens no connection when a browser shows it |
 //!
-//! Nothing here knows a topic, a queue or an output: each module turns one input into one
-//! result. Which request comes next, and when, is decided in `crawl`.
+//! This crate does not know topics, queues or outputs: each module turns one input into one result.
+//! Which request comes next, and when, is decided in `crawl`.
 
-// Tests name their own files.
+// Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod extract;

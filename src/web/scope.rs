@@ -279,8 +279,8 @@ impl Scope {
         Ok(accepted)
     }
 
-    /// Whether an image at `url` is fetched. Images are often on a host of their own, so
-    /// accept rules, hops and file types do not apply; reject rules do.
+    /// Whether an image at `url` is fetched. Images are often on a separate host, so accept rules,
+    /// hops and file types do not apply; reject rules do.
     ///
     /// # Errors
     ///
@@ -340,7 +340,7 @@ impl Scope {
         all.any(|parameter| parameter.covers(name, value))
     }
 
-    /// Checked before all other rules, so that no change of those lets anything in.
+    /// Checked before all other rules, so that no change of the others can let anything in.
     fn judge_takedowns(&self, url: &PageUrl, kind: TaskKind) -> Result<(), Objection<'_>> {
         match self.taken_down(url, kind) {
             Some(order) => Err(Objection::TakenDown(order)),

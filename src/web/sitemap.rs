@@ -43,7 +43,7 @@ pub struct Sitemap {
     pub sitemaps: Vec<SitemapUrl>,
     /// Pages.
     pub pages: Vec<SitemapUrl>,
-    /// Why it was not read to its end, if so.
+    /// Why it was not read to its end, if that happened.
     pub trouble: Option<String>,
     /// Bytes of all its addresses.
     address_bytes: usize,
@@ -90,9 +90,8 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     sitemap
 }
 
-/// The bytes as text of the same length: invalid UTF-8 becomes U+001A, because the usual
-/// U+FFFD would turn each byte of a large binary file into three. Uncompressed data are
-/// not copied.
+/// The bytes as text of the same length: invalid UTF-8 becomes U+001A, because the usual U+FFFD
+/// would turn each byte of a large binary file into three. Uncompressed data is not copied.
 fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     if let Cow::Borrowed(bytes) = bytes
         && let Ok(text) = std::str::from_utf8(bytes)
@@ -112,7 +111,7 @@ fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 }
 
 impl Sitemap {
-    /// Keeps an entry; returns why no further one is taken, if so.
+    /// Keeps an entry; returns the reason if no further one is accepted.
     fn push(&mut self, entry: SitemapUrl, index: bool) -> Option<String> {
         self.address_bytes += entry.url.as_str().len();
         if index {
@@ -156,8 +155,8 @@ enum SitemapField {
 
 /// The entry being read.
 struct SitemapDraft {
-    /// The depth of its element; its fields are one level deeper, and elements deeper
-    /// still (the images of Google's extension) are not its own.
+    /// The depth of its element; its fields are one level deeper, and even deeper elements (the
+    /// images of Google's extension) are not its own.
     depth: usize,
     index: bool,
     feed: bool,

@@ -1,13 +1,12 @@
-//! Nothing that stands in a file makes reading it panic, and whatever is accepted
-//! is written so that it reads back equal.
+//! No file contents make reading panic, and everything that is accepted is written in a form that
+//! reads back equal.
 
 use proptest::prelude::*;
 
 use super::super::reading::line_of;
 use super::super::*;
 
-/// Whatever becomes of `text`: accepted and stable, or refused with places that
-/// exist, in order.
+/// `text` is either accepted and stable, or refused with valid positions in ascending order.
 fn well_behaved(text: &str) -> Result<bool, TestCaseError> {
     match Config::parse(text, "x.toml") {
         Ok(config) => {
@@ -99,7 +98,7 @@ proptest! {
         well_behaved(&text[..at.unwrap_or(0)])?;
     }
 
-    /// One good value after another, so that much is accepted.
+    /// One valid value after another, so that much is accepted.
     #[test]
     fn accepted_values_are_written_back(chosen in prop::collection::vec((prop::sample::select(keys()), a_value()), 1..6)) {
         let mut text = "job.name = 'x'\n".to_owned();
@@ -134,7 +133,7 @@ fn deep_nesting_and_many_errors_are_survived() {
     assert!(Config::parse(&dotted, "x.toml").is_err());
     let many: String = (0..5_000).map(|n| format!("k{n} = 1\n")).collect();
     let errors = Config::parse(&many, "x.toml").unwrap_err();
-    // And `job.name` is missing. The first are told, all are counted.
+    // In addition, `job.name` is missing. The first errors are shown, all are counted.
     assert_eq!(errors.errors().len(), 100);
     assert!(errors.to_string().ends_with("\n5001 errors in x.toml"));
 }

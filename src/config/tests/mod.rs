@@ -1,5 +1,5 @@
-//! Tests of the configuration: what is refused and how, what each kind of value
-//! takes, the files that are shipped, and that nothing makes it panic.
+//! Tests of the configuration: what is refused and how, what each kind of value accepts, the
+//! shipped files, and that no input causes a panic.
 
 mod arbitrary;
 mod refused;
@@ -9,7 +9,7 @@ mod values;
 
 use super::Config;
 
-/// The lines that are said about `text`, as a file `x.toml`.
+/// The messages about `text`, as a file `x.toml`.
 fn said(text: &str) -> Vec<String> {
     match Config::parse(text, "x.toml") {
         Ok(_) => Vec::new(),

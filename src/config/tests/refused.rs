@@ -1,4 +1,4 @@
-//! Files that are refused, with every line that is said.
+//! Refused files, with all messages.
 
 use std::path::Path;
 
@@ -286,7 +286,7 @@ schemes = []
             "6 errors in x.toml",
         ],
     );
-    // Boundaries may not even be equal; a value that is wrong anyway is not compared.
+    // Boundaries may not even be equal; an invalid value is not compared.
     refused(
         "[job]\nname = \"x\"\n[buckets]\nhigh = 2000\nnormal = \"?\"\nrazor = 1\n",
         &[
@@ -342,8 +342,8 @@ fn syntax_errors_stand_beside_the_others() {
             "4 errors in x.toml",
         ],
     );
-    // What an open quotation mark swallows is not held against its key, and a
-    // tree that may be cut short lacks nothing.
+    // Text swallowed by an open quotation mark does not count as an error of its key, and in a tree
+    // that may be cut short nothing counts as missing.
     refused(
         "[text]\nmax_bytes = \"\"\"2 MiB\n[job]\nname = \"x\"\n",
         &[
@@ -506,7 +506,7 @@ const FORMULA: &str = <Formula as TextValue>::FORM;
 
 #[test]
 fn no_file_costs_more_than_its_first_errors() {
-    let told = |text: &str| Config::parse(text, "x.toml").unwrap_err().to_string();
+    let message = |text: &str| Config::parse(text, "x.toml").unwrap_err().to_string();
     let many = "k = 1\n".repeat(2_000);
     for (text, last) in [
         (
@@ -537,7 +537,7 @@ fn no_file_costs_more_than_its_first_errors() {
             "101 errors in x.toml",
         ),
     ] {
-        let said = told(&text);
+        let said = message(&text);
         assert!(
             said.ends_with(last),
             "{}",

@@ -1,4 +1,4 @@
-//! The defaults of the design, and the files that come with the crawler.
+//! The defaults of the design, and the shipped files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn defaults_are_those_of_the_design() {
 
 #[test]
 fn defaults_keep_their_own_rules() {
-    // What is written is read and checked: a default out of range would be refused.
+    // The written text is read and checked: a default out of range would be refused.
     let text = Config::default().to_toml();
     assert_eq!(Config::parse(&text, "default"), Ok(Config::default()));
 }
@@ -133,7 +133,7 @@ fn the_cat_job_has_the_defaults_and_the_thesis_its_own() {
         (7, 7)
     );
     assert_eq!(config.buckets.boundaries, Boundaries::Fixed);
-    // The thesis's own, which its boundaries belong to.
+    // The thesis's own values, to which its boundaries belong.
     let strategy = StrategySection {
         kind: StrategyKind::Link,
         anchor_threshold: Auto::Set(3000.0),

@@ -1,4 +1,4 @@
-//! What each kind of value takes, and how it is written back.
+//! What each kind of value accepts, and how it is written back.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -76,7 +76,7 @@ pub(super) async fn content_codings_are_decoded() {
     }
 }
 
-/// Whether the archive is on or not, the body is the same, and only then it is kept as sent.
+/// With and without the archive the body is the same, and only the archive keeps it as sent.
 #[tokio::test]
 pub(super) async fn codings_are_named_in_many_ways() {
     let text = b"User-agent: *\nDisallow: /\n";
@@ -108,7 +108,7 @@ pub(super) async fn codings_are_named_in_many_ways() {
             ("Content-Encoding: gzip, br", brotli(&gzip(text))),
             ("Content-Encoding: gzip", members.clone()),
             ("Content-Encoding: utf-8", text.to_vec()),
-            // Without its header, or as a file of its own.
+            // Without the header, or as a file in that format.
             ("Content-Type: application/gzip", gzip(text)),
             ("Content-Type: text/plain", gzip(text)),
         ] {
@@ -172,7 +172,7 @@ pub(super) async fn what_cannot_be_decoded_is_a_failure_that_names_the_coding() 
             assert!(error.to_string().contains(named), "{error}");
         }
     }
-    // A part that was not asked for is not the file.
+    // An unrequested part is not the file.
     let sent = "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\nUser";
     let server = Server::answering(sent).await;
     let answer = lab().fetch(&server.url("/"), TaskKind::Robots).await;
@@ -184,7 +184,7 @@ pub(super) async fn what_cannot_be_decoded_is_a_failure_that_names_the_coding() 
 
 #[tokio::test]
 pub(super) async fn a_coded_form_without_contents_has_an_end() {
-    // Empty members, as many as one likes.
+    // Empty members, in any number.
     let empty = gzip(b"").repeat(20_000);
     let server = Server::answering(response("Content-Encoding: gzip\r\n", &empty)).await;
     let fetcher = lab_with(|o| o.page_cap = 10_000);

@@ -1,4 +1,4 @@
-//! Requests that were booked: to which address they go, and when.
+//! Booked requests: to which address they go, and when.
 
 use std::net::IpAddr;
 use std::sync::mpsc;
@@ -32,7 +32,7 @@ async fn ask(fetcher: &Fetcher, url: &str, booking: &Booking) -> Result<Answer, 
     answer.await.answer
 }
 
-/// What takes long before a request is sent does not bring it too close to another one.
+/// Delays before a request is sent do not bring it too close to another one.
 #[tokio::test]
 pub(super) async fn a_request_whose_connection_comes_late_waits_for_those_before_it() {
     let arrived = Arc::new(Mutex::new(Vec::new()));
@@ -65,7 +65,7 @@ pub(super) async fn a_request_whose_connection_comes_late_waits_for_those_before
         }
     });
     has_begun.await.unwrap();
-    // It has taken no clock as long as it does not stand, so this one need not wait.
+    // It takes no clock before it is connected, so this one need not wait.
     let before = Instant::now();
     let quick = format!("http://127.0.0.1:{port}/");
     ask(&fetcher, &quick, &booking(None)).await.unwrap();
@@ -85,7 +85,7 @@ pub(super) async fn a_request_whose_connection_comes_late_waits_for_those_before
         arrived[0].0 < before + PAUSE,
         "it waited for one that was not sent"
     );
-    // Of the first the arrival is known, of the others the moment before they were sent.
+    // For the first, the time of arrival is known; for the others, the moment before sending.
     for (n, (at, _)) in arrived.iter().enumerate().skip(1) {
         assert!(*at >= before + PAUSE * n as u32, "{n}");
     }
@@ -97,7 +97,7 @@ pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
     let server = Server::http_at(listener, |mut stream, _| async move {
         send(&mut stream, &response("", b"here")).await;
     });
-    // The first and the last that the name service says are others.
+    // The first and last addresses of the name service are different ones.
     let names =
         NameService::answered_by(|_| Ok([3, 2, 4].map(|n| IpAddr::from([127, 0, 0, n])).to_vec()));
     let url = format!("http://many.example:{}/", server.address.port());
@@ -112,7 +112,7 @@ pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
         address: Some([127, 0, 0, 3].into()),
         ..Booking::default()
     };
-    // Nobody is there, and no other one is asked in its place. A client of its own has no
+    // That address does not respond, and no other one is used instead. A separate client has no
     // open connection.
     let fetcher = Fetcher::asking(booked_options(), &names).unwrap();
     let error = ask(&fetcher, &url, &third).await.unwrap_err();
@@ -121,7 +121,7 @@ pub(super) async fn a_request_goes_to_the_address_that_it_was_booked_for() {
         "{error:?}"
     );
     assert_eq!(server.connections(), 1);
-    // It is judged once more, by the rules of this run.
+    // It is judged again, by the rules of this run.
     let options = Options {
         allow_private: false,
         ..booked_options()

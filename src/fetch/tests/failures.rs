@@ -1,4 +1,4 @@
-//! Failures: cut connections, silence, nonsense, statuses, redirects, refusals.
+//! Failures: broken connections, silence, nonsense, statuses, redirects, refusals.
 
 use super::*;
 
@@ -8,7 +8,7 @@ async fn failure(fetcher: &Fetcher, server: &Server) -> FetchError {
     answer.map(|a| panic!("{a:?}")).unwrap_err()
 }
 
-/// How a failure is named in the tables below.
+/// The name of a failure in the tables below.
 fn name(error: &FetchError) -> &'static str {
     match error.kind {
         FetchFailure::Dns { .. } => "dns",
@@ -30,7 +30,7 @@ fn name(error: &FetchError) -> &'static str {
 }
 
 #[tokio::test]
-pub(super) async fn nobody_listens() {
+pub(super) async fn a_port_without_a_listener_is_a_failure() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = PageUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     drop(listener);
@@ -145,7 +145,7 @@ pub(super) async fn silence_is_a_timeout() {
         assert_eq!(error.seen.status, status);
         assert!(error.seen.elapsed >= Duration::from_millis(200));
     }
-    // A handshake that is never answered.
+    // A handshake without an answer.
     let fetcher = lab_with(|o| o.connect_timeout = Duration::from_millis(200));
     let server = Server::raw(|mut stream| async move { until_closed(&mut stream).await }).await;
     let url = PageUrl::parse(&format!("https://{}/", server.address)).unwrap();
@@ -338,7 +338,7 @@ pub(super) async fn private_addresses_are_not_asked() {
         assert!(address_guard::special_purpose(*address).is_some());
     }
     assert_eq!(server.connections(), 0);
-    // The same server answers where that is permitted.
+    // The same server answers if that is permitted.
     let fetched = body(lab().fetch(&server.url("/"), TaskKind::Page).await);
     assert_eq!(&fetched.body[..], b"secret");
     assert_eq!(server.connections(), 1);

@@ -1,4 +1,4 @@
-//! Requests that are sent only during a term: after its end, not one byte.
+//! Requests that are sent only during a term: no byte is sent after its end.
 
 use std::pin::Pin;
 
@@ -33,17 +33,17 @@ async fn fetch(fetcher: &Fetcher, server: &Server) -> Result<Answer, FetchError>
     fetcher.fetch(&server.url("/"), TaskKind::Page).await
 }
 
-/// Told once.
-type Told = Mutex<Option<oneshot::Sender<Vec<u8>>>>;
+/// Used once.
+type ReportTo = Mutex<Option<oneshot::Sender<Vec<u8>>>>;
 
-/// What a server was sent on its first connection after a moment, from which on nothing may
-/// be sent: told when the connection is closed.
-fn rest() -> (Told, oneshot::Receiver<Vec<u8>>) {
+/// Collects what a server receives on its first connection after sending has ended: reported when
+/// the connection is closed.
+fn rest() -> (ReportTo, oneshot::Receiver<Vec<u8>>) {
     let (sender, receiver) = oneshot::channel();
     (Mutex::new(Some(sender)), receiver)
 }
 
-async fn tell(stream: &mut (impl AsyncReadExt + Unpin), to: &Told) {
+async fn report(stream: &mut (impl AsyncReadExt + Unpin), to: &ReportTo) {
     let mut bytes = Vec::new();
     // Closed or reset: either way it is over.
     stream.read_to_end(&mut bytes).await.unwrap_or_default();
@@ -53,7 +53,7 @@ async fn tell(stream: &mut (impl AsyncReadExt + Unpin), to: &Told) {
 }
 
 #[tokio::test]
-async fn before_a_term_and_after_it_nobody_is_asked() {
+async fn nothing_is_requested_before_or_after_a_term() {
     let server = Server::answering(response("", b"here")).await;
     let term = Term::default();
     let fetcher = gated(&term);
@@ -70,13 +70,13 @@ async fn before_a_term_and_after_it_nobody_is_asked() {
 
 #[tokio::test]
 async fn a_connection_that_is_kept_closes_with_the_term() {
-    let (rest, told) = rest();
+    let (rest, received) = rest();
     let rest = Arc::new(rest);
     let server = Server::http(move |mut stream, _| {
         let rest = rest.clone();
         async move {
             send(&mut stream, &response("", b"here")).await;
-            tell(&mut stream, &rest).await;
+            report(&mut stream, &rest).await;
         }
     })
     .await;
@@ -84,14 +84,14 @@ async fn a_connection_that_is_kept_closes_with_the_term() {
     let fetcher = gated(&term);
     body(fetch(&fetcher, &server).await);
     term.end();
-    assert_eq!(told.await.unwrap(), b"");
+    assert_eq!(received.await.unwrap(), b"");
     must_be_over(fetch(&fetcher, &server).await);
     assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_is_not_heard_to_the_end_after_the_term() {
-    let (rest, told) = rest();
+    let (rest, received) = rest();
     let rest = Arc::new(rest);
     let term = running();
     let ends = term.clone();
@@ -101,27 +101,27 @@ async fn an_answer_is_not_heard_to_the_end_after_the_term() {
             let half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it";
             send(&mut stream, half).await;
             ends.end();
-            tell(&mut stream, &rest).await;
+            report(&mut stream, &rest).await;
         }
     })
     .await;
     must_be_over(fetch(&gated(&term), &server).await);
-    assert_eq!(told.await.unwrap(), b"");
+    assert_eq!(received.await.unwrap(), b"");
 }
 
-/// The end comes when the client has sent the first message of the handshake: what follows
-/// would be the end of the handshake, and then the request.
+/// The term ends when the client has sent the first message of the handshake: next would come the
+/// end of the handshake, and then the request.
 #[tokio::test]
 async fn a_handshake_is_not_ended_after_the_term() {
     let authority = tls::authority(&["http/1.1"]);
-    let (rest, told) = rest();
+    let (rest, received) = rest();
     let rest = Arc::new(rest);
     let term = running();
     let (ends, acceptor) = (term.clone(), authority.acceptor.clone());
     let server = Server::raw(move |mut stream| {
         let (rest, ends, acceptor) = (rest.clone(), ends.clone(), acceptor.clone());
         async move {
-            // Once this is there, all of the message is: it is sent by one write.
+            // When the first byte is here, the whole message is: it is sent in one write.
             stream.peek(&mut [0]).await.unwrap();
             ends.end();
             let counted = Counted::new(&mut stream);
@@ -149,11 +149,11 @@ async fn a_handshake_is_not_ended_after_the_term() {
     let url = format!("https://127.0.0.1:{}/", server.address.port());
     let url = PageUrl::parse(&url).unwrap();
     must_be_over(fetcher.fetch(&url, TaskKind::Page).await);
-    assert_eq!(told.await.unwrap(), b"");
+    assert_eq!(received.await.unwrap(), b"");
 }
 
-/// A request that has waited for a clock since before the end is not sent in the next term:
-/// others may have asked the host meanwhile.
+/// A request that began to wait for a clock before the end is not sent in the next term: other
+/// machines may have requested the host since.
 #[tokio::test]
 async fn a_request_of_the_last_term_is_not_sent_in_the_next() {
     let server = Server::answering(response("", b"here")).await;
@@ -167,7 +167,7 @@ async fn a_request_of_the_last_term_is_not_sent_in_the_next() {
         clocks,
         ..Booking::default()
     };
-    // The clock runs from here.
+    // The clock starts here.
     fetcher.inner.gates.exit(&booking).send(async {}).await;
     let known = Validators::default();
     let url = server.url("/");
@@ -191,7 +191,7 @@ fn a_proxy_is_refused_with_a_term() {
     assert!(refused.contains("network.proxy"), "{refused}");
 }
 
-/// All other tests of requests hold for this client as well.
+/// All other tests of requests also pass with this client.
 #[test]
 fn the_client_with_a_term_is_like_the_one_without() {
     GATED.set(true);
@@ -210,7 +210,7 @@ fn the_client_with_a_term_is_like_the_one_without() {
         bodies::content_length_too_short_gives_what_it_declares,
         bodies::our_own_throttle_is_not_the_servers_slowness,
         bodies::a_dropped_fetch_gives_back_what_it_held,
-        failures::nobody_listens,
+        failures::a_port_without_a_listener_is_a_failure,
         failures::cut_at_every_stage,
         failures::nonsense,
         failures::header_lines_that_browsers_forgive,
@@ -244,13 +244,13 @@ fn the_client_with_a_term_is_like_the_one_without() {
         routing::connections_are_reused_under_the_right_name,
         routing::https_to_a_mapped_address_is_refused_by_name,
         routing::what_was_looked_up_is_what_is_connected_to,
-        routing::a_silent_name_server_is_told_from_a_silent_host,
+        routing::a_silent_name_server_is_not_mistaken_for_a_silent_host,
     ] {
         test();
     }
 }
 
-/// A stream of which all that is read is kept.
+/// A stream that records all bytes read.
 struct Counted<'a> {
     stream: &'a mut TcpStream,
     read: Arc<Mutex<Vec<u8>>>,

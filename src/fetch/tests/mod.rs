@@ -1,5 +1,5 @@
-//! Fetching against real sockets on loopback: servers written byte by byte, so
-//! that they can be as wrong as servers are. A panic in a server fails its test.
+//! Fetching from real sockets on loopback: the servers are written byte by byte, so that they can
+//! misbehave like real ones. A panic in a server fails its test.
 
 mod bodies;
 mod booked;
@@ -151,7 +151,7 @@ async fn loopback() -> TcpListener {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
 }
 
-/// The head of a request, `None` where the client left.
+/// The head of a request, `None` if the client left.
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -160,7 +160,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     Some(String::from_utf8(head).unwrap())
 }
 
-/// Sends, and does not mind a client that stopped listening.
+/// Sends, and ignores a client that stopped listening.
 async fn send(stream: &mut TcpStream, bytes: &[u8]) -> bool {
     stream.write_all(bytes).await.is_ok() && stream.flush().await.is_ok()
 }
@@ -207,7 +207,7 @@ fn lab_with(change: impl FnOnce(&mut Options)) -> Fetcher {
     Fetcher::new(options).unwrap()
 }
 
-/// A rule as a configuration file has it.
+/// A rule in the notation of a configuration file.
 #[track_caller]
 fn rule(text: &str) -> ConnectTo {
     ConnectTo::from_text(text).unwrap()

@@ -1,4 +1,4 @@
-//! Through a real proxy on loopback: what it is asked for, and what it never is.
+//! Through a real proxy on loopback: which requests it gets, and which never.
 
 use std::net::Ipv4Addr;
 
@@ -7,8 +7,8 @@ use crate::settings::Proxy;
 use super::super::resolve::NameService;
 use super::*;
 
-/// A proxy that answers requests itself and refuses tunnels, and a fetcher behind it
-/// that may reach the public internet only, by a name service that is a table.
+/// A proxy that answers requests itself and refuses tunnels, and a fetcher behind it that may only
+/// reach the public internet, with a table as name service.
 async fn behind(answer: &'static str) -> (Server, Fetcher) {
     behind_both(
         answer,
@@ -148,11 +148,11 @@ async fn a_proxy_that_wants_a_password_is_not_taken_for_the_server() {
     let (_proxy, fetcher) = behind_both(refusal, refusal).await;
     for url in ["http://public.example/", "https://public.example/"] {
         let failed = ask(&fetcher, url).await.unwrap_err();
-        let told = matches!(failed.kind, FetchFailure::Proxy { .. });
-        assert!(told, "{url}: {failed:?}");
+        let is_proxy = matches!(failed.kind, FetchFailure::Proxy { .. });
+        assert!(is_proxy, "{url}: {failed:?}");
         assert!(failed.to_string().contains("password"), "{failed}");
     }
-    // Once it has let something through, it may be a server that says so.
+    // Once it has let something through, this may come from the server.
     body(ask(&fetcher, "http://public.example/open").await);
     let failed = ask(&fetcher, "http://public.example/").await.unwrap_err();
     let of_host = matches!(failed.kind, FetchFailure::Connection { .. });
@@ -164,8 +164,7 @@ async fn a_proxy_that_wants_a_password_is_not_taken_for_the_server() {
     );
 }
 
-/// A proxy may stand on a private address, by its name too; and what a rule fits goes
-/// past it.
+/// A proxy may have a private address, also by name; and a request that matches a rule bypasses it.
 #[tokio::test]
 async fn the_proxy_itself_is_not_judged() {
     let proxy = Server::answering(OK).await;
@@ -184,7 +183,7 @@ async fn the_proxy_itself_is_not_judged() {
     assert_eq!(proxy.connections(), 1);
 }
 
-/// Where private addresses may be asked, the proxy alone needs to know the names.
+/// If private addresses are permitted, only the proxy needs to know the names.
 #[tokio::test]
 async fn in_a_lab_the_proxy_knows_the_names() {
     let proxy = Server::answering(OK).await;
@@ -196,9 +195,8 @@ async fn in_a_lab_the_proxy_knows_the_names() {
     assert_eq!(proxy.connections(), 1);
 }
 
-/// Setting the variables of a running process is unsafe, so this asks the client
-/// what it would heed: it shows its proxies where there are any, the
-/// environment's among them.
+/// Setting the environment of a running process is unsafe, so this asks the client what it would
+/// use: it shows its proxies if there are any, including those of the environment.
 #[test]
 fn the_environments_proxy_is_not_heeded_by_itself() {
     let shown = format!("{:?}", lab().inner.router);

@@ -77,7 +77,7 @@ pub(super) async fn the_first_rule_that_matches_wins() {
     ] {
         assert_eq!(get(&fetcher, url).await.body, expected, "{url}");
     }
-    // What no rule covers goes its own way.
+    // Requests that match no rule go directly.
     let url = PageUrl::parse("http://test/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
     assert!(matches!(error.kind, FetchFailure::Dns { .. }), "{error:?}");
@@ -127,14 +127,14 @@ pub(super) async fn without_a_host_the_urls_host_is_kept() {
         assert!(matches!(error.kind, FetchFailure::PrivateAddress { .. }));
         assert_eq!(server.connections(), 2);
     }
-    // The host's own name is looked up, or not looked up, as ever.
+    // The host's own name is looked up as usual, or not at all.
     let fetcher = lab_with(|o| o.connect_to = vec![rule(":::8080")]);
     let url = PageUrl::parse("http://a.test/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
     assert!(matches!(error.kind, FetchFailure::Dns { .. }), "{error:?}");
 }
 
-/// What the operator writes down is what is meant; nothing else comes with it.
+/// What the operator writes is taken literally; nothing else changes.
 #[tokio::test]
 pub(super) async fn an_address_as_target_needs_no_permission() {
     let server = Server::answering(response("", b"ok")).await;
@@ -180,8 +180,8 @@ pub(super) async fn rules_that_lead_nowhere_are_refused() {
     }
 }
 
-/// Two URLs of one host that are sent to different places never share a
-/// connection, and those that are sent to the same place may.
+/// Two URLs of one host that are sent to different places never share a connection; those that are
+/// sent to the same place may.
 #[tokio::test]
 pub(super) async fn connections_are_reused_under_the_right_name() {
     let kept_open = || {
@@ -224,7 +224,7 @@ pub(super) async fn https_to_a_mapped_address_is_refused_by_name() {
     assert_eq!(server.connections(), 0);
 }
 
-/// One lookup a connection: no second one whose answer nobody has judged.
+/// One lookup per connection: no second one with an answer that was not judged.
 #[tokio::test]
 pub(super) async fn what_was_looked_up_is_what_is_connected_to() {
     let server = Server::answering(response("", b"here")).await;
@@ -241,9 +241,9 @@ pub(super) async fn what_was_looked_up_is_what_is_connected_to() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
-/// A name server that says nothing is not a host that does.
+/// A silent name server is not a silent host.
 #[tokio::test]
-pub(super) async fn a_silent_name_server_is_told_from_a_silent_host() {
+pub(super) async fn a_silent_name_server_is_not_mistaken_for_a_silent_host() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = std::sync::Mutex::new(ended);
     let names = super::super::resolve::NameService::answered_by(move |name| match name {

@@ -39,11 +39,11 @@ pub(super) fn authority(protocols: &[&str]) -> Authority {
     }
 }
 
-/// What one request looked like to the server.
+/// One request as the server saw it.
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Answers one request a connection in the protocol that was agreed on, and logs
-/// `protocol server-name authority`. `refuse` resets HTTP/2 streams instead.
+/// Answers one request per connection in the negotiated protocol, and logs `protocol server-name
+/// authority`. `refuse` resets HTTP/2 streams instead.
 async fn serve(acceptor: TlsAcceptor, refuse: bool) -> (Server, Log) {
     let log = Log::default();
     let kept = log.clone();
@@ -108,7 +108,7 @@ pub(super) async fn http2_where_both_offer_it() {
     assert_eq!(fetched.body, "h2 body");
     let fetched = body(fetch(&fetcher(&server, Some(&authority), false), url).await);
     assert_eq!(fetched.body, "h1 body");
-    // A port of its own, sent to another: HTTP/1.1, under the right names.
+    // With a port, sent to another one: HTTP/1.1, under the right names.
     let url = "https://www.example.org:8443/";
     let fetched = body(fetch(&fetcher(&server, Some(&authority), true), url).await);
     assert_eq!(fetched.body, "h1 body");
@@ -122,7 +122,7 @@ pub(super) async fn http2_where_both_offer_it() {
     );
 }
 
-/// TLS is spoken with the address itself, so that nothing must be replaced.
+/// TLS is used with the address itself, so nothing needs to be replaced.
 #[tokio::test]
 pub(super) async fn https_to_an_address_follows_a_port() {
     let authority = authority(&["h2", "http/1.1"]);
@@ -185,7 +185,7 @@ pub(super) async fn a_plain_server_speaks_no_tls() {
     assert!(matches!(error.kind, FetchFailure::Tls { .. }), "{error:?}");
 }
 
-/// The library would send it again by itself; the host's clock forbids that.
+/// The library would resend it by itself; the host's clock forbids that.
 #[tokio::test]
 pub(super) async fn a_refused_stream_is_not_sent_again() {
     let authority = authority(&["h2"]);

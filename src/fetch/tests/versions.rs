@@ -1,4 +1,4 @@
-//! Requests that depend on the version of a page that is known.
+//! Requests that depend on the known version of a page.
 
 use super::*;
 

@@ -23,11 +23,11 @@ struct CellOffers {
 }
 
 impl Cells {
-    /// Leases the task that stands best in these cells, as [`Frontier::lease`] does in one.
-    /// Cells that are not open have none.
+    /// Leases the best task in these cells, as [`Frontier::lease`] does in one. Cells that are not
+    /// open have none.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn lease(
         &mut self,
         among: &[CellId],
@@ -42,7 +42,7 @@ impl Cells {
     /// The best page that these cells could lease now or shortly.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn best_of(&mut self, among: &[CellId], now: u64) -> Result<Option<Best>, StoreError> {
         let offers = self.standings(among, now)?;
         let first = |all: &[(Rank, CellId)]| all.first().map(|(rank, _)| *rank);
@@ -53,7 +53,7 @@ impl Cells {
     /// The same in all cells.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn lease_best(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.lease_in_all(true, now)
     }
@@ -61,7 +61,7 @@ impl Cells {
     /// The same without waiting for a better page, as [`Frontier::lease_any`].
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn lease_any(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.lease_in_all(false, now)
     }
@@ -88,7 +88,7 @@ impl Cells {
             _ => None,
         };
         'standings: loop {
-            // One cell need not be compared with others.
+            // A single cell need not be compared with others.
             let (offers, order) = match only {
                 Some(only) => (CellOffers::default(), vec![only]),
                 None => {
@@ -119,8 +119,8 @@ impl Cells {
                 if let Some(task) = leased {
                     return Ok(Some((id, task)));
                 }
-                // A cell that gave way has lowered or dropped a link, so this comes to an end.
-                // The others stand where they stood otherwise.
+                // A cell that gave way has lowered or dropped a link, so this loop ends. Otherwise
+                // the order is unchanged.
                 if gave_way {
                     continue 'standings;
                 }
@@ -130,7 +130,7 @@ impl Cells {
         }
     }
 
-    /// What these cells could lease now, the best first.
+    /// What these cells could lease now, best first.
     fn standings(&mut self, among: &[CellId], now: u64) -> Result<CellOffers, StoreError> {
         let mut offers = CellOffers::default();
         for id in among {
@@ -148,7 +148,7 @@ impl Cells {
         Ok(offers)
     }
 
-    /// What a cell could lease; `None` where it is not open.
+    /// What a cell could lease; `None` if it is not open.
     fn standing(&mut self, id: CellId, now: u64) -> Result<Option<Standing>, StoreError> {
         let Some(cell) = self.open.get(&id) else {
             return Ok(None);
@@ -163,9 +163,9 @@ impl Cells {
         Ok(Some(standing))
     }
 
-    /// The cells in the order in which they are asked for a task. As in one frontier, an image
-    /// comes first where it is the turn of images, and a page that is chosen by chance may be of
-    /// any cell: the frontier draws the same, and then any of its hosts.
+    /// The order in which the cells are asked for a task. As in one frontier, an image comes first
+    /// when it is the turn of images. A page chosen by chance (exploration) may be of any cell: the
+    /// frontier draws the same number, and then any of its hosts.
     fn in_order(&self, offers: &CellOffers) -> Vec<CellId> {
         let CellOffers { pages, images, .. } = offers;
         let share = self.policy.image_share;
@@ -194,7 +194,7 @@ impl Cells {
         [first, pages, images].concat()
     }
 
-    /// When [`Cells::lease`] may return a task again if nothing is finished before, as
+    /// When [`Cells::lease`] may return a task again if no task is finished before, as
     /// [`Frontier::next_event`].
     pub fn next_event(&self) -> Option<u64> {
         if !self.finders.is_empty() {
@@ -209,7 +209,7 @@ impl Cells {
                 frontier.next_event_with(room)
             }
         };
-        // The page that one waits for may be gone meanwhile.
+        // The page that it waits for may be gone by now.
         let otherwise = || {
             let events = frontiers().filter_map(|f| f.next_event_with(room));
             events.min()
@@ -222,7 +222,7 @@ impl Cells {
         self.leased() == 0 && self.next_event().is_none()
     }
 
-    /// Whether the last task was kept back for a better one, as [`Frontier::is_patient`].
+    /// Whether the last task was held back for a better one, as [`Frontier::is_patient`].
     pub fn is_patient(&self) -> bool {
         let mut frontiers = self.leasing().map(|(_, cell)| &cell.frontier);
         frontiers.any(Frontier::is_patient)

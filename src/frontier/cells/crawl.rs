@@ -1,7 +1,7 @@
 //! What a crawl does with all of its cells.
 //!
-//! What finishes a task adds nothing to other cells: [`Cells::deliver`] does, which may change
-//! outputs.
+//! Finishing a task adds nothing to other cells: [`Cells::deliver`] does that, because it may
+//! change outputs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,10 +21,10 @@ use crate::web::scope::Scope;
 
 /// Finishing.
 impl Cells {
-    /// Does something with a task in its cell, such as finishing it.
+    /// Runs `act` on the cell of a task, for example to finish the task.
     ///
     /// # Errors
-    /// [`StoreError::Closed`] as `E` where its cell is closed, and the error of `act`.
+    /// [`StoreError::Closed`] as `E` if its cell is closed, and the error of `act`.
     pub fn of_task<T, E: From<StoreError>>(
         &mut self,
         task: &Task,
@@ -74,12 +74,12 @@ impl Cells {
     }
 }
 
-/// What is added, and what it is judged by.
+/// Additions, and the rules for them.
 impl Cells {
     /// Adds the operator's own addresses, each to its cell.
     ///
     /// # Errors
-    /// [`StoreError::Closed`] where the cell of one is not open; nothing is added then.
+    /// [`StoreError::Closed`] if the cell of one is not open; nothing is added then.
     pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
         let mut by_cell: BTreeMap<CellId, Vec<PageUrl>> = BTreeMap::new();
         for url in seeds {
@@ -96,9 +96,9 @@ impl Cells {
     /// As [`Frontier::watch`].
     ///
     /// # Errors
-    /// As there, and [`StoreError::Closed`] where the cell of a page is not open.
+    /// As there, and [`StoreError::Closed`] if the cell of a page is not open.
     pub fn watch(&mut self, seeds: &[(PageUrl, Duration)], now: u64) -> Result<(), StoreError> {
-        // Each cell gets a list, as it replaces an earlier one.
+        // Every cell gets a list, because it replaces an earlier one.
         let mut by_cell: BTreeMap<CellId, Vec<(PageUrl, Duration)>> =
             self.opened().map(|cell| (cell, Vec::new())).collect();
         for (url, every) in seeds {
@@ -170,7 +170,7 @@ impl Cells {
         Ok(is_done.then(|| std::mem::take(&mut self.sums.rescoped)))
     }
 
-    /// Rates all links by this, those of cells that are opened later as well.
+    /// Rates all links with this rating, also in cells that are opened later.
     ///
     /// # Errors
     /// As [`Frontier::set_rating`].
@@ -245,8 +245,8 @@ impl Cells {
         Ok(())
     }
 
-    /// As [`Frontier::take_down`] with the scope of all cells, for those that are open. There
-    /// must be no open leases.
+    /// As [`Frontier::take_down`] with the scope of all cells, in the open cells. There must be no
+    /// open leases.
     ///
     /// # Errors
     /// As there.
@@ -304,7 +304,7 @@ impl Cells {
         self.sums.pages_closed
     }
 
-    /// How many images are queued, while no pages are to be fetched any more.
+    /// The number of queued images, if only images are still fetched.
     pub fn images_alone(&self) -> Option<u64> {
         let counts = self.counts();
         let has_pages = counts.queued_pages() > 0 && !self.pages_are_closed();
@@ -340,7 +340,7 @@ impl Cells {
         *pending = pending.saturating_add(millis);
     }
 
-    /// Gives a cell that is open the time that none has yet.
+    /// Adds the pending active time to an open cell.
     pub(super) fn book_active(&mut self) {
         let first = self.opened().next();
         let Some(first) = first.filter(|_| self.sums.active_pending > 0) else {

@@ -16,10 +16,10 @@ use crate::referral::{Referral, Referred};
 use crate::store::StoreError;
 use crate::transaction::Transaction;
 
-/// Changes files that were written before, and returns where the outputs stand then.
+/// Changes files that were written before, and returns the new position of the outputs.
 pub type Amend<'f, E> = dyn FnMut(&[OutputEdit]) -> Result<Vec<u8>, E> + 'f;
 
-/// What lies outside of the frontier and must agree with it.
+/// What is outside of the frontier and must agree with it.
 pub trait Outside<E> {
     /// As [`Amend`].
     ///
@@ -27,8 +27,8 @@ pub trait Outside<E> {
     /// Nothing is added then.
     fn amend(&mut self, edits: &[OutputEdit]) -> Result<Vec<u8>, E>;
 
-    /// Returns when all that was written survives a loss of power: called before the frontier is
-    /// flushed, which must not know more.
+    /// Returns when everything written so far is durable. Called before the frontier is flushed,
+    /// which must not be ahead.
     ///
     /// # Errors
     /// The frontier is not flushed then.
@@ -36,8 +36,8 @@ pub trait Outside<E> {
 }
 
 impl Cells {
-    /// Adds what cells have found for others that are open. `amend` changes the outputs before
-    /// the batch that says so: where the process dies in between, they are cut back, and all of
+    /// Adds what cells have found for other open cells. `amend` changes the outputs before the
+    /// batch that records it: if the process dies in between, the outputs are truncated and all of
     /// it is done again.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Cells {
         Ok(())
     }
 
-    /// The same without outputs: what would change them waits.
+    /// The same without outputs: referrals that would change outputs wait.
     pub(super) fn deliver_but_edits(&mut self, now: u64) -> Result<(), StoreError> {
         let mut left = BTreeSet::new();
         while let Some(from) = self.finders.pop_first() {
@@ -69,7 +69,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Whether all was added that a cell has found for cells that are open.
+    /// Whether everything that a cell has found for open cells was added.
     fn deliver_from<E: From<StoreError>>(
         &mut self,
         from: CellId,
@@ -94,8 +94,8 @@ impl Cells {
             let was_found = self.finders.contains(&to);
             let added = self.act(to, |other| other.receive(&referrals, sent, now, amend))?;
             if !added && !was_found {
-                // Nothing was changed. Two cells that wait for each other would be looked at
-                // for ever.
+                // Nothing was changed. Two cells that wait for each other would otherwise be
+                // examined for ever.
                 self.finders.remove(&to);
             }
             all &= added;
@@ -108,8 +108,8 @@ impl Cells {
 }
 
 impl Frontier {
-    /// Adds what another cell has found, and deletes it there. False where that would change
-    /// outputs and there are none: nothing is added then.
+    /// Adds what another cell has found, and deletes it there. Returns false and adds nothing if it
+    /// would change outputs and there are none.
     fn receive<E: From<StoreError>>(
         &mut self,
         referrals: &[Referral],
@@ -138,7 +138,7 @@ impl Frontier {
         Ok(true)
     }
 
-    /// Adds what the cells of other machines have found, and notes up to where the log is read.
+    /// Adds what the cells of other machines have found, and notes the position in the log.
     pub(super) fn read_from_log<E: From<StoreError>>(
         &mut self,
         referrals: &[&Referral],
@@ -146,8 +146,8 @@ impl Frontier {
         now: u64,
         amend: &mut Amend<'_, E>,
     ) -> Result<(), E> {
-        // Each ends with a batch of its own. Where the process dies before the last batch, it is
-        // taken over again, which does no harm.
+        // Each of these commits its own batch. If the process dies before the last batch, they
+        // are repeated, which is harmless.
         for (owner, answer) in referrals.iter().copied().filter_map(rules_in) {
             self.receive_rules(owner, answer, None, now)?;
         }
@@ -167,7 +167,7 @@ impl Frontier {
         Ok(self.commit(prepared, now)?)
     }
 
-    /// Adds what another cell has found; `key` is where it lies.
+    /// Adds what another cell has found; `key` is its key in the store.
     fn add_all<'r>(
         &self,
         tx: &mut Transaction<'_>,
@@ -221,7 +221,7 @@ fn promise_in(referral: &Referral) -> Option<&Promise> {
     }
 }
 
-/// The answer to an errand: for which host and scheme, and from where.
+/// The answer to an errand: for which host and scheme, and from which address.
 type Answered<'r> = ((HostKey, &'static str), (&'r PageUrl, RobotsAnswer));
 
 fn rules_in(referral: &Referral) -> Option<Answered<'_>> {

@@ -1,4 +1,4 @@
-//! What goes wrong with cells.
+//! Errors of cells.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub enum CellsError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store is of a kind that never gives back the space of a cell that has left.
+    /// The store is of a kind that never frees the space of a cell that has left.
     #[error(
         "frontier.store = \"sled\" cannot hold several cells, because its file never shrinks when \
          one leaves; set frontier.store = \"fjall\""
@@ -28,10 +28,10 @@ pub enum CellsError {
         path: PathBuf,
         /// Its cells.
         found: u16,
-        /// Those that were asked for.
+        /// The requested number.
         asked: u16,
     },
-    /// The cell is one of another store.
+    /// The cell belongs to another store.
     #[error("{cell} is none of the {cells} cells of this frontier; they count from 0")]
     Unknown {
         /// The cell.
@@ -45,7 +45,7 @@ pub enum CellsError {
     /// The cell must not be open.
     #[error("{0} is open; close it first")]
     Open(CellId),
-    /// What is left of the cell is still being deleted, or it is being loaded.
+    /// The cell's remains are still being deleted, or the cell is being loaded.
     #[error(
         "{0} has left and is still being deleted, or is being loaded; try again when that is done"
     )]
@@ -53,9 +53,9 @@ pub enum CellsError {
     /// The cell is not empty.
     #[error("{0} is not empty; drop it before another one takes its place")]
     Present(CellId),
-    /// What is being loaded has a key of another cell.
+    /// The loaded data has a key of another cell.
     #[error(
-        "the key {key} is none of the cells that are being loaded; what it comes from is damaged"
+        "the key {key} belongs to none of the cells that are being loaded; its source is damaged"
     )]
     Foreign {
         /// The key, printable.

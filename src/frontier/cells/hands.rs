@@ -1,5 +1,4 @@
-//! Cells that come from other machines and go to them: what a machine of a cluster does with
-//! them.
+//! Handover: how a machine of a cluster takes cells from other machines and gives them away.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use crate::parts::{Asked, Frontier};
 use crate::store::{Readable, StoreError};
 
 impl Cells {
-    /// Opens a cell whose hosts somebody else, or an earlier process, may have asked.
+    /// Opens a cell whose hosts another machine, or an earlier process, may have requested.
     ///
     /// # Errors
     /// As [`Cells::open_cell`].
@@ -20,11 +19,11 @@ impl Cells {
         self.open_asked(cell, Some(asked), now)
     }
 
-    /// Closes all cells that are open, and opens them again as after an end of the process whose
-    /// hosts were asked until `asked`. No lease may be open.
+    /// Closes all open cells and opens them again, as after the end of a process whose hosts were
+    /// requested until `asked`. No lease may be open.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn reopen(&mut self, asked: Asked, now: u64) -> Result<(), CellsError> {
         for cell in Vec::from_iter(self.opened()) {
             self.close_cell(cell)?;
@@ -33,13 +32,13 @@ impl Cells {
         Ok(())
     }
 
-    /// Has these cells lease nothing, and no others. What they hold back does not keep the
-    /// crawl from ending.
+    /// Stops leasing in exactly these cells. What they hold back does not keep the crawl from
+    /// ending.
     pub fn hold(&mut self, held: BTreeSet<CellId>) {
         self.held = held;
     }
 
-    /// How many leases of a cell are open.
+    /// The number of open leases of a cell.
     pub fn leased_in(&self, cell: CellId) -> usize {
         let cell = self.open.get(&cell);
         cell.map_or(0, |cell| cell.frontier.leased())
@@ -66,23 +65,23 @@ impl Cells {
         self.cell_of_page(url)
     }
 
-    /// When there is something to do in any open cell, as [`Cells::next_event`], but for pages
-    /// and cells that are held as well.
+    /// When there is something to do in any open cell, as [`Cells::next_event`], including held
+    /// pages and cells.
     pub fn next_of_all(&self) -> Option<u64> {
         self.frontiers()
             .filter_map(Frontier::next_if_not_held)
             .min()
     }
 
-    /// Whether nothing is left to do in any open cell, those that are held included.
+    /// Whether nothing is left to do in any open cell, including the held ones.
     pub fn are_empty(&self) -> bool {
         self.leased() == 0 && self.next_of_all().is_none()
     }
 
-    /// The cells that the store has, whether they are open or not.
+    /// The cells in the store, open or not.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn stored(&self) -> Result<BTreeSet<CellId>, StoreError> {
         let mut stored = BTreeSet::new();
         for cell in self.cells.all() {

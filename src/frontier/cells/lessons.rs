@@ -1,14 +1,12 @@
-//! What machines teach each other: every page's lesson goes to all of them, and comes back in one
-//! order.
+//! What machines teach each other: every page's lesson goes to all machines, and all receive the
+//! lessons in the same order.
 //!
-//! What a page taught lies in the store with its other effects. Somebody reads it
-//! ([`Cells::lessons`]), sends it, and deletes it once it has arrived
-//! ([`Cells::forget_lessons`]). Lessons come back numbered, those of this machine among them.
-//! [`Cells::learn`] learns them, and the number is in the same batch as what was learned. So
-//! machines that have read as far have learned the same.
+//! A page's lesson is stored with its other effects. The caller reads it ([`Cells::lessons`]),
+//! sends it, and deletes it once it has arrived ([`Cells::forget_lessons`]). Lessons come back
+//! numbered, including those of this machine. [`Cells::learn`] learns them, and writes their number
+//! in the same batch. So machines that have read up to the same number have learned the same.
 //!
-//! A page that is done again, because its machine was lost before its checkpoint, may teach
-//! twice.
+//! A page that is done again, because its machine was lost before its checkpoint, may teach twice.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -27,10 +25,10 @@ use crate::record::Meta;
 use crate::store::{Batch, Readable, Store, StoreError};
 use crate::transaction::Transaction;
 
-/// The classes of what was learned, behind the space that all cells share.
+/// The key classes of what was learned, in the shared space.
 const LEARNED: [&[u8]; 3] = [keys::LEARNED, keys::EXAMPLES, keys::JUDGED];
 
-/// Names what a page taught, in the store.
+/// Identifies the stored lesson of a page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LessonId(Vec<u8>);
 
@@ -41,8 +39,8 @@ pub(super) struct Lessons {
 }
 
 impl Lessons {
-    /// Notes commits of a cell that may have written one.
-    pub fn told(&mut self, cell: CellId, commits: Vec<u64>) {
+    /// Notes commits of a cell that may have written a lesson.
+    pub fn note_commits(&mut self, cell: CellId, commits: Vec<u64>) {
         let ids = commits.into_iter().map(|commit| keys::lesson(cell, commit));
         self.waiting.extend(ids.map(LessonId));
     }
@@ -55,10 +53,10 @@ pub fn is_learned(key: &[u8]) -> bool {
 }
 
 impl Cells {
-    /// Has machines learn together from now on.
+    /// Makes machines learn together from now on.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn share_lessons(&mut self) -> Result<(), CellsError> {
         let mut lessons = Lessons::default();
         let prefix = [SHARED.as_slice(), keys::LESSONS].concat();
@@ -75,8 +73,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Has pages judged by what pages of other machines turned out to be worth as well, from now
-    /// on. What pages of this one are worth is added to it.
+    /// From now on, pages are also judged by the verdicts on pages of other machines. Verdicts on
+    /// pages of this machine are added to `verdicts`.
     pub fn share_verdicts(&mut self, verdicts: Arc<Verdicts>) {
         for cell in self.open.values_mut() {
             cell.frontier.ratings.verdicts = Some(Arc::clone(&verdicts));
@@ -84,10 +82,10 @@ impl Cells {
         self.verdicts = Some(verdicts);
     }
 
-    /// What pages taught and nobody was told: so many at most.
+    /// The lessons of pages that were not sent yet, at most this many.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails or one is damaged.
+    /// [`CellsError::Store`] if the store fails or one is damaged.
     pub fn lessons(&mut self, most: usize) -> Result<Vec<(LessonId, SharedLesson)>, CellsError> {
         let store = self.common();
         let mut found = Vec::new();
@@ -110,7 +108,7 @@ impl Cells {
     /// Deletes lessons that have arrived.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn forget_lessons(&mut self, arrived: &[LessonId]) -> Result<(), CellsError> {
         let mut batch = Batch::default();
         for LessonId(key) in arrived {
@@ -123,20 +121,20 @@ impl Cells {
         Ok(())
     }
 
-    /// The number of the last message with lessons that was learned; 0 for none.
+    /// The number of the last message with lessons that was learned; 0 if none.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn learned_place(&self) -> Result<u64, CellsError> {
         let bytes = self.shared.get(LEARNED_PLACE)?;
         Ok(place_of(bytes.as_deref()).unwrap_or(0))
     }
 
-    /// Learns what a message says, and notes its number, in one batch. False, and nothing is
-    /// done, where the number is not above [`Cells::learned_place`].
+    /// Learns the lessons of a message and notes its number, in one batch. Returns false and does
+    /// nothing if the number is not above [`Cells::learned_place`].
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn learn(&mut self, place: u64, lessons: Vec<SharedLesson>) -> Result<bool, CellsError> {
         if place <= self.learned_place()? {
             return Ok(false);
@@ -172,11 +170,11 @@ impl Cells {
         Ok(true)
     }
 
-    /// Begins with what another machine had learned: its pairs of [`is_learned`], the last value
-    /// of each key. Only before a rating is set.
+    /// Starts with what another machine had learned: its pairs of [`is_learned`], with the last
+    /// value of each key. Allowed only before a rating is set.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails, [`CellsError::Foreign`] where a key is of
+    /// [`CellsError::Store`] if the store fails, [`CellsError::Foreign`] if a key is of
     /// something else.
     pub fn begin_learned(
         &mut self,
@@ -200,7 +198,7 @@ impl Cells {
         Ok(self.shared.apply(batch)?)
     }
 
-    /// Restores what was learned, which the first cell that is opened does otherwise.
+    /// Restores what was learned; otherwise the first cell that is opened does so.
     pub(super) fn restore_learned(&self) -> Result<(), StoreError> {
         let learning = self.rating.as_ref().and_then(|rating| rating.learning());
         match (learning, &self.lessons) {
@@ -209,7 +207,7 @@ impl Cells {
         }
     }
 
-    /// What all cells share, as one of them sees it.
+    /// The shared data, as one cell sees it.
     fn common(&self) -> CellStore<Arc<SharedStore>> {
         let home = Home {
             cells: self.cells,

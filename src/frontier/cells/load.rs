@@ -1,12 +1,12 @@
 //! Loading cells into a store that is in use: a thread writes them, a batch at a time, while
-//! the crawl goes on in the others.
+//! the crawl continues in the others.
 //!
-//! fjall could take sorted pairs as whole tables (bulk ingestion). For the 450,000 pairs of
-//! 150,000 addresses that saves 0.2 s of 0.75, but all of them must be in memory and in order
-//! before, and most of the time of a takeover is reading and decoding the checkpoint.
+//! fjall could take sorted pairs as whole tables (bulk ingestion). For the 450,000 pairs of 150,000
+//! addresses that saves 0.2 s of 0.75, but all of them must be sorted in memory first, and most of
+//! the time of a takeover goes into reading and decoding the checkpoint.
 //!
-//! Until a load ends its cells are marked as leaving ([`sweep`](super::sweep)), so nobody opens
-//! half a cell. A load that is dropped, or whose process dies, is deleted by the sweep.
+//! Until a load ends, its cells are marked as leaving ([`sweep`](super::sweep)), so half a cell is
+//! never opened. If a load is dropped, or its process dies, the sweep deletes what was written.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,11 +17,11 @@ use super::{Cells, CellsError};
 use crate::cell::CellId;
 use crate::store::{Batch, Readable};
 
-/// The most records and bytes of a batch: the crawl waits for one at a time.
+/// Most records and bytes in a batch: the crawl waits for one at a time.
 const RECORDS: usize = if cfg!(test) { 9 } else { 500 };
 const BYTES: usize = 1 << 20;
 
-/// Cells that are being loaded. Dropping it gives what was written to the sweep.
+/// Cells that are being loaded. If it is dropped, the sweep deletes what was written.
 #[must_use = "what was written is deleted again, unless `Cells::end_load` gets it"]
 pub struct Load {
     shared: Arc<SharedStore>,
@@ -31,12 +31,12 @@ pub struct Load {
     bytes: usize,
     /// The most records of a batch.
     most: usize,
-    /// While it is kept, the sweep leaves the cells alone.
+    /// While this exists, the sweep leaves the cells alone.
     _going_on: Arc<()>,
 }
 
 impl Load {
-    /// Writes so many records at once.
+    /// Sets the number of records per batch.
     #[cfg(test)]
     pub(super) fn batches_of(mut self, records: usize) -> Self {
         self.most = records;
@@ -48,13 +48,13 @@ impl Load {
         &self.cells
     }
 
-    /// Writes a pair of one of the cells, or removes the key where there is no value. Later
-    /// writes to a key replace earlier ones. The key begins with the space of the cell, as in
-    /// the store that it comes from.
+    /// Writes a pair of one of the cells, or removes the key if there is no value. Later writes to
+    /// a key replace earlier ones. The key includes the cell's prefix, as in the store that it
+    /// comes from.
     ///
     /// # Errors
-    /// [`CellsError::Foreign`] where the key is that of another cell, [`CellsError::Store`]
-    /// where the store fails. Drop the load then.
+    /// [`CellsError::Foreign`] if the key is that of another cell, [`CellsError::Store`]
+    /// if the store fails. Drop the load then.
     pub fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), CellsError> {
         if !CellId::of_key(key).is_some_and(|cell| self.cells.contains(&cell)) {
             let key = key.escape_ascii().to_string();
@@ -75,11 +75,11 @@ impl Load {
 }
 
 impl Cells {
-    /// Begins to load cells into their places, which must be empty. [`Load::write`] can be
-    /// called on any thread; until [`Cells::end_load`] they cannot be opened.
+    /// Begins to load cells into their places, which must be empty. [`Load::write`] can be called
+    /// on any thread; the cells cannot be opened before [`Cells::end_load`].
     ///
     /// # Errors
-    /// [`CellsError::Open`], [`CellsError::Leaving`] and [`CellsError::Present`] where one of
+    /// [`CellsError::Open`], [`CellsError::Leaving`] and [`CellsError::Present`] if one of
     /// them is here; nothing is begun then.
     pub fn begin_load(&mut self, cells: &BTreeSet<CellId>) -> Result<Load, CellsError> {
         let shared = Arc::clone(&self.shared);
@@ -106,11 +106,11 @@ impl Cells {
         })
     }
 
-    /// Ends a load of which everything was written: its cells can be opened now. They are on
-    /// this machine's disk when it returns.
+    /// Ends a complete load: its cells can be opened now. They are on this machine's disk when it
+    /// returns.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails; the sweep deletes the cells then.
+    /// [`CellsError::Store`] if the store fails; the sweep deletes the cells then.
     pub fn end_load(&mut self, load: Load) -> Result<(), CellsError> {
         let Load {
             shared,

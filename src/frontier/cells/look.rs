@@ -1,5 +1,5 @@
-//! What a crawl looks up: where its outputs stand, counters, hosts and addresses, over all
-//! cells.
+//! What a crawl looks up over all cells: the position of its outputs, counters, hosts and
+//! addresses.
 
 use super::Cells;
 use crate::address::{HostKey, PageUrl};
@@ -15,18 +15,18 @@ use crate::store::{Batch, Readable, StoreError};
 
 /// The outputs.
 impl Cells {
-    /// Where the outputs stood at the last commit; empty before the first.
+    /// The position of the outputs at the last commit; empty before the first.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn stamp(&self) -> Result<Vec<u8>, StoreError> {
         Ok(self.shared.get(STAMP)?.unwrap_or_default())
     }
 
-    /// Notes where the outputs stand.
+    /// Notes the position of the outputs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
         let mut batch = Batch::default();
         batch.put(STAMP.to_vec(), stamp);
@@ -34,10 +34,10 @@ impl Cells {
         self.flush()
     }
 
-    /// Makes everything committed so far survive the death of the process.
+    /// Makes everything committed so far durable.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.with_one_flush(|cells| {
             for cell in cells.open.values_mut() {
@@ -53,13 +53,13 @@ impl Cells {
         self.shared.snapshot()
     }
 
-    /// The number of the last batch. It is that of
-    /// [`Mark::commits`](crate::Mark::commits).
+    /// The number of the last batch, the same as in [`Mark::commits`](crate::Mark::commits).
     pub fn commits(&self) -> u64 {
         self.shared.batches()
     }
 
-    /// What this store has done itself of what a job may limit, whichever cells it had.
+    /// What this store itself has done of the quantities that a job can limit, regardless of its
+    /// cells.
     pub fn used(&self) -> Amount {
         self.shared.used()
     }
@@ -83,7 +83,7 @@ impl Cells {
     }
 }
 
-/// Looking.
+/// Lookups.
 impl Cells {
     /// The counters of all open cells together.
     pub fn counts(&self) -> &Counts {
@@ -96,8 +96,8 @@ impl Cells {
         pages + images
     }
 
-    /// When the next host or address that failed is tried again, in milliseconds since 1970,
-    /// where there is nothing to do before; `None` otherwise.
+    /// When the next failed host or address is tried again, in milliseconds since 1970, if there is
+    /// nothing to do before; otherwise `None`.
     pub fn idle_until(&self) -> Option<u64> {
         if self.leased() > 0 {
             return None;
@@ -168,8 +168,8 @@ impl Cells {
         sum
     }
 
-    /// As [`Frontier::focus_curve`]. Of several cells it is one point: nothing tells which of
-    /// their fetches came first.
+    /// As [`Frontier::focus_curve`]. With several cells it is one point, because the order of their
+    /// fetches is unknown.
     pub fn focus_curve(&self) -> Curve {
         match self.only() {
             Ok(only) => only.focus_curve().clone(),
@@ -218,21 +218,21 @@ impl Cells {
     /// The cell of a host.
     ///
     /// # Errors
-    /// [`StoreError::Closed`] where it is not open.
+    /// [`StoreError::Closed`] if it is not open.
     pub fn of_host(&self, host: &HostKey) -> Result<&Frontier, StoreError> {
         self.opened_cell(self.cells.cell_of(host))
     }
 
-    /// The only cell, for what cannot be done with several.
+    /// The only cell, for operations that cannot handle several.
     ///
     /// # Errors
-    /// [`StoreError::SeveralCells`] where there are several.
+    /// [`StoreError::SeveralCells`] if there are several.
     pub fn only(&self) -> Result<&Frontier, StoreError> {
         self.must_be_one()?;
         self.opened_cell(Home::ONLY.cell)
     }
 
-    /// Does something with the only cell.
+    /// Runs `act` on the only cell.
     ///
     /// # Errors
     /// As [`Cells::only`], and the error of `act`.

@@ -1,44 +1,44 @@
-//! The frontiers of a store: a cell each.
+//! The frontiers of a store, one per cell.
 //!
-//! One machine that crawls a job alone has one cell, and several machines have many. Each has
-//! the hosts that fall into it ([`cell`](super::cell)), with their queues, clocks and counters. A
-//! cell is what one machine can hand to another, and what of a store can be opened, closed,
-//! dropped and loaded without the rest. [`Cells`] is what a crawl works with, and goes to the
-//! cell of a host or a task, or to all of them.
+//! A machine that crawls a job alone has one cell; a cluster has many. Each cell has the hosts that
+//! fall into it ([`cell`](super::cell)), with their queues, clocks and counters. A cell is the unit
+//! that one machine can hand to another, and the part of a store that can be opened, closed,
+//! dropped and loaded without the rest. A crawl works with [`Cells`], which forwards each call to
+//! the cell of a host or a task, or to all of them.
 //!
 //! # How cells work together
 //!
-//! - [`Cells::lease`] takes the task that stands best in all of the cells that it is told. What
-//!   each could lease is remembered until it changes, so many cells cost little.
+//! - [`Cells::lease`] takes the best task in all of the cells that it is given. What each could
+//!   lease is remembered until it changes, so many cells cost little.
 //! - What a page has for another cell, a link or words around an image, is a
-//!   [`Referral`](super::referral): it lies in the cell of the page, is added to the other cell
-//!   as soon as that is open, and is deleted by the same batch. What is for cells that other
-//!   machines have can be sent to them ([`Cells::outbox`]). Where it changes files that were
-//!   written before, that is done before this batch, which says where the outputs stand then.
-//! - The share of images, the limit of requests to newcomers, the budget of pages and the clocks
-//!   of IP addresses are those of all cells together.
-//! - What was learned, the files that were kept and the bodies in the archive are shared by all.
+//!   [`Referral`](super::referral). It is stored in the cell of the page, added to the other cell
+//!   as soon as that is open, and deleted by the same batch. Referrals to cells of other machines
+//!   can be sent there ([`Cells::outbox`]). If a referral changes files that were written before,
+//!   the files are changed before this batch, which records the new position of the outputs.
+//! - The share of images, the limit of requests to newcomers, the page budget and the clocks of IP
+//!   addresses apply to all cells together.
+//! - What was learned, the kept files and the bodies in the archive are shared by all cells.
 //! - A batch of a cell is one batch of the store. There is one marker of the last flush.
 //!
 //! # What they cost
 //!
-//! The caches of records are shared. A cell has a filter that begins with 1.6 kB, and its part
-//! of the room for robots rules; beyond that, memory follows hosts and addresses as it does in
-//! one frontier. What waits for cells that are not open is in the store; of that, memory holds
-//! one number for each page and cell.
+//! The caches of records are shared. Each cell has a filter that starts with 1.6 kB, and its share
+//! of the memory for robots rules; beyond that, memory depends on hosts and addresses as in one
+//! frontier. Referrals to cells that are not open are in the store; memory holds one number for
+//! each page and target cell.
 //!
 //! # What they cannot do yet
 //!
-//! - Of the page that another one names as its canonical address, only its own cell knows. A
-//!   redirect into another cell is not followed again when the page is visited again.
-//! - Exports, takedowns and the upkeep of a store want one cell ([`Cells::only`]).
+//! - A page that another one declares as canonical is known only to its own cell. A redirect into
+//!   another cell is not followed again when the page is visited again.
+//! - Exports, takedowns and the maintenance of a store need a single cell ([`Cells::only`]).
 //!
 //! Reading order: this file, `sums` (what is counted over all cells), `choice` (the next task),
-//! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with all
-//! cells, and what it asks of them), `outbox` (what goes to and comes from the cells of other
-//! machines), `shared` (the store below, and the part of it that a cell sees), `sweep` (deleting
-//! a cell), `load` (a cell from elsewhere), `hands` (what a machine of a cluster does with
-//! cells), `lessons` (what machines teach each other).
+//! `delivery` (what cells find for each other), `crawl` and `look` (what a crawl does with and
+//! looks up in all cells), `outbox` (the exchange with the cells of other machines), `shared` (the
+//! underlying store, and the part of it that a cell sees), `sweep` (deleting a cell), `load` (a
+//! cell from elsewhere), `hands` (handover of cells between machines), `lessons` (what machines
+//! teach each other).
 
 mod choice;
 mod crawl;
@@ -93,35 +93,35 @@ pub struct Cells {
     rating: Option<Arc<dyn Rating>>,
     open: BTreeMap<CellId, OpenCell>,
     sums: Sums,
-    /// Cells that may have found something for others that are open.
+    /// Cells that may have found something for other open cells.
     finders: BTreeSet<CellId>,
     sweep: Sweep,
-    /// Cells that are open and lease nothing.
+    /// Open cells that lease nothing.
     held: BTreeSet<CellId>,
-    /// What pages taught, where machines learn together.
+    /// The lessons of pages, if machines learn together.
     lessons: Option<Lessons>,
-    /// What pages of other machines turned out to be worth, where there are any.
+    /// The verdicts on pages of other machines, if there are any.
     verdicts: Option<Arc<Verdicts>>,
-    /// Promises to hosts that are to be told, where there are other machines.
+    /// Promises to hosts that are to be sent, if there are other machines.
     promised: Option<Vec<(CellId, Promise)>>,
 }
 
-/// A cell that is open.
+/// An open cell.
 struct OpenCell {
     frontier: Frontier,
     /// What it could lease, until something changes.
     standing: Option<Standing>,
-    /// What of it is in the sums.
+    /// Its part of the sums.
     counted: InSums,
 }
 
 impl Cells {
-    /// Opens the store in `folder`, or makes an empty one with so many cells. None of them is
-    /// open yet.
+    /// Opens the store in `folder`, or creates an empty one with this many cells. No cell is open
+    /// yet.
     ///
     /// # Errors
-    /// [`CellsError::Sled`] where a store cannot have several
-    /// cells, [`CellsError::Number`] where the store has another number of them.
+    /// [`CellsError::Sled`] if a store cannot have several
+    /// cells, [`CellsError::Number`] if the store has another number of them.
     pub fn open(
         kind: StoreKind,
         folder: &Path,
@@ -135,10 +135,10 @@ impl Cells {
         Self::over(store::open(kind, folder)?, cells, policy, scope)
     }
 
-    /// The same over a store that is open.
+    /// The same over an open store.
     ///
     /// # Errors
-    /// [`CellsError::Number`] where it has another number of cells.
+    /// [`CellsError::Number`] if it has another number of cells.
     pub fn over(
         store: Box<dyn Store>,
         cells: CellCount,
@@ -168,10 +168,10 @@ impl Cells {
         })
     }
 
-    /// Opens the frontier of one machine, whose only cell is that of `store`.
+    /// Opens the frontier of a single machine, over the store of its only cell.
     ///
     /// # Errors
-    /// [`StoreError::SeveralCells`] where it has several, and where it fails or is damaged.
+    /// [`StoreError::SeveralCells`] if it has several, and if it fails or is damaged.
     pub fn alone(
         store: Box<dyn Store>,
         policy: Policy,
@@ -186,27 +186,27 @@ impl Cells {
         opened.map_err(|error| error.of_only(&path))
     }
 
-    /// How many cells the store has.
+    /// The number of cells in the store.
     pub fn cells(&self) -> CellCount {
         self.cells
     }
 
-    /// When each IP address may be asked again by any of the cells.
+    /// When each IP address may be requested again by any of the cells.
     pub fn address_clocks(&self) -> AddressClocks {
         self.addresses.clone()
     }
 
-    /// The cells that are open.
+    /// The open cells.
     pub fn opened(&self) -> impl Iterator<Item = CellId> + Clone {
         self.open.keys().copied()
     }
 
-    /// Opens a cell, or begins an empty one. What others have found for it is added, but for
-    /// what changes outputs: that waits for [`Cells::deliver`].
-    /// `now` is milliseconds since 1970, here and in every other call.
+    /// Opens a cell, or creates an empty one. Adds what others have found for it, except what
+    /// changes outputs: that waits for [`Cells::deliver`]. `now` is milliseconds since 1970, here
+    /// and in every other call.
     ///
     /// # Errors
-    /// [`CellsError::Open`] where it is open, [`CellsError::Leaving`] while it is being
+    /// [`CellsError::Open`] if it is open, [`CellsError::Leaving`] while it is being
     /// deleted.
     pub fn open_cell(&mut self, cell: CellId, now: u64) -> Result<(), CellsError> {
         self.open_asked(cell, None, now)
@@ -264,10 +264,10 @@ impl Cells {
         })
     }
 
-    /// Closes a cell in good order; it stays in the store.
+    /// Closes a cell cleanly; it stays in the store.
     ///
     /// # Errors
-    /// [`CellsError::Closed`] where it is not open.
+    /// [`CellsError::Closed`] if it is not open.
     pub fn close_cell(&mut self, cell: CellId) -> Result<(), CellsError> {
         let closed = self.open.remove(&cell).ok_or(CellsError::Closed(cell))?;
         Ok(self.closing(cell, closed)?)
@@ -282,10 +282,10 @@ impl Cells {
         Ok(())
     }
 
-    /// Closes all cells in good order.
+    /// Closes all cells cleanly.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails.
+    /// [`StoreError`] if the store fails.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.book_active();
         self.with_one_flush(|cells| {
@@ -296,11 +296,11 @@ impl Cells {
         })
     }
 
-    /// Does something with the frontier of a cell, such as finishing a task, and adds what that
-    /// has found for other cells to those that are open, but for what changes outputs.
+    /// Runs `act` on the frontier of a cell, for example to finish a task, and adds what that has
+    /// found for other open cells, except what changes outputs.
     ///
     /// # Errors
-    /// [`CellsError::Closed`] where it is not open, and the error of `act`.
+    /// [`CellsError::Closed`] if it is not open, and the error of `act`.
     pub fn with<T>(
         &mut self,
         cell: CellId,
@@ -315,7 +315,7 @@ impl Cells {
         Ok(done)
     }
 
-    /// Does something with the frontier of a cell, and keeps what all cells share up to date.
+    /// Runs `act` on the frontier of a cell, and updates what all cells share.
     fn act<T, E: From<StoreError>>(
         &mut self,
         id: CellId,
@@ -340,7 +340,7 @@ impl Cells {
             all.extend(promised.into_iter().map(|promise| (id, promise)));
         }
         if let Some(lessons) = &mut self.lessons {
-            lessons.told(id, frontier.ratings.take_told());
+            lessons.note_commits(id, frontier.ratings.take_commits());
         }
         if self.finds(id) {
             self.finders.insert(id);
@@ -352,7 +352,7 @@ impl Cells {
         Ok(done)
     }
 
-    /// Whether a cell has found something for another one that is open. What it has for those of
+    /// Whether a cell has found something for another open cell. What it has found for those of
     /// other machines waits to be sent.
     fn finds(&self, id: CellId) -> bool {
         self.open.get(&id).is_some_and(|cell| {
@@ -361,7 +361,7 @@ impl Cells {
         })
     }
 
-    /// The error of a cell that should be open.
+    /// The error about a cell that should be open.
     fn closed(&self, cell: CellId) -> StoreError {
         StoreError::Closed {
             path: self.path.clone(),
@@ -369,11 +369,11 @@ impl Cells {
         }
     }
 
-    /// Does the next part of what is to be judged again, in the first cell that has any.
-    /// False where nothing is left.
+    /// Does the next part of the pending re-judging, in the first cell that has any. False if
+    /// nothing is left.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn rejudge(&mut self, now: u64) -> Result<bool, CellsError> {
         let is_judging = |(_, cell): &(&CellId, &OpenCell)| {
             let frontier = &cell.frontier;
@@ -389,7 +389,7 @@ impl Cells {
         Ok(true)
     }
 
-    /// Has all other cells rate their links again, because what was learned tells so.
+    /// Makes all other cells rate their links again, because what was learned requires it.
     fn rerate_others(&mut self, than: CellId) -> Result<(), StoreError> {
         for (_, cell) in self.open.iter_mut().filter(|(id, _)| **id != than) {
             let frontier = &mut cell.frontier;
@@ -418,7 +418,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Does something to many cells with one flush at its end.
+    /// Runs `act` on many cells with one flush at the end.
     fn with_one_flush<E: From<StoreError>>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<(), E>,

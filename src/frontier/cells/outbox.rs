@@ -1,17 +1,16 @@
-//! Links to and from the cells of other machines: what waits for cells that are not open here,
-//! and what comes from elsewhere.
+//! Links to and from the cells of other machines: what waits for cells that are not open here, and
+//! what arrives from other machines.
 //!
-//! What a page has found for another cell lies in the store with the other effects of the page,
-//! under the number of its commit: a [`Slip`] names it. Where the other cell is open in this
-//! store, it takes it over by itself. Otherwise it is the *outbox*: somebody reads it
-//! ([`Cells::outbox`], [`Cells::offers`]), sends it, and deletes it once it has arrived
-//! ([`Cells::change_outbox`]).
+//! What a page has found for another cell is stored with the other effects of the page, under the
+//! number of its commit: a [`Slip`] names it. If the other cell is open in this store, it is added
+//! there directly. Otherwise it belongs to the *outbox*: the caller reads it ([`Cells::outbox`],
+//! [`Cells::offers`]), sends it, and deletes it once it has arrived ([`Cells::change_outbox`]).
 //!
-//! What comes from elsewhere is numbered by the log that it is read from. [`Cells::receive`]
-//! adds it and the number in one batch, so whatever is killed, each message is added once.
+//! The log numbers what arrives from other machines. [`Cells::receive`] adds a message and notes
+//! its number in one batch, so each message is added exactly once, even after a kill.
 //!
-//! How links travel is unknown here. Notes of whoever sends and reads them are stored with
-//! them and are not looked into.
+//! This module does not know how links travel. It stores the notes of the sender and the reader
+//! without interpreting them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -32,10 +31,10 @@ pub use crate::record::LogPlace;
 use crate::referral::{MOST_PASSED, Referral, Referred};
 use crate::store::{Batch, Readable, StoreError};
 
-/// Before the number of a cell, the note on what is sent to it.
+/// The prefix for the number of a cell; the value is the note on what is sent to it.
 const NOTES: &[u8] = b"\xc0\0outbox";
 
-/// The most redirects and links on the way to an address that is taken from elsewhere.
+/// The most redirects and links on the way to an address that is accepted from another machine.
 const MOST_REDIRECTS: u8 = 100;
 const MOST_HOPS: u32 = 1_000_000;
 
@@ -44,7 +43,7 @@ const MOST_HOPS: u32 = 1_000_000;
 pub struct Slip {
     /// The cell of the page.
     pub from: CellId,
-    /// The commit, counted by that cell.
+    /// The commit, as that cell counts them.
     pub commit: u64,
 }
 
@@ -53,38 +52,38 @@ pub struct Slip {
 #[serde(transparent)]
 pub struct Offer(Referral);
 
-/// Why an offer from elsewhere is not taken.
+/// Why an offer from another machine is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsound {
-    /// An address is not canonical, or none at all.
+    /// An address is not canonical, or not an address.
     #[error("`{0}` is not a canonical address")]
     Address(String),
-    /// A number is not finite, or larger than any crawl makes it.
+    /// A number is not finite, or larger than any crawl produces.
     #[error("a number that rates {0} is out of bounds")]
     Number(PageUrl),
-    /// Nobody finds such a thing for another cell.
+    /// No cell refers such a task to another.
     #[error("{0} is not a page or a sitemap")]
     Kind(PageUrl),
-    /// What it carries cannot be read.
+    /// Its contents cannot be read.
     #[error("what it carries cannot be read: {0}")]
     Contents(String),
 }
 
-/// The way to an address that an offer tells.
+/// The way to an address, as an offer describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Way<'o> {
     /// The address.
     pub url: &'o PageUrl,
-    /// What lies there.
+    /// The kind of task.
     pub kind: TaskKind,
     /// Links from the nearest seed.
     pub hops: u32,
-    /// The sum of how far the pages that link there were on topic, and off topic.
+    /// The on-topic and the off-topic weight of the pages that link to it, summed up.
     pub cited: (f32, f32),
 }
 
 impl Offer {
-    /// A page so many links from the nearest seed, such as a seed itself.
+    /// A page this many links from the nearest seed, for example a seed itself.
     pub fn page(new: NewTask, hops: u32) -> Self {
         let origin = Origin {
             hops,
@@ -101,7 +100,7 @@ impl Offer {
         })
     }
 
-    /// The way to an address; `None` where it is about something else, which is never merged
+    /// The way to an address; `None` if the offer is about something else, which is never merged
     /// and always sent.
     pub fn way(&self) -> Option<Way<'_>> {
         let Referred::Address {
@@ -119,8 +118,8 @@ impl Offer {
         })
     }
 
-    /// Takes over what another offer of the same address tells beyond the way itself: that it
-    /// is nearer to a seed, and which pages link there.
+    /// Merges another offer of the same address, except for the way itself: the distance from a
+    /// seed, and the pages that link to it.
     pub fn take_over(&mut self, other: &Self) {
         let (
             Referred::Address { new, origin, .. },
@@ -155,7 +154,7 @@ impl Offer {
         Self(Referral { what, passed: 0 })
     }
 
-    /// The host that a promise is made to, and when it may be asked again.
+    /// The host of a promise, and when it may be requested again.
     #[cfg(any(test, feature = "testing"))]
     pub fn promised(&self) -> Option<(&str, u64)> {
         match &self.0.what {
@@ -164,7 +163,7 @@ impl Offer {
         }
     }
 
-    /// Counts pages that link there and were not told of before.
+    /// Counts linking pages that were not reported before.
     pub fn cite(&mut self, (good, bad): (f32, f32)) {
         if let Referred::Address { new, .. } = &mut self.0.what
             && let Some(clues) = &mut new.clues
@@ -174,10 +173,10 @@ impl Offer {
         }
     }
 
-    /// Checks what came from elsewhere.
+    /// Checks an offer from another machine.
     ///
     /// # Errors
-    /// [`Unsound`], where no machine would write it.
+    /// [`Unsound`], if no machine would write it.
     pub fn check(&self) -> Result<(), Unsound> {
         let Referral { what, passed } = &self.0;
         match what {
@@ -258,12 +257,12 @@ fn check_address(kind: TaskKind, new: &NewTask, origin: Origin) -> Result<(), Un
     must(is_finite && is_near(origin), url)
 }
 
-/// An offer with what it is worth.
+/// An offer with its rating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rated {
     /// The offer.
     pub offer: Offer,
-    /// The priority class; `None` where it is above the cutoff.
+    /// The priority class; `None` if it is above the cutoff.
     pub bucket: Option<Bucket>,
     /// The score, lower is better.
     pub score: f64,
@@ -278,7 +277,7 @@ impl Rated {
                 score: 0.0,
             };
         };
-        // Nobody keeps longer ones.
+        // No machine keeps longer ones.
         new.anchor = new.kept_anchor();
         let learning = rating.and_then(|rating| rating.learning());
         let (score, bucket) = match (&new.clues, learning) {
@@ -292,7 +291,7 @@ impl Rated {
         }
     }
 
-    /// Whether the better of two is this one (`Less`) or the other.
+    /// Whether this offer (`Less`) or the other is better.
     pub fn compare(&self, other: &Self) -> Ordering {
         let class = |rated: &Self| rated.bucket.map_or(u8::MAX, |bucket| bucket as u8);
         class(self)
@@ -306,9 +305,9 @@ impl Rated {
 pub struct OutboxChange {
     /// The cell.
     pub to: CellId,
-    /// What is noted of it from now on.
+    /// The new note.
     pub note: Vec<u8>,
-    /// What has arrived.
+    /// The slips that have arrived.
     pub gone: Vec<Slip>,
 }
 
@@ -322,8 +321,7 @@ impl Cells {
             .collect()
     }
 
-    /// What open cells have found for a cell, by the cell that has found it, in the order in
-    /// which it was found.
+    /// What open cells have found for a cell: by finding cell, in the order of discovery.
     pub fn outbox(&self, to: CellId) -> impl Iterator<Item = Slip> {
         self.open.iter().flat_map(move |(from, cell)| {
             let commits = cell.frontier.ledger.referring().get(&to);
@@ -334,11 +332,11 @@ impl Cells {
         })
     }
 
-    /// What lies there for a cell, rated by the rating in force. Nothing where it is gone.
+    /// The contents of a slip for a cell, rated by the current rating. Empty if it is gone.
     ///
     /// # Errors
-    /// [`CellsError::Closed`] where the cell that has found it is not open, and
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Closed`] if the cell that has found it is not open, and
+    /// [`CellsError::Store`] if the store fails.
     pub fn offers(&self, to: CellId, slip: Slip) -> Result<Vec<Rated>, CellsError> {
         let Slip { from, commit } = slip;
         let own = self.open.get(&from).ok_or(CellsError::Closed(from))?;
@@ -347,11 +345,11 @@ impl Cells {
         Ok(referrals.into_iter().map(rated).collect())
     }
 
-    /// Deletes what has arrived and writes the notes on the rest, in one batch. What is deleted
-    /// already, or lies in a cell that is not open any more, is passed over.
+    /// Deletes what has arrived and writes the notes on the rest, in one batch. Slips that were
+    /// already deleted, or are in a cell that is no longer open, are ignored.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn change_outbox(&mut self, changes: &[OutboxChange]) -> Result<(), CellsError> {
         if changes.is_empty() {
             return Ok(());
@@ -384,10 +382,10 @@ impl Cells {
         Ok(())
     }
 
-    /// Makes changes of the outbox survive a loss of power, and whatever was written before.
+    /// Makes changes of the outbox, and everything written before, durable.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn flush_outbox(&self) -> Result<(), CellsError> {
         Ok(self.shared.flush()?)
     }
@@ -395,7 +393,7 @@ impl Cells {
     /// The notes on what is sent, by cell.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn outbox_notes(&self) -> Result<Vec<(CellId, Vec<u8>)>, CellsError> {
         let shared = &self.shared;
         let mut notes = Vec::new();
@@ -417,22 +415,22 @@ impl Cells {
         }
     }
 
-    /// Up to where a cell has read its log.
+    /// The position up to which a cell has read its log.
     ///
     /// # Errors
-    /// [`CellsError::Closed`] where it is not open.
+    /// [`CellsError::Closed`] if it is not open.
     pub fn log_place(&self, cell: CellId) -> Result<LogPlace, CellsError> {
         let own = self.open.get(&cell).ok_or(CellsError::Closed(cell))?;
         let place = own.frontier.ledger.read(keys::LOG)?;
         Ok(place.unwrap_or_default())
     }
 
-    /// Adds what a message of a cell's log offers, and notes its number, in one batch. False,
-    /// and nothing is done, where the number is not above that of [`Cells::log_place`]. `amend`
-    /// as in [`Cells::deliver`].
+    /// Adds the offers of a message in a cell's log and notes its number, in one batch. Returns
+    /// false and does nothing if the number is not above that of [`Cells::log_place`]. `amend` as
+    /// in [`Cells::deliver`].
     ///
     /// # Errors
-    /// [`StoreError`] as `E`, also where the cell is not open, or the error of `amend`.
+    /// [`StoreError`] as `E`, also if the cell is not open, or the error of `amend`.
     pub fn receive<E: From<StoreError>>(
         &mut self,
         cell: CellId,
@@ -454,12 +452,12 @@ impl Cells {
         Ok(true)
     }
 
-    /// Has promises to hosts told to other machines from now on.
+    /// From now on, collects the promises to hosts, to be sent to other machines.
     pub fn tell_promises(&mut self) {
         self.promised = Some(Vec::new());
     }
 
-    /// Promises to hosts that were made since the last call, each for the log of its own cell.
+    /// The promises to hosts since the last call, each for the log of its own cell.
     pub fn promises(&mut self) -> Vec<(CellId, Offer)> {
         let promised = self.promised.as_mut().map(std::mem::take);
         let offer = |(cell, promise)| {
@@ -469,17 +467,17 @@ impl Cells {
         promised.into_iter().flatten().map(offer).collect()
     }
 
-    /// How often learning in these cells has begun to rate all links again. Where machines
-    /// learn together, the cells of the others have to follow ([`Cells::rerate`]).
+    /// How often learning in these cells has restarted the rating of all links. If machines learn
+    /// together, the cells of the others must follow ([`Cells::rerate`]).
     pub fn reratings(&self) -> u64 {
         let begun = |cell: &super::OpenCell| cell.frontier.ratings.begun();
         self.open.values().map(begun).sum()
     }
 
-    /// Has all cells rate their links again.
+    /// Makes all cells rate their links again.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails.
+    /// [`CellsError::Store`] if the store fails.
     pub fn rerate(&mut self) -> Result<(), CellsError> {
         for cell in self.open.values_mut() {
             let frontier = &mut cell.frontier;

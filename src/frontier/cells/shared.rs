@@ -1,8 +1,8 @@
 //! The store under all cells, and the part of it that one cell sees.
 //!
-//! A frontier in a cell uses a store like any other. Here its keys get their space, and all
-//! of its batch stays one batch of the store below, also where some keys lie in the space of
-//! another cell or in that of all ([`crate::cell`]).
+//! A frontier in a cell uses a store like any other. This module adds the cell's prefix to its
+//! keys. A batch of the cell stays one batch of the underlying store, even if some keys are in the
+//! space of another cell or in the shared one ([`crate::cell`]).
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -16,8 +16,8 @@ use crate::ledger::cells_of;
 use crate::store::{Batch, Readable, Store, StoreError, Visitor};
 use crate::{codec, flush_marker, keys};
 
-/// How many pairs a scan reads at first, and at most, at a time: it holds no lock while they
-/// are looked at. Most scans want one pair.
+/// Pairs that a scan reads at a time, at first and at most: it holds no lock while they are
+/// visited. Most scans want one pair.
 const FIRST: usize = 2;
 const PIECE: usize = if cfg!(test) { 8 } else { 512 };
 
@@ -39,20 +39,20 @@ pub(super) struct SharedStore {
 
 struct Below {
     store: Box<dyn Store>,
-    /// Batches over all runs.
+    /// The number of batches over all runs.
     batches: u64,
-    /// What they have done, of all cells that there were.
+    /// The sum of their work, over all cells that ever were in the store.
     used: Amount,
-    /// How many of them are flushed.
+    /// The number of flushed batches.
     flushed: Option<u64>,
     /// Whether flushes wait for [`SharedStore::release`].
     is_held: bool,
 }
 
-/// The store of the only cell of `store`, as the cell sees it. An empty store gets one.
+/// The store of the only cell of `store`, as that cell sees it. An empty store gets one cell.
 ///
 /// # Errors
-/// [`StoreError::SeveralCells`] where it has several, and where it fails or is older than its last
+/// [`StoreError::SeveralCells`] if it has several, and if it fails or is older than its last
 /// flush.
 pub fn only(store: Box<dyn Store>) -> Result<Box<dyn Store>, StoreError> {
     let path = store.path().to_owned();
@@ -61,7 +61,7 @@ pub fn only(store: Box<dyn Store>) -> Result<Box<dyn Store>, StoreError> {
     Ok(Box::new(CellStore::of(Home::ONLY, Arc::new(shared))))
 }
 
-/// The same to read what can be read, also where the store is damaged or older than it was. It
+/// The same for reading what can be read, even if the store is damaged or older than it was. It
 /// must have one cell ([`check_format`](crate::check_format)).
 pub fn whole(store: Box<dyn Store>) -> Box<dyn Readable> {
     let store: Box<dyn Readable> = store;
@@ -69,10 +69,10 @@ pub fn whole(store: Box<dyn Store>) -> Box<dyn Readable> {
 }
 
 impl SharedStore {
-    /// Opens it over a store with so many cells; an empty one is given them.
+    /// Opens it over a store with this many cells; an empty store is initialised.
     ///
     /// # Errors
-    /// [`CellsError::Number`] where it has others, and as [`SharedStore::over`].
+    /// [`CellsError::Number`] if it has others, and as [`SharedStore::over`].
     pub fn of(store: Box<dyn Store>, cells: CellCount) -> Result<Self, CellsError> {
         let known = cells_of(&*store)?;
         if let Some(found) = known.filter(|found| *found != cells) {
@@ -95,14 +95,14 @@ impl SharedStore {
     /// Opens it over a store.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails, or is older than its last flush.
+    /// [`StoreError`] if the store fails, or is older than its last flush.
     pub fn over(store: Box<dyn Store>) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
         let batches = place_of(store.get(BATCHES)?.as_deref()).unwrap_or(0);
         flush_marker::check(&path, batches)?;
         let used = match store.get(USED)? {
             Some(bytes) => Amount::of_bytes(&bytes)
-                .ok_or_else(|| codec::corrupt(&*store, USED, "it is no amount".to_owned()))?,
+                .ok_or_else(|| codec::corrupt(&*store, USED, "it is not an amount".to_owned()))?,
             None => Amount::default(),
         };
         let below = Mutex::new(Below {
@@ -116,16 +116,16 @@ impl SharedStore {
     }
 
     fn below(&self) -> MutexGuard<'_, Below> {
-        // After a panic in a call of the store, its own guards decide.
+        // If a call of the store panicked, its own guards decide.
         self.below.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies writes to keys with their spaces.
+    /// Applies writes to keys that include their prefixes.
     pub fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.apply_done(batch, Amount::default(), 0)
     }
 
-    /// The same for a batch that has done so much of what a job may limit. Its number is larger
+    /// The same for a batch that has done this much of what a job can limit. Its number is larger
     /// than `before`.
     fn apply_done(&self, mut batch: Batch, done: Amount, before: u64) -> Result<(), StoreError> {
         let mut below = self.below();
@@ -141,19 +141,19 @@ impl SharedStore {
         Ok(())
     }
 
-    /// Keeps flushes back until [`SharedStore::release`], so that many cells need one.
+    /// Defers flushes until [`SharedStore::release`], so that many cells need only one.
     pub fn hold(&self) {
         self.below().is_held = true;
     }
 
-    /// Flushes, and no longer keeps flushes back.
+    /// Flushes, and ends the deferral.
     pub fn release(&self) -> Result<(), StoreError> {
         self.below().is_held = false;
         self.flush()
     }
 
     /// Returns when every batch applied so far is safe on disk, or at once while flushes are
-    /// kept back.
+    /// deferred.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut below = self.below();
         let batches = below.batches;
@@ -166,7 +166,7 @@ impl SharedStore {
         Ok(())
     }
 
-    /// Makes a promise to a host safe on disk, whatever is kept back.
+    /// Flushes a promise to a host even while flushes are deferred.
     fn flush_promise(&self) -> Result<(), StoreError> {
         self.below().store.flush_promise()
     }
@@ -176,17 +176,17 @@ impl SharedStore {
         self.below().store.snapshot()
     }
 
-    /// Batches over all runs.
+    /// The number of batches over all runs.
     pub fn batches(&self) -> u64 {
         self.below().batches
     }
 
-    /// What its batches have done of what a job may limit, over all runs.
+    /// The work of its batches, in quantities that a job can limit, over all runs.
     pub fn used(&self) -> Amount {
         self.below().used
     }
 
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub fn size(&self) -> Result<u64, StoreError> {
         self.below().store.size()
     }
@@ -228,7 +228,7 @@ impl Readable for Arc<SharedStore> {
     }
 }
 
-/// What a cell sees of a store: its own keys without their space, and what all share.
+/// What a cell sees of a store: its own keys without their prefix, and the shared ones.
 pub(super) struct CellStore<R> {
     home: Home,
     below: R,
@@ -239,7 +239,7 @@ impl<R> CellStore<R> {
         Self { home, below }
     }
 
-    /// The space of a key, or of all keys with such a beginning.
+    /// The space of a key, or of all keys with this beginning.
     fn space(&self, key: &[u8]) -> Space {
         if SHARED_CLASSES.iter().any(|class| key.starts_with(class)) {
             return SHARED;
@@ -247,8 +247,8 @@ impl<R> CellStore<R> {
         self.cell_of(key).space()
     }
 
-    /// Finished pages are looked up in the cell that gave their number: a link that another
-    /// cell found names one.
+    /// Finished pages are looked up in the cell that assigned their number: a link that another
+    /// cell found refers to one.
     fn cell_of(&self, key: &[u8]) -> CellId {
         let id = key.strip_prefix(b"D").and_then(|id| id.try_into().ok());
         let id = id.map(u64::from_be_bytes);
@@ -256,7 +256,7 @@ impl<R> CellStore<R> {
         cell.unwrap_or(self.home.cell)
     }
 
-    /// The key in the store below.
+    /// The key in the underlying store.
     fn below<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         match key.split_first() {
             Some((&keys::ELSEWHERE, rest)) => Cow::Borrowed(rest),
@@ -292,12 +292,12 @@ impl Store for CellStore<Arc<SharedStore>> {
         let writes = batch.into_writes().filter_map(|(key, value)| {
             let key = self.below(&key).into_owned();
             if key == USED {
-                // A cell knows what it adds, and not the sum.
+                // A cell knows what it adds, but not the sum.
                 done = Amount::of_bytes(&value?).unwrap_or_default();
                 return None;
             }
             if key == BATCHES {
-                // An import goes on with the number of the frontier that was exported.
+                // An import continues with the number of the exported frontier.
                 before = place_of(value.as_deref()).unwrap_or(0);
                 return None;
             }
@@ -319,7 +319,7 @@ impl Store for CellStore<Arc<SharedStore>> {
         self.below.size()
     }
 
-    /// False: the space of a cell is not free before the store below compacts all of them.
+    /// False: the space of a cell is freed only when the underlying store compacts all cells.
     fn compact(&mut self) -> Result<bool, StoreError> {
         Ok(false)
     }

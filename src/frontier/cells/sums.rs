@@ -1,5 +1,5 @@
-//! What is counted over all open cells. It changes with every change of a cell, so nothing has
-//! to look at all of them for each request.
+//! Sums over all open cells. They are updated with every change of a cell, so a request need not
+//! visit all cells.
 
 use super::StoreError;
 use crate::parts::Frontier;
@@ -7,31 +7,31 @@ use crate::record::Counts;
 use crate::rejudge::Rescoped;
 use crate::schedule::Newcomers;
 
-/// The sums, and what one frontier would keep for all of its hosts.
+/// The sums, and what a single frontier would keep for all of its hosts.
 #[derive(Default)]
 pub(super) struct Sums {
     pub counts: Counts,
     /// Open requests for pages, and for images.
     pub open: (usize, usize),
-    /// Time spent crawling, as the cells have it.
+    /// Active time, as the cells have it.
     pub active: u64,
-    /// The same that no cell has yet.
+    /// Active time that no cell has yet.
     pub active_pending: u64,
-    /// Requests owed to images. Each cell writes it with its own counters, and what the first one
-    /// has that is opened holds: with several cells, that is a few requests more or less.
+    /// Requests owed to images. Each cell writes it with its own counters, and that of the first
+    /// opened cell counts: with several cells this makes a difference of a few requests.
     pub owed: f64,
     pub newcomers: Newcomers,
-    /// Whether the budget of pages is spent.
+    /// Whether the page budget is spent.
     pub pages_closed: bool,
     /// Whether the open requests may use it up.
     pub pages_held: bool,
-    /// What was found by checking against a changed scope, in the cells that are through.
+    /// Results of the check against a changed scope, in the cells that are done with it.
     pub rescoped: Rescoped,
 }
 
-/// What of a cell is in the sums.
+/// A cell's part of the sums.
 pub(super) struct InSums {
-    /// The commit that the counters are of.
+    /// The commit of these counters.
     commits: u64,
     counts: Counts,
     open: (usize, usize),
@@ -39,7 +39,7 @@ pub(super) struct InSums {
 }
 
 impl Sums {
-    /// Adds a cell that was opened, and tells it what is in force.
+    /// Adds an opened cell, and applies the current settings to it.
     pub fn opened(&mut self, frontier: &mut Frontier, now: u64) -> Result<InSums, StoreError> {
         frontier.gate.pages_held = self.pages_held;
         if self.pages_closed {
@@ -56,7 +56,7 @@ impl Sums {
         Ok(counted)
     }
 
-    /// Takes a cell out that is being closed.
+    /// Removes a cell that is being closed.
     pub fn closed(&mut self, counted: &InSums) {
         self.counts.replace(&counted.counts, &Counts::default());
         self.active = self.active.saturating_sub(counted.active);
@@ -64,7 +64,7 @@ impl Sums {
         self.open.1 = self.open.1.saturating_sub(counted.open.1);
     }
 
-    /// Gives a cell what it needs to know of the others, and what only one can change.
+    /// Passes to a cell the state of the others, and the state that only one cell may change.
     pub fn lend(&mut self, frontier: &mut Frontier, own: &InSums) {
         let open = (
             self.open.0.saturating_sub(own.open.0),
@@ -83,7 +83,7 @@ impl Sums {
         std::mem::swap(&mut self.newcomers, &mut frontier.leases.newcomers);
     }
 
-    /// Takes that back, and counts what has changed.
+    /// Takes that state back, and counts what has changed.
     pub fn take_back(&mut self, frontier: &mut Frontier, counted: &mut InSums) {
         std::mem::swap(&mut self.newcomers, &mut frontier.leases.newcomers);
         self.owed = frontier.ledger.meta().images.owed;

@@ -1,8 +1,8 @@
 //! Deleting a cell, a slice at a time.
 //!
-//! A mark in the store says that a cell is leaving; with the last slice it is deleted as well.
-//! So a crash between two slices costs nothing, and nobody opens half a cell. A cell that is
-//! being loaded ([`load`](super::load)) has the same mark until it is complete.
+//! A mark in the store says that a cell is leaving; it is deleted with the last slice. So a crash
+//! between two slices is harmless, and half a cell is never opened. A cell that is being loaded
+//! ([`load`](super::load)) has the same mark until it is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -14,15 +14,15 @@ use crate::cell::{CellCount, CellId, LEAVING};
 use crate::codec;
 use crate::store::{Batch, Readable, StoreError};
 
-/// The most keys of a slice: a few milliseconds.
+/// Most keys in a slice: a few milliseconds.
 const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };
 
-/// The cells that are being deleted, with the first key that may be left of each. What was
-/// deleted before it would otherwise be passed over again by every slice.
+/// The cells that are being deleted, each with the first key that may be left. Without it every
+/// slice would scan what was deleted before.
 #[derive(Default)]
 pub(super) struct Sweep {
     leaving: BTreeMap<CellId, Vec<u8>>,
-    /// Those of them that are being loaded, for as long as that goes on: they are left alone.
+    /// Cells among them that are currently being loaded; the sweep leaves them alone.
     loading: BTreeMap<CellId, Weak<()>>,
 }
 
@@ -70,7 +70,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Marks cells as being loaded, which they are for as long as what is returned is kept.
+    /// Marks cells as being loaded, for as long as the returned value exists.
     pub fn begin_loading(
         &mut self,
         shared: &SharedStore,
@@ -89,7 +89,7 @@ impl Sweep {
         Ok(going_on)
     }
 
-    /// Takes the marks back, with the last writes: the cells are complete.
+    /// Removes the marks, with the last writes: the cells are complete.
     pub fn end_loading(
         &mut self,
         shared: &SharedStore,
@@ -107,7 +107,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Deletes a slice of the first cell that is leaving. False where none is left.
+    /// Deletes a slice of the first leaving cell. False if none is left.
     fn slice(&mut self, shared: &Arc<SharedStore>) -> Result<bool, StoreError> {
         self.loading.retain(|_, load| load.strong_count() > 0);
         let loading = &self.loading;
@@ -140,8 +140,8 @@ impl Sweep {
 }
 
 impl Cells {
-    /// Begins to delete a cell, which is closed if it is open: [`Cells::sweep`] does the rest.
-    /// What it had found for other cells is deleted with it; what they have found for it waits.
+    /// Begins to delete a cell, after closing it if it is open: [`Cells::sweep`] does the rest.
+    /// What it has found for other cells is deleted too; what they have found for it waits.
     ///
     /// # Errors
     /// [`CellsError::Leaving`] while it is being loaded: drop the load then.
@@ -156,11 +156,11 @@ impl Cells {
         Ok(self.sweep.begin(&self.shared, cell)?)
     }
 
-    /// Deletes the next slice of what has left; [`Cells::lease`] calls it. False where nothing
-    /// is left.
+    /// Deletes the next slice of the leaving cells; [`Cells::lease`] calls it. False if nothing is
+    /// left.
     ///
     /// # Errors
-    /// [`CellsError::Store`] where the store fails; the slice is deleted by the next call.
+    /// [`CellsError::Store`] if the store fails; the slice is deleted by the next call.
     pub fn sweep(&mut self) -> Result<bool, CellsError> {
         Ok(self.sweep_slice()?)
     }

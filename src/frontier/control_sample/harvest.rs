@@ -8,13 +8,12 @@ use crate::page::{Judged, Likelihood};
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Uncertainty of the judge's boundary between on-topic and other pages, as log-odds.
-/// Training sees texts, not the pages that a crawl will meet, so the boundary is only
-/// known to lie somewhere between the two kinds. This moves it half way to the mean text
-/// of the topic, or as far in the other direction. On the lab web the true share was in
-/// that range in 42 of the 46 cases with a range, and never more than 6 points outside of
-/// it. The error is larger only with seed pages as texts and long neutral texts (see the
-/// topic `headline` of the guide).
+/// Uncertainty of the judge's boundary between on-topic and other pages, as log-odds. Training sees
+/// texts, not the pages that a crawl will meet, so the boundary is only known to be somewhere
+/// between the two kinds. This moves it halfway to the mean text of the topic, or as far in the
+/// other direction. On the lab web the true share was in that range in 42 of the 46 cases with a
+/// range, and never more than 6 points outside of it. The error is larger only with seed pages as
+/// texts and long neutral texts (see the topic `headline` of the guide).
 const DOUBT: f64 = 1.6;
 
 /// Greatest number of points in a curve; beyond it, each two points become one.
@@ -23,7 +22,7 @@ const MAX_POINTS: usize = 64;
 /// Fetches per point at first.
 const FIRST_SPAN: u64 = 50;
 
-/// Counts of followed links and of the on-topic pages behind them.
+/// Counts of followed links and of the on-topic pages that they led to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Links fetched for the first time, whether or not a page came. A redirect is

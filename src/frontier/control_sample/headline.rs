@@ -11,9 +11,9 @@ use super::harvest::{Focus, Tally};
 /// the share too much.
 pub const MIN_PAGES: u64 = 30;
 
-/// The widest range with which one figure is reported and not only the range, for fewer pages
-/// than [`SETTLED`] and for more. On the lab web, figures with wider ranges were off by up to
-/// 33 points, and the others by less than 10.
+/// The widest range for which a single figure is reported in addition to the range, for fewer pages
+/// than [`SETTLED`] and for more. On the lab web, figures with wider ranges were off by up to 33
+/// points, the others by less than 10.
 const WIDEST_EARLY: f64 = 0.2;
 const WIDEST: f64 = 0.35;
 const SETTLED: u64 = 250;
@@ -21,7 +21,7 @@ const SETTLED: u64 = 250;
 /// Fewest pages drawn by chance for which their share is always reported.
 const MIN_DRAWN: u64 = 30;
 
-/// The same where the gain is certain. Fewer prove nothing, whatever an interval says of them.
+/// The same if the gain is certain. Fewer pages prove nothing, even with a favourable interval.
 const MIN_CERTAIN: u64 = 10;
 
 /// Share of pages that look on topic above which too few other pages were seen: a judge
@@ -41,23 +41,23 @@ pub struct Headline {
     pub topic: String,
     /// Pages that the crawl chose.
     pub pages: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
+    /// The share of them that are on topic, 0 to 1; `None` if it is unknown.
     pub share: Option<f64>,
-    /// The range of the true share, given the uncertainty of the judge; also where `doubt` is
+    /// The range of the true share, given the uncertainty of the judge; also if `doubt` is
     /// [`Doubt::Wide`].
     pub share_range: Option<(f64, f64)>,
     /// Why the share is unknown.
     pub doubt: Option<Doubt>,
     /// Pages drawn by chance from the same links.
     pub drawn: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
+    /// The share of them that are on topic, 0 to 1; `None` if it is unknown.
     pub drawn_share: Option<f64>,
     /// The range of the share of all these links. It allows for the uncertainty of the
     /// judge and for the small number of drawn pages (95 %).
     pub drawn_range: Option<(f64, f64)>,
     /// The ratio of `share` to `drawn_share`.
     pub gain: Option<f64>,
-    /// The 95 % interval of `gain`; its upper end is `None` where it is infinite.
+    /// The 95 % interval of `gain`; its upper end is `None` if it is infinite.
     pub gain_interval: Option<(f64, Option<f64>)>,
 }
 
@@ -226,7 +226,7 @@ fn with_range(share: Option<f64>, range: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Whole numbers; "none" and "all" only where that is exact.
+/// Whole numbers; "none" and "all" only if that is exact.
 fn in_words(share: f64) -> String {
     match of_hundred(share) {
         0 if share <= 0.0 => "none".to_owned(),
@@ -306,7 +306,7 @@ mod tests {
                  links, none (0 to 11)."
                     .to_owned(),
             ),
-            // Nearly all look alike, and nothing shows that the judge refuses any.
+            // Nearly all look similar, and nothing shows that the judge refuses any.
             (
                 (94, 100),
                 (5, 19),
@@ -422,12 +422,12 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_is_told_only_where_there_is_one_to_tell() {
+    fn a_gain_is_reported_only_if_there_is_one() {
         let early = focus((54, 100), (2, 5)).headline("bees");
         assert_eq!((early.gain, early.gain_interval), (None, None));
-        let told = focus((54, 100), (10, 100)).headline("bees");
-        assert!(told.gain.is_some_and(|gain| (gain - 5.4).abs() < 1e-9));
-        // Chance found nothing: the gain has no upper end, and JSON has no infinity.
+        let headline = focus((54, 100), (10, 100)).headline("bees");
+        assert!(headline.gain.is_some_and(|gain| (gain - 5.4).abs() < 1e-9));
+        // Chance found nothing: the gain has no upper bound, and JSON has no infinity.
         let endless = focus((54, 100), (0, 100)).headline("bees");
         assert_eq!(endless.gain, None);
         assert!(matches!(endless.gain_interval, Some((low, None)) if low > 1.0));

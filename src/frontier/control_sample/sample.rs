@@ -19,12 +19,12 @@ pub struct SampleSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DrawnLink {
     pub url: PageUrl,
-    /// Its score, where that is above the razor and would keep the link from being
+    /// Its score, if that is above the razor and would keep the link from being
     /// followed.
     pub razored: Option<f64>,
 }
 
-/// The stored state of the control sample; a record of its own, beside the counters.
+/// The stored state of the control sample; a separate record beside the counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The share in force, see [`SampleSettings`].
@@ -44,7 +44,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A random number below the length of the list; `None` where the list is empty.
+    /// A random number below the length of the list; `None` if the list is empty.
     pub fn random(&mut self) -> Option<u64> {
         let number = xxh3_64_with_seed(&self.taken.to_le_bytes(), self.seed);
         self.taken = self.taken.wrapping_add(1);

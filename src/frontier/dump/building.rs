@@ -23,15 +23,15 @@ pub(super) struct Building {
     found: Found,
     highest_seq: u64,
     highest_id: u64,
-    /// The control sample, where there is one.
+    /// The control sample, if there is one.
     sample: Option<Sample>,
 }
 
-/// Numbers go on from those of a dump; one above this would end soon.
+/// Numbers continue from those of a dump; one above this would run out soon.
 const LARGEST: u64 = u64::MAX / 2;
 
 impl Building {
-    /// A number that is too large for a frontier to go on from, in words.
+    /// A message about a number that is too large to continue from.
     pub fn too_large(&self) -> Option<String> {
         let meta = &self.meta;
         let all = [
@@ -218,7 +218,7 @@ impl Building {
         if !stamp.is_empty() {
             self.batch.put(keys::shared(STAMP), stamp);
         }
-        // A checkpoint elsewhere must not be ahead of the frontier that goes on from here.
+        // A checkpoint elsewhere must not be ahead of the frontier that continues from here.
         let commits = self.meta.commits.to_be_bytes().to_vec();
         self.batch.put(keys::shared(BATCHES), commits);
         let meta = Meta {
@@ -272,5 +272,5 @@ fn may_be_drawn(record: &UrlRecord) -> bool {
 /// The bytes of a state in hexadecimal digits.
 fn bytes_of(store: &dyn Store, key: &[u8], state: &str) -> Result<Vec<u8>, StoreError> {
     base16ct::lower::decode_vec(state)
-        .map_err(|why| codec::corrupt(store, key, format!("no hexadecimal digits: {why}")))
+        .map_err(|why| codec::corrupt(store, key, format!("not hexadecimal digits: {why}")))
 }

@@ -41,7 +41,7 @@ pub(super) fn scan_around_damage(
     first
 }
 
-/// The nearest key after `at`, as far as it can be found, where the store is readable
+/// The nearest key after `at`, as far as it can be found, at which the store is readable
 /// again; a key without `prefix` if there is none. Readable pairs between two damaged
 /// places close together may be skipped.
 fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
@@ -81,7 +81,7 @@ fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
 /// A key about half-way between two keys.
 fn between(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     let shared = low.iter().zip(high).take_while(|(l, h)| l == h).count();
-    // As many bytes behind the common prefix as a number holds, with one to spare.
+    // As many bytes after the common prefix as a number holds, with one to spare.
     let number = |key: &[u8]| {
         let tail = key.iter().skip(shared).chain(std::iter::repeat(&0));
         tail.take(15).fold(0, |n: u128, b| n << 8 | u128::from(*b))

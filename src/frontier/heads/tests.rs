@@ -1,4 +1,4 @@
-//! Heads in memory against scans of the store.
+//! The heads in memory compared with scans of the store.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::store::tests::Backend;
 use crate::store::{MemoryStore, Store, Visitor};
 
 impl Heads {
-    /// Panics where what is in memory differs from the store.
+    /// Panics if the entries in memory differ from the store.
     pub(crate) fn agree_with(&self, store: &dyn Readable) {
         for (name, fronts) in &self.hosts {
             let host = HostKey::from_stored(std::str::from_utf8(name).unwrap());
@@ -31,7 +31,7 @@ impl Heads {
         }
     }
 
-    /// The hosts of which something is in memory.
+    /// The hosts that have anything in memory.
     pub(crate) fn hosts(&self) -> BTreeSet<HostKey> {
         let names = self.hosts.keys().map(|name| std::str::from_utf8(name));
         names
@@ -67,7 +67,7 @@ fn rank(n: usize) -> Rank {
 enum Move {
     /// Writes to queues: host, class, rank and value; no value removes.
     Write(Vec<(usize, u8, usize, Option<u8>)>),
-    /// A batch that is reported as failed, and whether it was applied all the same.
+    /// A batch that is reported as failed, and whether it was applied nevertheless.
     Fail(Vec<(usize, u8, usize, Option<u8>)>, bool),
     /// What is leased at a host, if it is.
     Lease(usize, u8),
@@ -98,7 +98,7 @@ struct World {
     store: Box<dyn Store>,
     heads: Heads,
     leased: [Vec<Vec<u8>>; 2],
-    /// Whether every queue is asked for after every move, and not only those named.
+    /// Whether every queue is looked up after every move, and not only those named.
     asks_all: bool,
 }
 
@@ -160,7 +160,7 @@ impl World {
 
 fn batch(writes: &[(usize, u8, usize, Option<u8>)]) -> Batch {
     let mut batch = Batch::default();
-    // Other keys are none of its business.
+    // Other keys are ignored.
     batch.put(b"Ua.example\0phs/".to_vec(), Vec::new());
     for (h, class, r, value) in writes {
         let key = keys::queue(&host(*h), *class, &rank(*r));
@@ -270,7 +270,7 @@ fn only_the_removal_of_the_head_scans_and_from_its_own_key_on() {
     assert_eq!(step(&[(9, false)], Some(5)), nowhere);
     let after = keys::after_in_queue(&keys::queue_class(&host, class::PAGE), &rank(5));
     assert_eq!(step(&[(5, false)], Some(7)), [after]);
-    // It moves behind another one, and the queue ends.
+    // It moves after another one, and the queue ends.
     let after = keys::after_in_queue(&keys::queue_class(&host, class::PAGE), &rank(7));
     let moved = [(7, false), (10, true)];
     assert_eq!(step(&moved, Some(10)), [after]);
@@ -282,7 +282,7 @@ fn only_the_removal_of_the_head_scans_and_from_its_own_key_on() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_is_queued_before_the_head() {
+fn memory_is_bounded_for_any_queue_before_the_head() {
     let mut world = World::over(Box::new(MemoryStore::new(Path::new("memory"))), false);
     world.ask(0, class::PAGE);
     for n in (0..12).rev() {

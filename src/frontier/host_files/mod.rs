@@ -34,7 +34,7 @@ pub struct HostFiles {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// Size of `rules` in memory, in bytes.
     bytes: usize,
-    /// The most of it.
+    /// The maximum of `bytes`.
     most: usize,
     /// Whether some host's addresses are to be compared with its new robots rules.
     rechecking: bool,
@@ -47,7 +47,7 @@ impl Default for HostFiles {
 }
 
 impl HostFiles {
-    /// The share of one of so many cells of what they may take of memory.
+    /// The share of one of this many cells in the memory for rules.
     pub fn shared_by(cells: CellCount) -> Self {
         Self {
             rules: HashMap::new(),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_in_memory_are_bounded_whatever_hosts_serve() {
+    fn rules_in_memory_are_bounded_for_any_hosts() {
         let mut files = HostFiles::default();
         for number in 0..50 {
             let host = HostKey::from_stored(&format!("{number}.example"));

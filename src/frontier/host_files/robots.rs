@@ -4,13 +4,13 @@
 //! | answer | means |
 //! |---|---|
 //! | 2xx | these are the rules, for a day at most |
-//! | 3xx | the rules lie there; followed over hosts, five times in a row |
+//! | 3xx | the rules are there; followed over hosts, five times in a row |
 //! | 4xx | there are none: everything is allowed |
 //! | all else | everything is forbidden until it answers |
 //!
-//! Where the RFC leaves a choice, the stricter way is taken:
-//! - A sixth redirect makes the rules unreachable (it might make them missing), and
-//!   so does a redirect that cannot be followed (section 2.3.1.2).
+//! Where the RFC leaves a choice, this takes the stricter option:
+//! - A sixth redirect makes the rules unreachable (the RFC also allows to treat them as missing),
+//!   and so does a redirect that cannot be followed (section 2.3.1.2).
 //! - 429 asks for patience and says nothing about rules, so it makes them unreachable
 //!   although it is a 4xx. 408, 421 and 425 are not answers either, and the request is
 //!   repeated (`web/fetch/outcome.rs`). `Retry-After` is obeyed for every status.
@@ -48,7 +48,7 @@ pub enum RobotsAnswer {
     Rules(Bytes),
     /// Status 4xx: there are none, everything is allowed.
     Missing,
-    /// Status 3xx: they lie elsewhere.
+    /// Status 3xx: they are elsewhere.
     Redirect(PageUrl),
     /// Status 5xx, a timeout, no connection, no such name: everything is
     /// forbidden until it answers.
@@ -134,9 +134,9 @@ impl RobotsTask<'_> {
                 self.policy.failed(asked, *retry_after, self.now);
             }
             RobotsAnswer::Redirect(_) => {
-                // Whether the rules can be had is not known yet. Were failures
-                // forgotten here, a chain that leads nowhere would be followed
-                // again and again, and the host never be given up.
+                // It is not known yet whether the rules can be fetched. If failures were reset
+                // here, a redirect chain to nowhere would be followed again and again, and the host
+                // would never be given up.
                 let failures = asked.failures;
                 self.policy.answered(asked, elapsed, self.now);
                 asked.failures = failures;
@@ -221,7 +221,7 @@ impl RobotsTask<'_> {
         }
     }
 
-    /// Hands the answer on to the cell of the owner. Returns the state of the task.
+    /// Passes the answer on to the cell of the owner. Returns the state of the task.
     pub fn hand_on(
         &self,
         tx: &mut Transaction<'_>,
@@ -282,9 +282,9 @@ impl RobotsTask<'_> {
     }
 }
 
-/// Whether a host that has never answered and failed so often in a row, now for this reason, will
-/// fail again: an address that may not be reached stays so, as does a name that is never looked
-/// up, and one that was twice not found hardly comes to be.
+/// Whether a host that has never answered and has failed this many times in a row, now for this
+/// reason, will fail again: a forbidden address stays forbidden, a name that is never looked up
+/// stays so, and a name that was not found twice is unlikely to appear.
 fn is_lasting(host: &HostKey, reason: Reason, failures: u32) -> bool {
     match reason {
         Reason::PrivateAddress => true,
@@ -293,7 +293,7 @@ fn is_lasting(host: &HostKey, reason: Reason, failures: u32) -> bool {
     }
 }
 
-/// Queues a robots.txt of another host at the host of its address.
+/// Queues another host's robots.txt at the host of its address.
 pub fn queue_errand(
     tx: &mut Transaction<'_>,
     url: &PageUrl,

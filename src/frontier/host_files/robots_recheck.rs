@@ -1,9 +1,7 @@
-//! Checks again the addresses that former robots rules forbade, when a host's rules have
-//! changed.
+//! When a host's rules change, checks the addresses again that its former rules forbade.
 //!
-//! A host may have millions of addresses, so the check goes on in batches, one for each
-//! call of [`Frontier::lease`](crate::Frontier::lease), and its position
-//! is in the store.
+//! A host may have millions of addresses, so the check runs in batches, one for each call of
+//! [`Frontier::lease`](crate::Frontier::lease), and its position is in the store.
 
 use std::ops::ControlFlow;
 

@@ -7,15 +7,15 @@
 //!
 //! | answer | means |
 //! |---|---|
-//! | 2xx | these are the rules; all is reserved, where it cannot be read |
-//! | 3xx to the same host and scheme | it lies there; followed five times in a row |
-//! | none, or trouble that may pass (5xx, 429) | asked again, five times in a row; what was known holds on, at first all is reserved |
+//! | 2xx | these are the rules; if they are unreadable, all is reserved |
+//! | 3xx to the same host and scheme | it is there; followed five times in a row |
+//! | none, or a temporary failure (5xx, 429) | requested again, five times in a row; what was known stays valid, at first all is reserved |
 //! | all else | nothing is said |
 //!
-//! A redirect to another host is not followed: that host has a file of its own, which
-//! covers pages that moved there. Unlike for robots.txt, pages are requested while the file
-//! cannot be had, because their links are followed even where all is reserved. Only if the
-//! name of the host could not be resolved, nothing was requested, and the request is still due.
+//! A redirect to another host is not followed: that host has its own file, which covers pages that
+//! moved there. Unlike with robots.txt, pages are requested while the file is unavailable, because
+//! their links are followed even if all is reserved. If the name of the host could not be resolved,
+//! nothing was requested, and the request is still due.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +29,7 @@ use crate::settings;
 use crate::store::{Store, StoreError};
 use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep, reserve_all};
 
-/// Most redirects and further tries in a row; the protocol names no number, so it is that of
-/// robots.txt.
+/// Most redirects and retries in a row; the protocol names no number, so it is that of robots.txt.
 const MAX_REDIRECTS: u8 = 5;
 
 /// The stored state of a host's file, for one scheme.
@@ -38,10 +37,10 @@ const MAX_REDIRECTS: u8 = 5;
 pub struct TdmRecord {
     /// Time of the request, in milliseconds since 1970.
     pub at: u64,
-    /// Where it is still to be requested: the target of a redirect on the same host, or the
-    /// address that gave no answer.
+    /// Where it is still to be requested: the target of a redirect on the same host, or the address
+    /// that did not answer.
     pub moved: Option<String>,
-    /// Redirects and further tries so far.
+    /// Redirects and retries so far.
     pub redirects: u8,
     /// Its rules, in the order of the file.
     pub rules: Vec<TdmRule>,

@@ -24,7 +24,7 @@ use crate::{codec, contexts, keys};
 /// occurrences are stored.
 const MANY: usize = 5;
 
-/// How many cells a mark passes: each may know several addresses of the picture.
+/// How many cells a mark may pass: each may know several addresses of the picture.
 const MOST_CELLS: u8 = 4;
 
 /// At least one in this number of the host's pages must have the text as well: five

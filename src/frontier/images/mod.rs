@@ -19,7 +19,7 @@ use crate::topic::strategy::Score;
 /// Most redirects of images along which words are carried.
 const MAX_CONTEXT_HOPS: usize = 20;
 
-/// Adds the words of one page around an image, and the image where it is new.
+/// Adds the words of one page around an image, and the image if it is new.
 pub fn add(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -129,13 +129,13 @@ pub fn withhold(
     Ok(())
 }
 
-/// Terms as they are referred to another cell.
+/// Terms in the form in which they are referred to another cell.
 fn terms_in_json(store: &dyn Store, page: &PageUrl, terms: &Terms) -> Result<String, StoreError> {
     let json = serde_json::to_string(terms);
     json.map_err(|why| codec::corrupt(store, page.as_str().as_bytes(), why.to_string()))
 }
 
-/// Adds what another cell has found out about an image of this one.
+/// Adds another cell's findings about an image of this one.
 pub fn receive(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -158,7 +158,7 @@ pub fn receive(
                 .map_err(|why| codec::corrupt(tx.store(), url.as_str().as_bytes(), why))?;
             let page = &words.page;
             if intake.scope.taken_down(page, TaskKind::Page).is_some() {
-                // Since the page has named it.
+                // Found again since then.
                 return Ok(());
             }
             add(tx, intake, url, words, (*score, *bucket), *origin)
@@ -180,8 +180,8 @@ pub fn receive(
     }
 }
 
-/// The end of the known redirects of an image, and its record; `None` where they lead
-/// nowhere. What lies in another cell has no record here.
+/// The end of the known redirects of an image, and its record; `None` if they lead nowhere. An
+/// address in another cell has no record here.
 pub fn follow(
     tx: &Transaction<'_>,
     image: &PageUrl,

@@ -77,7 +77,7 @@ pub fn is_lifted(known: &UrlRecord, bucket: Bucket, score: f64) -> bool {
 }
 
 /// The learned score of a link that waits to be fetched; `None` for seeds, for links
-/// without features, and where the rating does not learn.
+/// without features, and if the rating does not learn.
 pub fn score_of(
     rating: &dyn Strategy,
     store: &dyn Store,
@@ -92,7 +92,7 @@ pub fn score_of(
 }
 
 /// The record of a queued link whose learned score has become worse than its place;
-/// `None` where its place is about right.
+/// `None` if its place is about right.
 pub fn lowered(
     rating: &dyn Strategy,
     store: &dyn Store,

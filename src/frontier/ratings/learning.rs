@@ -7,11 +7,10 @@
 //! learned state is written and the examples are deleted. So after a crash the learned
 //! state is the same as that of an uninterrupted crawl of the same pages.
 //!
-//! Stored scores were right when they were written. Scores that are now too good are
-//! lowered when the link reaches the head ([`lowered`](super::clues::lowered)). Scores
-//! that are now too bad rise when another page links there, and when all links are
-//! re-rated, each time the number of examples has doubled: over a whole crawl that is
-//! about one more rating per link.
+//! Stored scores were right when they were written. Scores that are now too good are lowered when
+//! the link reaches the head ([`lowered`](super::clues::lowered)). Scores that are now too bad rise
+//! when another page links there, and when all links are re-rated. That happens each time the
+//! number of examples has doubled: over a whole crawl, about one more rating per link.
 //!
 //! A page on the topic links to other pages on the topic; a page with merely similar
 //! words does not. So the judgement of a page is corrected by the results of its fetched
@@ -43,7 +42,7 @@ const FIRST_RERATING: u64 = 16;
 /// that share that are added as a prior, so that few targets have little effect.
 const TARGETS_WEIGH: f64 = 1.6;
 const TARGETS_EXPECTED: f64 = 0.6;
-/// Their weight where pages are counted. Much less: targets are judged by the same words
+/// Their weight when pages are counted. Much less: targets are judged by the same words
 /// as the page, so the errors are correlated, and later learning does not correct a
 /// count.
 const TARGETS_COUNT: f64 = 0.16;
@@ -59,11 +58,11 @@ pub struct Lesson<'t> {
     pub outcome: &'t Outcome,
     /// Gives the canonical addresses of the targets of its links.
     pub scope: &'t Scope,
-    /// Which cell it is of.
+    /// The cell of the task.
     pub home: Home,
-    /// Whether machines learn together, and this one only says what the page taught.
+    /// Whether machines learn together; the lesson is then only recorded for sending.
     pub is_shared: bool,
-    /// What pages of other machines turned out to be worth, where there are any.
+    /// The verdicts on pages of other machines, if there are any.
     pub verdicts: Option<&'t Verdicts>,
 }
 
@@ -105,7 +104,7 @@ impl Lesson<'_> {
                 example,
                 verdict,
             };
-            return self.tell(tx, lesson);
+            return self.write_lesson(tx, lesson);
         }
         match example {
             Some(example) => take_in(tx, learning, example),
@@ -113,17 +112,21 @@ impl Lesson<'_> {
         }
     }
 
-    /// Writes what all machines are to be told. Nothing is learned before it comes back.
-    fn tell(&self, tx: &mut Transaction<'_>, lesson: SharedLesson) -> Result<bool, StoreError> {
+    /// Writes the lesson for all machines. Nothing is learned before it comes back.
+    fn write_lesson(
+        &self,
+        tx: &mut Transaction<'_>,
+        lesson: SharedLesson,
+    ) -> Result<bool, StoreError> {
         if !lesson.is_empty() {
-            // That of the commit that this is in.
+            // The number of the commit that will contain this.
             let commit = tx.meta.commits.saturating_add(1);
             tx.write(keys::lesson(self.home.cell, commit), &lesson)?;
         }
         Ok(false)
     }
 
-    /// What the judge is to hear of the page.
+    /// What the judge learns from the page.
     fn heard<'e>(&self, effects: &'e Effects) -> Option<&'e Nearness> {
         let nearness = match self.outcome {
             Outcome::Done => effects.nearness.as_ref()?,
@@ -134,8 +137,8 @@ impl Lesson<'_> {
         (!is_known && !self.record.was_fetched()).then_some(nearness)
     }
 
-    /// How far on topic the page turned out to be by itself, 0 to 1; `None` where the
-    /// outcome does not show it.
+    /// How far the page itself turned out to be on topic, 0 to 1; `None` if the outcome does not
+    /// show it.
     fn reward(&self, learning: &dyn Learning, effects: &Effects) -> Option<f64> {
         match self.outcome {
             Outcome::Done => {
@@ -180,9 +183,9 @@ impl Lesson<'_> {
         Ok(reward)
     }
 
-    /// The evidence of a page's fetched targets about the page, as log-odds; 0 where none was
-    /// fetched. What lies in another cell of this store is looked up there, and what other
-    /// machines have fetched among what they have told.
+    /// The evidence from a page's fetched targets about the page, as log-odds; 0 if none was
+    /// fetched. Targets in another cell of this store are looked up there, and targets that other
+    /// machines have fetched are looked up in their verdicts.
     fn hindsight(&self, tx: &Transaction<'_>, links: &[NewTask]) -> Result<f64, StoreError> {
         let (mut good, mut count) = (0.0, 0.0);
         for link in links {
@@ -274,7 +277,7 @@ pub fn take_clues(tx: &mut Transaction<'_>, key: &[u8]) -> Result<Option<Clues>,
 }
 
 /// The rating of a found link by all known features of its address, which are stored
-/// where they change. `None` where the rating does not learn, and where the address was fetched already.
+/// where they change. `None` if the rating does not learn, and if the address was fetched already.
 pub fn meet(
     learning: &dyn Learning,
     tx: &mut Transaction<'_>,

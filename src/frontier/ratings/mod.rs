@@ -1,23 +1,23 @@
 //! Re-rating: other boundaries, weights or keywords are applied to everything that is known.
 //!
 //! A [`Rating`] is set from outside and may be replaced between any two calls. From then on it
-//! rates everything that is added, including links of pages that were in work under the former
-//! rating, and its razor applies to everything that is leased. Stored links are re-rated in
-//! slices, like those of [`rejudge`](super::rejudge), while the crawl goes on. The store holds the digest of the
-//! rating and the place reached under a key of their own, written with each slice. So a crash
-//! costs nothing, and a job that is started with another rating is re-rated at once.
+//! rates everything that is added, including links of pages that were being processed under the
+//! former rating, and its razor applies to everything that is leased. Stored links are re-rated in
+//! slices, like those of [`rejudge`](super::rejudge), while the crawl continues. The store holds
+//! the digest of the rating and the position under a separate key, written with each slice. So a
+//! crash loses nothing, and a job that is started with another rating is re-rated at once.
 //!
-//! A link keeps the parts of its score, so any weights can be applied to it. Of its keyword score
-//! it keeps only the result; the words of its anchor are therefore kept with it until it is
-//! fetched, up to [`MAX_ANCHOR`](super::added::MAX_ANCHOR) bytes. Longer anchors keep the keyword score they were met with.
-//! A record keeps the best of the paths that led to it by the rating of that time, and that path
-//! is re-rated.
+//! A link keeps the parts of its score, so any weights can be applied to it. It keeps only the
+//! result of its keyword score, so the words of its anchor are kept until it is fetched, up to
+//! [`MAX_ANCHOR`](super::added::MAX_ANCHOR) bytes. Longer anchors keep their first keyword score. A
+//! record keeps the best of the paths that led to it by the rating of that time, and that path is
+//! re-rated.
 //!
-//! Seeds and sitemaps have no score and stay. The razor never drops what was fetched; where it is
-//! to be visited again, it takes its place by the new rating.
+//! Seeds and sitemaps have no score and stay. The razor never drops a page that was fetched; if it
+//! is to be visited again, the new rating determines its place.
 //!
-//! What the control sample has drawn is fetched whatever the razor. It stays where it is, marked
-//! as above the razor in case it is not fetched after all.
+//! A link that the control sample has drawn is fetched regardless of the razor. It keeps its place,
+//! and is marked as above the razor in case it is not fetched after all.
 //!
 //! The formulas are not known here; the rating computes them.
 
@@ -51,13 +51,13 @@ pub use worth::{Rating, Worth, worth};
 pub struct Rescored {
     /// Addresses that were read.
     pub seen: u64,
-    /// Links that are queued or waiting with another score than before.
+    /// Links that are queued or waiting with a different score than before.
     pub rescored: u64,
-    /// Those of them that moved to another bucket.
+    /// How many of these moved to another bucket.
     pub moved: u64,
-    /// Links that were queued or waiting and lie above the razor now.
+    /// Links that were queued or waiting and are above the razor now.
     pub razored: u64,
-    /// Links that lay above the razor and are queued now.
+    /// Links that were above the razor and are queued now.
     pub revived: u64,
 }
 
@@ -85,7 +85,7 @@ impl Scores {
         self.is_under_way() && self.anchors
     }
 
-    /// The same, with the re-rating at this key; `None` where it is finished.
+    /// The same, with the re-rating at this key; `None` if it is finished.
     pub fn reached(&self, next: Option<Vec<u8>>) -> Self {
         Self {
             next,
@@ -110,7 +110,7 @@ impl Rescored {
     }
 }
 
-/// The rating in force, and how far stored links are rated by it.
+/// The current rating, and how far stored links are rated by it.
 #[derive(Default)]
 pub struct Ratings {
     /// The rating in force, if one was set.
@@ -121,13 +121,12 @@ pub struct Ratings {
     progress: Rescored,
     /// How often learning has begun to re-rate all links.
     begun: u64,
-    /// Whether machines learn together: what a page taught is told, and learned when it comes
-    /// back.
+    /// Whether machines learn together: a page's lesson is sent, and learned when it comes back.
     pub is_shared: bool,
-    /// What pages of other machines turned out to be worth, where there are any.
+    /// The verdicts on pages of other machines, if there are any.
     pub verdicts: Option<Arc<Verdicts>>,
-    /// Commits that may have written what a page taught and that nobody has looked at.
-    told: Vec<u64>,
+    /// Commits that may have written a lesson and were not taken yet.
+    commits: Vec<u64>,
 }
 
 /// How added links are rated.
@@ -184,7 +183,7 @@ impl Ratings {
         self.rating.as_ref().and_then(|rating| rating.learning())
     }
 
-    /// How links are rated whose last rating used the keyword table with this digest.
+    /// How to rate links whose last rating used the keyword table with this digest.
     pub fn in_force(&self, keywords: Option<u64>) -> InForce<'_> {
         let rating = self.rating.as_deref();
         let other = |keywords| rating.is_some_and(|rating| rating.keywords() != keywords);
@@ -204,7 +203,7 @@ impl Ratings {
         }
     }
 
-    /// Replaces the rating. Returns false where stored links were rated by the same.
+    /// Replaces the rating. Returns false if stored links were rated by the same.
     pub fn replace(
         &mut self,
         ledger: &mut Ledger,
@@ -256,7 +255,7 @@ impl Ratings {
         self.progress
     }
 
-    /// Where the re-rating continues; `None` where none is under way.
+    /// Where the re-rating continues; `None` if none is under way.
     pub fn next(&self) -> Option<(&dyn Rating, &Scores, &[u8])> {
         let scores = self.scores.as_ref()?;
         Some((self.rating.as_deref()?, scores, scores.next.as_deref()?))
@@ -278,7 +277,7 @@ impl Ratings {
         self.begun
     }
 
-    /// Begins to re-rate all links, because learning in another cell does.
+    /// Restarts the rating of all links, because learning in another cell did.
     pub fn begin_again(&mut self, ledger: &mut Ledger) -> Result<(), StoreError> {
         let Some(scores) = self.scores.as_ref().map(Scores::restarted) else {
             return Ok(());
@@ -291,16 +290,16 @@ impl Ratings {
         Ok(())
     }
 
-    /// Notes a commit that may have written what a page taught.
-    pub fn tell(&mut self, commit: u64) {
+    /// Notes a commit that may have written a lesson.
+    pub fn note_commit(&mut self, commit: u64) {
         if self.is_shared {
-            self.told.push(commit);
+            self.commits.push(commit);
         }
     }
 
-    /// Takes these commits out.
-    pub fn take_told(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.told)
+    /// Takes the noted commits.
+    pub fn take_commits(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.commits)
     }
 
     /// Notes that learning has begun to re-rate all links, once that is committed.
@@ -309,7 +308,7 @@ impl Ratings {
         self.begun += 1;
     }
 
-    /// Learns from a finished task. Where all links are to be re-rated, returns the state
+    /// Learns from a finished task. If all links are to be re-rated, returns the state
     /// of that re-rating, which is in the transaction as well.
     pub fn learn(
         &self,

@@ -6,19 +6,19 @@ use super::clues::Example;
 use super::verdicts::Verdict;
 use crate::page::Nearness;
 
-/// The most hashed features of a link, and the most words of a page, that are taken from another
+/// The most hashed features of a link, and the most words of a page, that are accepted from another
 /// machine.
 const MOST_TRAITS: usize = 4_096;
 const MOST_WORDS: usize = 8_192;
 
-/// What a page teaches. The judge hears of the page, and its link becomes an example.
+/// What a page teaches: input for the judge, and its link as an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedLesson {
-    /// What the judge of pages is to hear.
+    /// The input for the judge of pages.
     pub heard: Option<Nearness>,
-    /// What the link to the page turned out to be worth.
+    /// The value of the link to the page.
     pub example: Option<Example>,
-    /// What the page turned out to be worth, for the pages that link to it.
+    /// The value of the page, for the pages that link to it.
     pub verdict: Option<Verdict>,
 }
 
@@ -28,7 +28,7 @@ impl SharedLesson {
         self.heard.is_none() && self.example.is_none() && self.verdict.is_none()
     }
 
-    /// Whether a machine may have written it: all numbers are finite and all lists short.
+    /// Whether a machine may have written it: all numbers are finite and all lists are short.
     pub fn is_sound(&self) -> bool {
         let heard = self.heard.as_ref().is_none_or(|heard| match heard {
             Nearness::Likely(likely) => (0.0..=1.0).contains(likely),

@@ -1,8 +1,8 @@
-//! What pages turned out to be worth that other machines have fetched: pages that link to them are
-//! judged by them as if they had been fetched here.
+//! The verdicts on pages that other machines have fetched: pages that link to them are judged as if
+//! they had been fetched here.
 //!
-//! They are in memory, and so many at most. What is forgotten, as after a restart, makes the
-//! judgement of some pages less sharp.
+//! They are only in memory, and limited in number. A forgotten verdict, for example after a
+//! restart, makes the judgement of some pages less sharp.
 
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// How many pages are remembered: some 10 MB.
 const PAGES: usize = 1 << 18;
 
-/// What a page turned out to be worth.
+/// The value of a page, known after its fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// A hash of its address.
@@ -21,7 +21,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// That of the page with this `U` key.
+    /// The verdict on the page with this `U` key.
     pub fn of(page: &[u8], worth: f64) -> Self {
         Self {
             page: xxh3_64(page),
@@ -46,12 +46,12 @@ impl Default for Verdicts {
 }
 
 impl Verdicts {
-    /// Adds one. The last one on a page counts.
+    /// Adds a verdict. The last one on a page counts.
     pub fn add(&self, Verdict { page, worth }: Verdict) {
         self.0.insert(page, worth);
     }
 
-    /// What the page with this `U` key turned out to be worth, if that is remembered.
+    /// The value of the page with this `U` key, if it is remembered.
     pub fn of(&self, page: &[u8]) -> Option<f32> {
         self.0.get(&xxh3_64(page))
     }

@@ -15,8 +15,8 @@ use super::clues;
 
 /// The strategy of a crawl with its keyword table.
 pub trait Rating: Strategy {
-    /// A number that is equal, in every process, for ratings that give equal scores and
-    /// buckets to equal parts.
+    /// A number that is the same, in every process, for ratings that give equal scores and buckets
+    /// to equal parts.
     fn digest(&self) -> u64;
 
     /// The same for the keyword table.
@@ -49,8 +49,8 @@ impl Worth {
     }
 }
 
-/// The value of a record under a rating; `None` where it has no score. `anchors` where
-/// its anchor may have been rated with another keyword table.
+/// The value of a record under a rating; `None` if it has no score. `anchors` is whether its anchor
+/// may have been rated with another keyword table.
 pub fn worth(
     rating: &dyn Rating,
     store: &dyn Store,
@@ -71,7 +71,7 @@ pub fn worth(
         TaskKind::Image => {
             let document = match record.score > 0.0 {
                 true => Some(record.score),
-                // A strategy without preferences treats all images alike.
+                // A strategy without preferences rates all images the same.
                 false if !rating.prefers() => Some(1.0),
                 // An unfocused crawl gave it no score, but scored its pages.
                 false => contexts::of(store, key)?
@@ -105,8 +105,8 @@ fn worth_of_page(
     }
 }
 
-/// A page to be added, with its score under a rating. `anchors` where its anchor may have
-/// been rated with another keyword table.
+/// A page to be added, with its score under a rating. `anchors` is whether its anchor may have been
+/// rated with another keyword table.
 pub fn rate_new<'n>(rating: &dyn Rating, new: &'n NewTask, anchors: bool) -> Cow<'n, NewTask> {
     let anchor = new.anchor.as_deref().filter(|_| anchors);
     match worth_of_page(rating, &new.url, new.bucket, new.parts, anchor) {

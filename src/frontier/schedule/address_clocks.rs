@@ -1,18 +1,18 @@
-//! Clocks of IP addresses that several frontiers keep together: hosts of one address may lie
-//! in different cells.
+//! Clocks of IP addresses that several frontiers share: hosts at one address may be in different
+//! cells.
 //!
-//! Each frontier has its own clock of an address too, and looks here before each request. So
-//! of many cells whose hosts share a machine only one asks it at a time, and the others do
-//! not lease what would wait.
+//! Each frontier also has its own clock of an address, and looks here before each request. So among
+//! many cells whose hosts share a machine only one requests it at a time, and the others do not
+//! lease what would have to wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many clocks there may be before those that have run out are removed.
+/// How many clocks there may be before expired ones are removed.
 const SWEEP: usize = if cfg!(test) { 4 } else { 4_096 };
 
-/// When each address may be asked again, in milliseconds since 1970. Copies are the same
+/// When each address may be requested again, in milliseconds since 1970. Copies share the same
 /// clocks.
 #[derive(Debug, Clone, Default)]
 pub struct AddressClocks(Arc<Mutex<Clocks>>);
@@ -20,7 +20,7 @@ pub struct AddressClocks(Arc<Mutex<Clocks>>);
 #[derive(Debug, Default)]
 struct Clocks {
     due: HashMap<IpAddr, u64>,
-    /// The number of clocks from which on it is worth to look for those that have run out.
+    /// The number of clocks at which the next removal of expired ones starts.
     sweep: usize,
 }
 
@@ -30,12 +30,12 @@ impl AddressClocks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When an address may be asked again; 0 where no frontier has asked it lately.
+    /// When an address may be requested again; 0 if no frontier has requested it lately.
     pub fn due(&self, address: IpAddr) -> u64 {
         self.clocks().due.get(&address).copied().unwrap_or(0)
     }
 
-    /// No frontier asks an address before `due`.
+    /// Makes all frontiers wait until `due` before they request an address.
     pub fn put_off(&self, address: IpAddr, due: u64, now: u64) {
         let mut clocks = self.clocks();
         let clock = clocks.due.entry(address).or_default();
@@ -46,7 +46,7 @@ impl AddressClocks {
         }
     }
 
-    /// The machine has answered: a back-off ends, and the next request is due by `due`.
+    /// The machine has answered: a back-off ends, and the next request is allowed by `due`.
     pub fn bring_forward(&self, address: IpAddr, due: u64) {
         if let Some(clock) = self.clocks().due.get_mut(&address) {
             *clock = due.min(*clock);

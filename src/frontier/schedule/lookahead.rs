@@ -28,7 +28,7 @@ pub struct Resting {
 }
 
 impl Resting {
-    /// Adds a host in its delay, which ends at `due` where that is known. `head` is its
+    /// Adds a host in its delay, which ends at `due` if that is known. `head` is its
     /// next task. Only pages other than seeds are waited for.
     pub fn insert(&mut self, slot: Slot, head: &Head, due: Option<u64>, now: u64) {
         self.remove(slot);

@@ -1,4 +1,4 @@
-//! The hosts in memory and the order in which they are asked.
+//! The hosts in memory and the order in which they are requested.
 //!
 //! `head` (the next task of a host), `shared_limits` (clocks that hosts share),
 //! `address_clocks` (those that several frontiers share),

@@ -24,8 +24,8 @@ pub struct Newcomers {
     /// The greatest number of open requests overall.
     most: usize,
     bound: usize,
-    /// Leases that are not silent yet, behind the times of granting: those of several cells
-    /// have numbers in no order.
+    /// Leases that are not silent yet, after the times of granting: lease numbers of several cells
+    /// are not in order.
     young: BTreeSet<(u64, u64)>,
     silent: BTreeSet<u64>,
     /// Whether any host has returned something since this process started.
@@ -84,7 +84,7 @@ impl Newcomers {
     /// failure now, `gave` whether it has ever returned something and did not fail last.
     pub fn ended(&mut self, lease: u64, answered: bool, gave: bool) {
         self.silent.remove(&lease);
-        // Of at most as many as requests are open.
+        // At most as many as there are open requests.
         let young = self
             .young
             .iter()

@@ -23,7 +23,7 @@ use crate::address::HostKey;
 use crate::keys::Rank;
 use crate::record::{GroupKey, GroupRecord, HostRecord};
 
-/// Most hosts that are examined to find one that may be requested, where any will do.
+/// Most hosts that are examined to find one that may be requested, if any will do.
 const MAX_LOOKED: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,12 +140,12 @@ pub struct Schedule {
     full: bool,
     /// Hosts whose next task is a page and whose short delay runs.
     resting: Resting,
-    /// When any frontier asks IP addresses.
+    /// When any frontier may request IP addresses.
     addresses: AddressClocks,
 }
 
 impl Schedule {
-    /// A schedule that keeps the clocks of IP addresses together with others.
+    /// A schedule that shares the clocks of IP addresses.
     pub fn with(addresses: AddressClocks) -> Self {
         Self {
             addresses,
@@ -280,7 +280,7 @@ impl Schedule {
         let Some(group) = self.groups.get_mut(&key) else {
             return;
         };
-        if matches!(failing, Failing::Anew | Failing::Nobody) {
+        if matches!(failing, Failing::Anew | Failing::Cleared) {
             group.failing.clear();
         }
         if matches!(failing, Failing::Anew | Failing::More) {
@@ -348,7 +348,7 @@ impl Schedule {
     }
 
     /// Moves a host to the set that its head, clock and open requests require, or removes
-    /// it where it has no tasks; its record is in the store.
+    /// it if it has no tasks; its record is in the store.
     pub fn settle(&mut self, slot: Slot, now: u64, connections: usize) {
         let was_ready = self.take_out(slot);
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
@@ -365,7 +365,7 @@ impl Schedule {
             }
         } else if host.leased.len() >= connections {
             if let Some(head) = &host.head {
-                // Independent of other work that it gets meanwhile.
+                // Independent of other work that it gets in the meantime.
                 let until = host.asked.saturating_add(MAX_REST);
                 self.resting.insert(slot, head, Some(until), now);
             }
@@ -412,7 +412,7 @@ impl Schedule {
                         let due = group.record.due <= now;
                         group.held.first().filter(|_| due).map(|(_, slot)| *slot)
                     });
-                    // The best one may rank before a host that is ready already.
+                    // The best one may go before a host that is already ready.
                     if let Some(slot) = first {
                         self.settle(slot, now, connections);
                     }
@@ -446,7 +446,7 @@ impl Schedule {
         }
     }
 
-    /// The host for the next image. Where it is only the `turn` of an image, the best
+    /// The host for the next image. If it is only the `turn` of an image, the best
     /// host for pages is skipped unless `is_due` is true for the balance of its images:
     /// its pages would never be requested otherwise.
     pub fn best_image(
@@ -537,7 +537,7 @@ impl Schedule {
         false
     }
 
-    /// Takes note of when other frontiers have asked the address of a host.
+    /// Notes when other frontiers have requested the address of a host.
     fn hear_others(&mut self, slot: Slot) {
         let host = self.slots.get(slot).and_then(Option::as_ref);
         for key in host.map(|h| h.groups.as_slice()).unwrap_or_default() {
@@ -597,7 +597,7 @@ impl Schedule {
         false
     }
 
-    /// Where no host of a group is ready, makes the best held one ready, or plans the
+    /// If no host of a group is ready, makes the best held one ready, or plans the
     /// group's wake-up at its due time. A group that is given up is not waited for, and
     /// neither are its hosts.
     fn release(&mut self, key: &GroupKey, now: u64, connections: usize) {
@@ -669,12 +669,12 @@ impl Schedule {
         self.resting.best(now)
     }
 
-    /// When the next host that is not parked may be asked.
+    /// When the next host that is not parked may be requested.
     pub fn next_due(&self) -> Option<u64> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Whether a host or group that failed last is what is due at `at`.
+    /// Whether the host or group that is due at `at` failed last.
     pub fn is_failed_due(&self, at: u64) -> bool {
         let due = self.due.iter().take_while(|(due, _)| *due <= at);
         let failures = |waiter: &Waiter| match waiter {
@@ -746,18 +746,18 @@ impl Schedule {
         self.parked.len()
     }
 
-    /// Whether a host may be asked for anything but an image.
+    /// Whether a host may be requested for anything but an image.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether a host may be asked for an image.
+    /// Whether a host may be requested for an image.
     pub fn is_ready_for_images(&self) -> bool {
         !self.ready_images.is_empty()
     }
 
     /// One of the hosts that may be requested for a page now, chosen by a random number;
-    /// `None` where none of the examined hosts may.
+    /// `None` if none of the examined hosts may.
     pub fn any_ready(&self, number: u64, now: u64) -> Option<Slot> {
         let count = self.slots.len();
         let first = usize::try_from(number % u64::try_from(count.max(1)).ok()?).ok()?;
@@ -836,7 +836,7 @@ mod tests {
         assert_eq!(two.next_due(), Some(150));
         two.wake(150, 1);
         assert_eq!(two.best(150, 1), Some(second));
-        // The machine is in trouble: nobody asks it before the pause is over, or it answers.
+        // The machine is in trouble: it gets no request until the pause is over, or it answers.
         let key = GroupKey::Address([127, 0, 0, 1].into());
         let booked = |due, failures| Booked {
             key: key.clone(),

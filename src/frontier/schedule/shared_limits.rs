@@ -2,7 +2,7 @@
 //!
 //! A thousand hosts may share one IP address: even if the requests to each are polite,
 //! the load of the machine is not. So the hosts of one address, and optionally those of
-//! one registered domain, form a group with a clock of its own. Requests to a group are
+//! one registered domain, form a group with its own clock. Requests to a group are
 //! separated by its delay, which follows the duration of its answers.
 //!
 //! Ten thousand unrelated sites may share an address, so the wish of one host binds only
@@ -81,7 +81,7 @@ pub enum Failing {
     /// Reset to one host: the earlier failures were long ago.
     Anew,
     /// Emptied.
-    Nobody,
+    Cleared,
 }
 
 /// The effect of an answer on a group, to be applied once it is committed.
@@ -93,7 +93,7 @@ pub struct Booked {
 }
 
 impl Policy {
-    /// The least delay of a group; 0 where such groups are switched off.
+    /// The least delay of a group; 0 if such groups are switched off.
     pub(crate) fn group_delay(&self, key: &GroupKey) -> u64 {
         match key {
             GroupKey::Address(_) => self.address_delay,
@@ -162,7 +162,7 @@ impl Policy {
                     record.due = record.due.min(now.saturating_add(record.delay));
                 }
                 (record.troubled, record.failures, record.parked) = (None, 0, false);
-                Failing::Nobody
+                Failing::Cleared
             }
             News::Troubled if !proven || group.failing.contains(host) => Failing::Same,
             News::Troubled => {
@@ -223,7 +223,7 @@ impl Groups {
         self.0.get_mut(key)
     }
 
-    /// Adds a host; `record` is the stored clock, used where the group is not in memory.
+    /// Adds a host; `record` is the stored clock, used if the group is not in memory.
     pub fn join(&mut self, key: &GroupKey, proven: bool, record: GroupRecord) {
         let group = self.0.entry(key.clone()).or_insert_with(|| Group {
             record,

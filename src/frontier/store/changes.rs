@@ -1,16 +1,15 @@
-//! The batches of a store as they were applied, in files beside it, until a checkpoint
-//! elsewhere has them.
+//! A log of the batches that a store applied, in files beside it, until a checkpoint elsewhere has
+//! them.
 //!
-//! [`Logged`] stands in front of a store. It numbers the batches as the frontier does its
-//! commits, one after the other, and appends each to the newest file before the store gets
-//! it. So the files tell, also after a restart, what has changed since any batch in them, and
-//! a reader on another thread needs neither the store nor the crawl. A frame is as in
-//! `journal`.
+//! [`Logged`] stands in front of a store. It numbers the batches as the frontier numbers its
+//! commits, and appends each to the newest file before the store gets it. So the files show, even
+//! after a restart, what has changed since any batch in them, and a reader on another thread needs
+//! neither the store nor the crawl. The frames are as in `journal`.
 //!
-//! Files that cannot be written, or have become too long, are given up: the crawl goes on
-//! without them, and whoever reads them needs the whole store once. The same is true where
-//! they do not reach up to what the store has, as after a loss of power, and where the store
-//! was replaced, because they lie in its folder.
+//! Files that cannot be written, or have become too long, are given up: the crawl continues without
+//! them, and their reader needs the whole store once. The same applies if they end before the
+//! store's last batch, as after a loss of power, and if the store was replaced, because they are in
+//! its folder.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -25,11 +24,11 @@ pub use super::journal::{push_write, take_write};
 use super::{Batch, Readable, Store, StoreError, Visitor};
 use crate::fs::beneath;
 
-/// The beginning of the names of the files; the number of the first batch follows.
+/// The prefix of the file names; the number of the first batch follows.
 const NAME: &str = "changes.";
-/// From which length on, in bytes, the next batch begins another file.
+/// At this length, in bytes, the next batch begins another file.
 const LONG: u64 = if cfg!(test) { 2_000 } else { 8 << 20 };
-/// The most bytes of all files.
+/// The maximum size of all files, in bytes.
 const MOST: u64 = if cfg!(test) { 200_000 } else { 1 << 30 };
 /// The largest buffer that is kept for the next frame, in bytes.
 const LARGE: usize = 1 << 20;
@@ -48,11 +47,11 @@ struct Log {
     frame: Vec<u8>,
     /// The number of the last batch.
     last: u64,
-    /// The last one that the store has flushed.
+    /// The last batch that the store has flushed.
     flushed: u64,
-    /// A promise to a host was flushed since it was asked for.
+    /// A promise to a host was flushed since the last query.
     promised: bool,
-    /// Why nothing more is logged.
+    /// Why logging has stopped.
     given_up: Option<String>,
 }
 
@@ -67,7 +66,7 @@ impl Changes {
     /// Opens the files in `folder` of a store whose last batch is `last`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the folder cannot be read.
+    /// [`StoreError::Io`] if the folder cannot be read.
     pub fn open(folder: &Path, last: u64) -> Result<Self, StoreError> {
         let failed = |error: std::io::Error| StoreError::Io {
             path: folder.to_owned(),
@@ -115,7 +114,7 @@ impl Changes {
             }
             file.length = (bytes.len() - rest.len()) as u64;
             if !rest.is_empty() {
-                // Later batches get these numbers again.
+                // Later batches reuse these numbers.
                 let opened = beneath::append_at(&file.path).map_err(failed)?;
                 opened.set_len(file.length).map_err(failed)?;
             }
@@ -132,8 +131,8 @@ impl Changes {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        // A panic in between leaves a file longer than is noted, and the next frame is then
-        // not found: that costs a whole checkpoint.
+        // A panic in between leaves a file longer than noted, and the next frame is then not found:
+        // that costs a whole checkpoint.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,15 +146,15 @@ impl Changes {
         self.log().flushed
     }
 
-    /// Whether all batches behind this one are here.
+    /// Whether all batches after this one are here.
     pub fn reach_back_to(&self, number: u64) -> bool {
         let log = self.log();
         let first = log.files.front().map_or(log.last + 1, |file| file.first);
         log.given_up.is_none() && first <= number + 1 && number <= log.last
     }
 
-    /// Waits until a promise to a host is flushed, and at most so long. Returns whether there
-    /// was one since the last call that said so.
+    /// Waits until a promise to a host is flushed, at most this long. Returns whether there was one
+    /// since the last call that returned true.
     pub fn wait_for_promise(&self, most: Duration) -> bool {
         let log = self.log();
         let waited = self
@@ -171,10 +170,10 @@ impl Changes {
         self.changed.notify_all();
     }
 
-    /// Passes the writes of the batches behind `after` up to `until` in their order.
+    /// Passes the writes of the batches after `after` up to `until`, in order.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where a file cannot be read or one of the batches is not there, and
+    /// [`StoreError::Io`] if a file cannot be read or one of the batches is not there, and
     /// that of `visit`.
     pub fn read<E: From<StoreError>>(
         &self,
@@ -221,10 +220,10 @@ impl Changes {
         Ok(())
     }
 
-    /// Removes files without any batch behind this one.
+    /// Removes files that have no batch after this one.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where a file cannot be removed.
+    /// [`StoreError::Io`] if a file cannot be removed.
     pub fn forget(&self, number: u64) -> Result<(), StoreError> {
         let mut log = self.log();
         if log.last <= number {
@@ -242,10 +241,10 @@ impl Changes {
         Ok(())
     }
 
-    /// Begins anew behind the last batch. To be called between two batches.
+    /// Starts over after the last batch. To be called between two batches.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where a file cannot be removed.
+    /// [`StoreError::Io`] if a file cannot be removed.
     pub fn begin(&self) -> Result<(), StoreError> {
         let mut log = self.log();
         if log.given_up.take().is_some() {
@@ -264,7 +263,7 @@ impl Log {
         Ok(())
     }
 
-    /// Logs the next batch. Nothing that fails here may stop the crawl.
+    /// Logs the next batch. A failure here must not stop the crawl.
     fn append(&mut self, folder: &Path, batch: &Batch) {
         self.last += 1;
         if self.given_up.is_some() {
@@ -283,7 +282,8 @@ impl Log {
                 folder.display()
             );
             self.given_up = Some(error.to_string());
-            // What stays is found not to reach up to the store, or removed at the next begin.
+            // Remaining files will not reach up to the store's last batch, or will be removed at
+            // the next start.
             self.forget_all().ok();
         }
     }
@@ -339,7 +339,7 @@ pub struct Logged {
 }
 
 impl Logged {
-    /// Puts it in front of a store whose batches `changes` has.
+    /// Puts it in front of a store whose batches are in `changes`.
     pub fn over(store: Box<dyn Store>, changes: Arc<Changes>) -> Self {
         Self { store, changes }
     }

@@ -12,7 +12,7 @@ use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapsh
 
 use super::gather::{Backend, Borrowed};
 use super::{
-    Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
+    Batch, Held, Readable, Store, StoreError, Visitor, guarded, is_about_damage, unguarded,
 };
 
 /// The single keyspace of the store.
@@ -24,9 +24,9 @@ const CACHE_BYTES: u64 = 128 * 1024 * 1024;
 /// Size of the memtable, in bytes, before it is written as a sorted table.
 const MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Threads that write and merge tables. With more than one, fjall 3.1 keeps its
-/// first free for flushes by handing it every request to merge again and again,
-/// which takes a whole core for as long as another one merges.
+/// Threads that write and merge tables. With more than one, fjall 3.1 keeps its first thread free
+/// for flushes: that thread puts every merge request back, which takes a whole core while another
+/// thread merges.
 const WORKERS: usize = 1;
 
 /// Journals kept until their writes are in tables, in bytes; the minimum of fjall. They
@@ -40,18 +40,18 @@ pub struct FjallStore {
     db: Held<Database>,
 }
 
-/// What the store holds at the moment.
+/// A handle that reads the current contents of the store.
 pub struct FjallReader {
     keyspace: Held<Keyspace>,
     path: PathBuf,
 }
 
 impl FjallStore {
-    /// Opens the store in `path`, or makes an empty one there.
+    /// Opens the store in `path`, or creates an empty one there.
     ///
     /// # Errors
-    /// [`StoreError::Open`] where the folder is locked or damaged,
-    /// [`StoreError::Io`] where the disk fails.
+    /// [`StoreError::Open`] if the folder is locked or damaged,
+    /// [`StoreError::Io`] if the disk fails.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let open = || -> fjall::Result<(Database, Keyspace)> {
             let db = Database::builder(path)
@@ -230,7 +230,7 @@ fn failed(path: &Path) -> impl FnOnce(fjall::Error) -> StoreError {
         let why = error.to_string();
         match error {
             fjall::Error::Io(e) | fjall::Error::Storage(fjall::LsmError::Io(e))
-                if !tells_of_damage(&e) =>
+                if !is_about_damage(&e) =>
             {
                 StoreError::Io { path, why }
             }

@@ -1,7 +1,7 @@
 //! Guarded calls into a backend: a panic there means damaged files.
 //!
-//! The program's panic hook asks [`is_guarded`] whether a panic will become an error with
-//! advice; a backtrace would only confuse then. All other panics are printed.
+//! The program's panic hook asks [`is_guarded`] whether a panic will become an error with advice,
+//! where a backtrace would only confuse. All other panics are printed.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -85,9 +85,9 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     line.chars().take(200).collect()
 }
 
-/// A backend's handle that is dropped inside the same guard. sled syncs its file when its
-/// last handle is dropped, and panics if the disk refuses: that panic would hide the
-/// error that a crawl ends with.
+/// A backend's handle that is dropped inside the same guard. sled syncs its file when its last
+/// handle is dropped, and panics if the disk fails: that panic would hide the error with which a
+/// crawl ends.
 pub(super) struct Held<T>(Option<T>);
 
 impl<T> Held<T> {
@@ -111,7 +111,7 @@ impl<T> Drop for Held<T> {
     fn drop(&mut self) {
         let handle = self.0.take();
         if let Err(why) = caught(|| drop(handle)) {
-            // Everything committed has been flushed by then, or an error was reported.
+            // By then, everything committed has been flushed, or an error was reported.
             tracing::debug!("closing the store failed: {why}");
         }
     }
@@ -134,7 +134,7 @@ mod tests {
     fn only_what_is_guarded_is_said_to_be() {
         let path = Path::new("frontier");
         assert!(!is_guarded());
-        let told = guarded(path, || {
+        let result = guarded(path, || {
             assert!(is_guarded());
             unguarded(|| assert!(!is_guarded()));
             assert!(is_guarded());
@@ -148,7 +148,7 @@ mod tests {
             Ok(())
         });
         assert!(!is_guarded());
-        match told {
+        match result {
             Err(StoreError::Damaged { why, .. }) => assert_eq!(why, "damaged"),
             other => panic!("{other:?}"),
         }

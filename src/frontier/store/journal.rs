@@ -1,11 +1,11 @@
-//! A journal of batches: what was gathered and is not in the store for certain.
+//! A journal of batches that were gathered and may not be in the store yet.
 //!
-//! Each batch is a frame: its length and a number, both little-endian, the xxh3 digest of
-//! number and writes, and the writes in postcard. A frame is one call of the system, so it
-//! survives the death of the process. What is synced also survives a loss of power.
+//! Each batch is a frame: its length and a number, both little-endian, the xxh3 digest of number
+//! and writes, and the writes in postcard format. A frame is one system call, so it survives the
+//! death of the process. Synced frames also survive a loss of power.
 //!
-//! There are two files. While one waits until the store has all its batches, the other
-//! takes new ones.
+//! There are two files. While one waits until the store has all its batches, the other takes new
+//! ones.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write as _};
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::StoreError;
 use crate::fs::beneath;
 
-/// A key, and its value or `None` where it is removed.
+/// A key, and its value or `None` if it is removed.
 type Write = (Vec<u8>, Option<Vec<u8>>);
 
 /// A batch with its number.
@@ -28,8 +28,8 @@ const NAMES: [&str; 2] = ["journal", "journal.2"];
 /// Bytes of a frame before its digest, and before its writes.
 const NUMBERED: usize = 4 + 8;
 pub(super) const HEAD: usize = NUMBERED + 8;
-/// From which length on, in bytes, a file ends with the next flush, and without one. Opening
-/// reads at most about twice as much.
+/// At the first length, in bytes, a file ends with the next flush; at the second it ends without
+/// one. Opening reads at most about twice as much.
 const LONG: u64 = if cfg!(test) { 1_000 } else { 4 << 20 };
 const TOO_LONG: u64 = if cfg!(test) { 3_000 } else { 24 << 20 };
 /// The largest buffer that is kept for the next frame, in bytes.
@@ -43,8 +43,8 @@ pub(super) struct JournalFile {
 }
 
 impl JournalFile {
-    /// Opens the file, or creates it. Also returns its batches with their numbers, up to
-    /// the first frame that is not whole, and its length.
+    /// Opens the file, or creates it. Also returns its batches with their numbers, up to the first
+    /// incomplete frame, and its length.
     fn open(path: PathBuf) -> Result<(Self, Vec<Numbered>, u64), StoreError> {
         let failed = |error: std::io::Error| StoreError::Io {
             path: path.clone(),
@@ -63,7 +63,7 @@ impl JournalFile {
         Ok((Self { path, file }, batches, bytes.len() as u64))
     }
 
-    /// Returns when everything in it survives a loss of power.
+    /// Returns when its contents are safe from a loss of power.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(|error| self.failed(&error))
     }
@@ -89,14 +89,14 @@ pub(super) struct Journal {
     other: Arc<JournalFile>,
     /// The length of the first.
     length: u64,
-    /// Whether there may be anything in either.
+    /// Whether either may contain anything.
     is_used: bool,
     frame: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens the journal in a folder, or creates it. Also returns its batches with their
-    /// numbers, in the order of these.
+    /// Opens the journal in a folder, or creates it. Also returns its batches, in the order of
+    /// their numbers.
     pub(super) fn open(folder: &Path) -> Result<(Self, Vec<Numbered>), StoreError> {
         let [name, other] = NAMES;
         let (file, mut batches, length) = JournalFile::open(folder.join(name))?;
@@ -114,23 +114,23 @@ impl Journal {
         Ok((journal, batches))
     }
 
-    /// Whether there may be batches in it.
+    /// Whether it may contain batches.
     pub(super) fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// Whether its file is to end with the next flush.
+    /// Whether its file should end with the next flush.
     pub(super) fn is_long(&self) -> bool {
         self.length >= LONG
     }
 
-    /// Whether its file is to end without one.
+    /// Whether its file should end without one.
     pub(super) fn is_too_long(&self) -> bool {
         self.length >= TOO_LONG
     }
 
-    /// Ends the file that takes new batches, and returns it. The next ones go to the other
-    /// file, which must be empty.
+    /// Ends the file that takes new batches, and returns it. Later batches go to the other file,
+    /// which must be empty.
     pub(super) fn end(&mut self) -> Arc<JournalFile> {
         std::mem::swap(&mut self.file, &mut self.other);
         self.length = 0;
@@ -154,8 +154,8 @@ impl Journal {
         let written = (&self.file.file).write_all(frame);
         match &written {
             Ok(()) => self.length += frame.len() as u64,
-            // If this fails as well, the frame is not whole, and those behind it are lost
-            // at a kill: the store still has them.
+            // If this fails as well, the frame is incomplete, and those after it are lost if the
+            // process is killed: the store still has them.
             Err(_) => self.file.file.set_len(self.length).unwrap_or_default(),
         }
         if self.frame.capacity() > LARGE {
@@ -164,7 +164,7 @@ impl Journal {
         written.map_err(|error| self.file.failed(&error))
     }
 
-    /// Returns when all batches survive a loss of power.
+    /// Returns when all batches are safe from a loss of power.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         if !self.is_used {
             return Ok(());
@@ -183,7 +183,8 @@ impl Journal {
     }
 }
 
-/// A write as postcard writes it, which takes each byte by itself and several times as long.
+/// A write in postcard's format; postcard itself handles each byte separately and takes several
+/// times as long.
 pub fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     push_bytes(to, key);
     to.push(u8::from(value.is_some()));
@@ -192,7 +193,7 @@ pub fn push_write(to: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
     }
 }
 
-/// Bytes as postcard writes them: the length in groups of seven bits, and the bytes.
+/// Bytes in postcard's format: the length in groups of seven bits, and the bytes.
 fn push_bytes(frame: &mut Vec<u8>, bytes: &[u8]) {
     let mut length = bytes.len();
     while length >= 0x80 {
@@ -221,7 +222,7 @@ fn digest(number: u64, writes: &[u8]) -> u64 {
     xxh3_64(writes) ^ xxh3_64(&number.to_le_bytes())
 }
 
-/// The batch of the first frame, and what comes behind it; `None` if it is not whole.
+/// The batch of the first frame, and the remaining bytes; `None` if it is incomplete.
 fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
     let (number, mut writes, after) = open_frame(bytes)?;
     let mut batch = Vec::new();
@@ -233,8 +234,8 @@ fn frame(bytes: &[u8]) -> Option<(Numbered, &[u8])> {
     Some(((number, batch), after))
 }
 
-/// The number and the writes of the first frame, and what comes behind it; `None` if it is
-/// not whole.
+/// The number and the writes of the first frame, and the remaining bytes; `None` if it is
+/// incomplete.
 pub(super) fn open_frame(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (number, rest) = rest.split_first_chunk()?;
@@ -245,11 +246,11 @@ pub(super) fn open_frame(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     is_whole.then_some((number, writes, after))
 }
 
-/// A key, and its value or `None` where it is removed, in place.
+/// A borrowed key, and its value or `None` if it is removed.
 pub type WriteRef<'w> = (&'w [u8], Option<&'w [u8]>);
 
-/// The first of some writes of [`push_write`], and what comes behind it. postcard would take
-/// each byte by itself.
+/// The first write in the format of [`push_write`], and the remaining bytes. postcard would handle
+/// each byte separately.
 pub fn take_write(bytes: &[u8]) -> Option<(WriteRef<'_>, &[u8])> {
     let (key, rest) = take_bytes(bytes)?;
     match rest.split_first()? {
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(journal.length, 0);
         append(&mut journal, 2, &one(2));
         let second = journal.end();
-        // What is in both files comes in the order of the numbers.
+        // The batches of both files come in the order of their numbers.
         assert_eq!(open(folder.path()).1, [(1, one(1)), (2, one(2))]);
         append(&mut journal, 3, &one(3));
         let all = [(1, one(1)), (2, one(2)), (3, one(3))];

@@ -22,8 +22,8 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store. The frontier keeps files of its own in `folder`, which the caller
-    /// creates if it wants them.
+    /// An empty store. The frontier keeps its own files in `folder`, which the caller creates if
+    /// they are wanted.
     pub fn new(folder: &Path) -> Self {
         Self::holding(folder, Pairs::new())
     }
@@ -44,7 +44,7 @@ impl MemoryStore {
         }
     }
 
-    /// All pairs as they are now.
+    /// The current pairs.
     pub fn pairs(&self) -> Arc<Pairs> {
         Arc::clone(&self.pairs.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -129,7 +129,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A cell of the store should be open.
-    #[error("the frontier in {}: cell {cell} is closed, and something belongs into it; a defect of spoor", path.display())]
+    #[error("the frontier in {}: cell {cell} is closed, and something belongs in it; a bug in spoor", path.display())]
     Closed {
         /// The store's folder.
         path: PathBuf,
@@ -139,7 +139,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The same error of the store in another folder, of which this one is a copy.
+    /// The same error, but about the store in another folder that this one was copied from.
     #[must_use]
     pub fn at(mut self, folder: &Path) -> Self {
         match &mut self {
@@ -165,14 +165,14 @@ pub trait Readable: Send {
     /// The value under `key`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] or [`StoreError::Damaged`] where the backend fails.
+    /// [`StoreError::Io`] or [`StoreError::Damaged`] if the backend fails.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Visits all pairs whose key begins with `prefix` and is at least `from`,
     /// in the order of their bytes.
     ///
     /// # Errors
-    /// [`StoreError::Io`] or [`StoreError::Damaged`] where the backend fails.
+    /// [`StoreError::Io`] or [`StoreError::Damaged`] if the backend fails.
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError>;
 
     /// The folder of the store, for messages.
@@ -205,13 +205,13 @@ pub trait Store: Readable {
     /// Returns when every batch applied so far is safe on disk.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn flush(&mut self) -> Result<(), StoreError>;
 
-    /// The same after a promise to a host, which is urgent to whoever keeps a copy elsewhere.
+    /// The same after a promise to a host, which is urgent for the copies of the store elsewhere.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn flush_promise(&mut self) -> Result<(), StoreError> {
         self.flush()
     }
@@ -219,14 +219,14 @@ pub trait Store: Readable {
     /// Bytes on disk.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn size(&self) -> Result<u64, StoreError>;
 
-    /// Frees the space of deleted and replaced pairs. False where the backend cannot:
+    /// Frees the space of deleted and replaced pairs. False if the backend cannot:
     /// then only a copy into a new store helps.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn compact(&mut self) -> Result<bool, StoreError>;
 
     /// The current state, readable on any thread while later batches are applied; later
@@ -235,17 +235,17 @@ pub trait Store: Readable {
     fn snapshot(&self) -> Box<dyn Readable>;
 
     /// Reads at most `keys` keys ahead, to refill an in-memory cache after a restart;
-    /// does nothing where there is no such cache.
+    /// does nothing if there is no such cache.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn warm(&mut self, _keys: usize) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
 /// Whether a system error is about the contents of a file and not about the disk.
-fn tells_of_damage(error: &std::io::Error) -> bool {
+fn is_about_damage(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound,
         UnexpectedEof,
@@ -266,13 +266,13 @@ fn tells_of_damage(error: &std::io::Error) -> bool {
 /// empty one.
 ///
 /// # Errors
-/// [`StoreError::Open`] where the folder is locked, unreadable, damaged, or holds
+/// [`StoreError::Open`] if the folder is locked, unreadable, damaged, or holds
 /// a store of the other backend.
 pub fn open(kind: settings::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
     opened(kind, folder, Parts::Refused)
 }
 
-/// The same to read what is left, also where a loss of power has left a part of a batch.
+/// The same for reading what is left, even if a loss of power has left a part of a batch.
 ///
 /// # Errors
 /// Those of [`open`].
@@ -346,7 +346,7 @@ impl Batch {
         self.writes.insert(key, None);
     }
 
-    /// The effect of this batch on `key`: `None` where there is none, `Some(None)` where
+    /// The effect of this batch on `key`: `None` if there is none, `Some(None)` if
     /// it removes the key.
     pub fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.writes.get(key).map(|v| v.as_deref())

@@ -1,27 +1,27 @@
 //! sled 0.34.7 behind [`Store`]: one tree, and another for large batches.
 //!
 //! sled panics on damaged files instead of returning an error, so every call runs behind
-//! `catch_unwind` and a panic becomes a [`StoreError`]. Its guarantees were measured:
-//! atomic and ordered across SIGKILL, with the last batches missing that it had not written,
-//! which the journal of `gather` restores; not safe across a power cut, and its file never
-//! shrinks. It is flushed where that journal becomes long, and at no other time: its own
-//! thread for that, twice a second, only wrote half-full buffers.
+//! `catch_unwind` and a panic becomes a [`StoreError`]. Its guarantees were measured: atomic and
+//! ordered across SIGKILL, except that the last unwritten batches are lost, which the journal of
+//! `gather` restores; not safe across a power cut; and its file never shrinks. It is flushed only
+//! when that journal becomes long: sled's own flush thread, twice a second, only wrote half-full
+//! buffers.
 //!
 //! # Memory
 //!
-//! Every write replaces a node of the tree, and sled keeps the old one until no reader
-//! can hold it (by epochs, Fraser 2004). It looks for such nodes at every 128th call and
-//! frees at most 512, so batches of many writes outrun it: 1.5 million keys in successive
-//! batches of 2,000 took 6 GB. So it is made to look as often as there are writes.
+//! Every write replaces a node of the tree, and sled keeps the old one until no reader can hold it
+//! (by epochs, Fraser 2004). It looks for such nodes at every 128th call and frees at most 512, so
+//! batches of many writes outrun it: 1.5 million keys in successive batches of 2,000 took 6 GB. So
+//! the sweep here makes it look in proportion to the writes.
 //!
-//! All nodes that a batch of sled's replaces stay until its end, and for each batch sled
-//! writes two buffers and wakes seven threads. So what `gather` has gathered is written key by
-//! key: its journal completes what a crash interrupts. In batches of 500 behind a copy of the
-//! whole, a crawl of 2,000 pages wrote 200 files of 280 KB in addition.
+//! All nodes that a sled batch replaces stay until its end, and for each batch sled writes two
+//! buffers and wakes seven threads. So gathered writes are applied key by key: the journal of
+//! `gather` completes what a crash interrupts. With batches of 500 after a copy of the whole, a
+//! crawl of 2,000 pages wrote 200 additional files of 280 KB.
 //!
-//! A batch that nobody gathered is applied in slices if it is large: the whole batch is first
-//! written to a separate tree, and removed from there after the last slice. The remains of an
-//! interrupted batch are applied at the next opening, before anything is read.
+//! A large batch that was not gathered is applied in slices: the whole batch is first written to a
+//! separate tree, and removed from there after the last slice. The remains of an interrupted batch
+//! are applied at the next opening, before anything is read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use std::time::Duration;
 use super::gather::{Backend, Borrowed};
 use super::journal::push_write;
 use super::{
-    Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
+    Batch, Held, Readable, Store, StoreError, Visitor, guarded, is_about_damage, unguarded,
 };
 
 /// sled's page cache, in bytes as stored; in memory the pages take several times as much:
@@ -50,7 +50,7 @@ const SLICE: usize = 500;
 const PROMISED: &[u8] = b"promised";
 
 /// Bytes of a stored batch under one key. A node of sled, about 16 keys, goes into its
-/// log; one above 128 KB becomes a file of its own.
+/// log; one above 128 KB becomes a separate file.
 const PROMISED_BYTES: usize = 16 * 1024;
 
 /// Writes after which sled is made to look for nodes to free.
@@ -76,21 +76,21 @@ pub struct SledStore {
     snapshots: RefCell<Vec<Weak<Before>>>,
 }
 
-/// What the store holds at the moment.
+/// A handle that reads the current contents of the store.
 pub struct SledReader {
     db: Held<sled::Db>,
     path: PathBuf,
 }
 
-/// A key, and its value or `None` where it is removed.
+/// A key, and its value or `None` if it is removed.
 pub(super) type Write = (Vec<u8>, Option<Vec<u8>>);
 
 impl SledStore {
     /// Opens the store in `path`, or creates an empty one there.
     ///
     /// # Errors
-    /// [`StoreError::Open`] where the folder is locked or damaged,
-    /// [`StoreError::Io`] where the disk fails.
+    /// [`StoreError::Open`] if the folder is locked or damaged,
+    /// [`StoreError::Io`] if the disk fails.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_in_slices(path, SLICE)
     }
@@ -108,8 +108,8 @@ impl SledStore {
         };
         loop {
             match guarded(path, open) {
-                // sled's background threads may hold the file, and with it the
-                // lock, for a moment after a store was closed in this process.
+                // After a store was closed in this process, sled's background threads may hold the
+                // file, and its lock, for a moment.
                 Err(StoreError::Open { .. }) if patience > 0 => {
                     patience -= 1;
                     std::thread::sleep(LOCK_PAUSE);
@@ -194,7 +194,7 @@ impl SledStore {
         self.apply_slice(writes.iter().map(|(key, value)| (&**key, value.as_deref())))
     }
 
-    /// Applies writes as one batch of sled's.
+    /// Applies writes as one sled batch.
     fn apply_slice<'w>(
         &self,
         writes: impl ExactSizeIterator<Item = Borrowed<'w>>,
@@ -360,10 +360,10 @@ impl Store for SledStore {
 /// The values at the time of a snapshot, for the keys that changed since.
 type Before = Mutex<BTreeMap<Vec<u8>, Option<Vec<u8>>>>;
 
-/// sled has no snapshots, so the store informs each open one of coming changes. The old
-/// values are recorded before a batch is applied, and read after the tree: so every later
-/// change that the tree already shows is recorded. Memory grows with the changes made
-/// while the snapshot is open.
+/// sled has no snapshots, so the store informs each open snapshot of upcoming changes. The old
+/// values are recorded before a batch is applied, and read after the tree: so every later change
+/// that the tree already shows is recorded. Memory grows with the changes made while the snapshot
+/// is open.
 struct SledSnapshot {
     db: Held<sled::Db>,
     path: PathBuf,
@@ -422,7 +422,7 @@ impl Readable for SledSnapshot {
     }
 }
 
-/// Frees the nodes replaced by this many writes, where no reader can hold them.
+/// Frees the nodes replaced by this many writes, as far as no reader can hold them.
 fn sweep(writes: usize) {
     for _ in 0..=writes / WRITES_PER_SWEEP {
         crossbeam_epoch::pin().flush();
@@ -430,8 +430,7 @@ fn sweep(writes: usize) {
 }
 
 fn locked(before: &Before) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>> {
-    // After a panic of a writer the map is still consistent; the recorded batch was not
-    // applied.
+    // If a writer panicked, the map is still consistent; the recorded batch was not applied.
     before.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -445,7 +444,7 @@ fn failed(path: &Path) -> impl FnOnce(sled::Error) -> StoreError {
         };
         match error {
             e if is_lock(&e) => StoreError::Open { path, why },
-            sled::Error::Io(e) if !tells_of_damage(&e) => StoreError::Io { path, why },
+            sled::Error::Io(e) if !is_about_damage(&e) => StoreError::Io { path, why },
             _ => StoreError::Damaged { path, why },
         }
     }

@@ -144,7 +144,7 @@ fn what_is_rare_on_its_host_or_belongs_to_one_image_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut site = Site::new(folder.path());
     for n in 0..40 {
-        // The logo is one image, and one page in ten shows a cat of its own; a
+        // The logo is one image, and one page in ten shows its own cat; a
         // gallery has many images of one name on one page.
         let cat = format!("http://i.org/cat{n}");
         let gallery: Vec<String> = (0..10).map(|i| format!("http://i.org/g{i}")).collect();

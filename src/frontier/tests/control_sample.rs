@@ -131,7 +131,7 @@ fn what_is_drawn_is_asked_first_and_marked() {
 fn draws_are_uniform_and_stay_so() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.5, links(0..60));
-    // Half of them are fetched, by score and by chance, and others are found meanwhile.
+    // Half of them are fetched, by score and by chance, and others are found in the meantime.
     for n in 0..30 {
         let task = lease(&mut f, &mut now).unwrap();
         let effects = Effects {
@@ -229,7 +229,7 @@ fn a_draw_outlives_the_process() {
 fn a_redirect_is_followed_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.5, links(0..20));
-    // Others go on while a host is waited for.
+    // Others continue while a host is waited for.
     let control = |f: &mut Frontier, now: &mut u64| loop {
         let task = lease(f, now).unwrap();
         if task.control {

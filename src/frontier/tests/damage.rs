@@ -7,7 +7,7 @@ use crate::store::{Readable, Visitor};
 over_all! {
     a_store_older_than_its_last_flush_is_refused_and_repaired
     records_of_every_kind_are_read_by_the_audit
-    scores_that_are_no_numbers_are_told
+    scores_that_are_no_numbers_are_reported
 }
 
 fn refusal(path: &Path) -> StoreError {
@@ -28,7 +28,7 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     f.add_seeds(&[url("http://late.org/")], 9).unwrap();
     f.flush().unwrap();
     drop(f);
-    // sled's behaviour where the end of its log was lost.
+    // sled's behaviour if the end of its log is lost.
     let mut batch = store::Batch::default();
     let key = [&cell::Home::ONLY.cell.space(), keys::META].concat();
     batch.put(key, meta);
@@ -57,13 +57,13 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
 }
 
-fn scores_that_are_no_numbers_are_told() {
+fn scores_that_are_no_numbers_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = busy(folder.path());
     let of_store = |f: &Frontier| {
         let found = consistency::check(f.ledger.store()).unwrap();
-        let told = |p: &&String| p.contains("infinite");
-        found.problems.iter().filter(told).count()
+        let infinite = |p: &&String| p.contains("infinite");
+        found.problems.iter().filter(infinite).count()
     };
     let (mut key, mut value) = (Vec::new(), Vec::new());
     f.ledger
@@ -83,7 +83,7 @@ fn scores_that_are_no_numbers_are_told() {
         anchor: f64::NEG_INFINITY,
         keyword: 0.0,
     };
-    for (score, parts, told) in [
+    for (score, parts, expected) in [
         (2.0, None, 0),
         (f64::NAN, None, 1),
         (f64::INFINITY, None, 1),
@@ -97,7 +97,7 @@ fn scores_that_are_no_numbers_are_told() {
         let mut batch = store::Batch::default();
         batch.put(key.clone(), postcard::to_stdvec(&bad).unwrap());
         f.ledger.store_mut().apply(batch).unwrap();
-        assert_eq!(of_store(&f), told, "{score} {parts:?}");
+        assert_eq!(of_store(&f), expected, "{score} {parts:?}");
     }
 }
 
@@ -178,7 +178,7 @@ impl Readable for Holed {
 proptest! {
     #![proptest_config(spoor_testing::cases!(24))]
 
-    /// Everything before and behind the holes is exported, and nothing from inside them.
+    /// Everything before and after the holes is exported, and nothing from inside them.
     #[test]
     fn what_lies_around_holes_is_exported(
         holes in proptest::collection::vec((0..400_usize, 1..60_usize), 1..4)
@@ -215,7 +215,7 @@ proptest! {
     }
 }
 
-/// Numbers go on from those of an export; the last number there is would overflow.
+/// Numbers continue from those of an export; the last number there is would overflow.
 #[test]
 fn an_export_with_a_number_near_the_last_one_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();

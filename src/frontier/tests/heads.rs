@@ -16,7 +16,7 @@ over_all! {
     a_long_learning_history_keeps_its_heads
 }
 
-/// What memory knows of the queues, against scans of them.
+/// Compares the queue heads in memory with scans of the queues.
 pub(super) fn check_heads(f: &Frontier) {
     let store = f.ledger.store();
     f.ledger.heads().agree_with(store);
@@ -31,7 +31,7 @@ pub(super) fn check_heads(f: &Frontier) {
             free.next().map(|entry| (entry.rank, entry.value.to_vec()))
         };
         for head in host.head.iter().chain(&host.image) {
-            // What was drawn goes first, wherever it is queued.
+            // A drawn link goes first, wherever it is queued.
             if store.get(&keys::drawn(&head.value)).unwrap().is_none() {
                 let expected = Some((head.rank, head.value.clone()));
                 assert_eq!(first(head.class), expected, "{}", host.key);
@@ -40,7 +40,7 @@ pub(super) fn check_heads(f: &Frontier) {
     }
 }
 
-/// A store that refuses the next batch when it is told to.
+/// A store that refuses the next batch on request.
 struct Fragile {
     store: Box<dyn Store>,
     refuses: Arc<AtomicBool>,
@@ -88,7 +88,7 @@ impl Store for Fragile {
     }
 }
 
-/// A learning crawl to which anything happens.
+/// A learning crawl with random events.
 struct World {
     folder: tempfile::TempDir,
     f: Option<Frontier>,
@@ -96,7 +96,7 @@ struct World {
     open: Vec<Task>,
     scope: &'static str,
     now: u64,
-    /// Changes with each other rating.
+    /// Changes with each different rating.
     version: u64,
 }
 
@@ -143,7 +143,7 @@ impl World {
         self.rate().unwrap();
     }
 
-    /// Puts a rating in force; another one than before if its version is another.
+    /// Sets a rating; it differs from the previous one if its version does.
     fn rate(&mut self) -> Result<bool, StoreError> {
         let taught = Taught::of_version(self.version);
         self.f().set_rating(Arc::new(taught))

@@ -71,7 +71,7 @@ fn images_have_their_share_of_many_hosts_and_of_one() {
 
 #[test]
 fn neither_waits_for_the_other() {
-    // All images on one host, and pages on many: its clock decides, and pages go on.
+    // All images on one host, and pages on many: its clock decides, and pages continue.
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
     let mut now = 0;
@@ -88,7 +88,7 @@ fn neither_waits_for_the_other() {
         }
     }
     assert_eq!(now, begun);
-    // No robots.txt was waited for yet, so only those requests were made.
+    // No robots.txt has arrived yet, so only those requests were made.
     now += 60_000;
     while let Some(task) = f.lease(now).unwrap() {
         open_tasks.push(task);
@@ -118,7 +118,7 @@ fn while_pages_are_held_images_go_on() {
 }
 
 #[test]
-fn what_is_left_is_told_with_the_time_it_takes() {
+fn what_is_left_is_reported_with_the_time_it_takes() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
     let mut now = 0;

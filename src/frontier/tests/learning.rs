@@ -99,7 +99,7 @@ fn of_two_links_the_better_one_stays_by_its_features_and_its_own_score() {
 }
 
 #[test]
-fn only_what_tells_something_new_is_written() {
+fn only_new_information_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, taught) = seeded(folder.path());
     let mut now = 0;
@@ -118,7 +118,7 @@ fn only_what_tells_something_new_is_written() {
         let batch = tx.prepare().batch;
         (good, batch.peek(&keys::clues(&key)).is_some())
     };
-    // A redirect, or a page that nobody judged.
+    // A redirect, or a page that was not judged.
     assert_eq!(written(None), (0.9, false));
     assert_eq!(written(Some(0.5)), (1.4, true));
 }
@@ -183,7 +183,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
         &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
-    // A network failure is no evidence about the link.
+    // A network failure is not evidence about the link.
     lose(
         &mut f,
         Outcome::Drop {
@@ -285,7 +285,7 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
             link("http://a.org/2", 1),
             link("http://poor.org/", POOR),
         ];
-        // Of the good ones six of ten are taken for on topic, of the poor ones two.
+        // Six of ten good ones and two of ten poor ones count as on topic.
         fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
         let asked = lease(&mut f, &mut now).unwrap();
         assert_eq!(asked.url.as_str(), "http://a.org/1");

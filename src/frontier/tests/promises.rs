@@ -1,5 +1,4 @@
-//! A host's request for a pause is obeyed, whatever other requests were open at that
-//! time.
+//! A host's request for a pause is obeyed, even if other requests were open at that time.
 
 use super::state_machine::{open_by, overloaded};
 use super::*;

@@ -142,7 +142,7 @@ fn without_recrawl_a_page_is_fetched_once() {
     assert_eq!(text(&mut f, &task, 1, now), None);
     assert_eq!(record(&f, "http://a.org/").visit, None);
     assert!(f.is_exhausted());
-    // Nor is a 304 an answer to a request without a condition.
+    // A 304 does not answer a request without a condition either.
     f.add_seeds(&[url("http://b.org/")], now).unwrap();
     let task = lease(&mut f, &mut now).unwrap();
     let settled = end(&mut f, &task, Outcome::Unchanged, now);
@@ -217,7 +217,7 @@ fn downtime_does_not_cost_a_page_and_its_end_does() {
         );
         assert_eq!((after.visits, after.digest), (1, Some(1)));
         check(&f);
-        // The host is parked when it backed off: its time must come first.
+        // When it backed off the host was parked: that time must pass first.
         now = now.max(after.due.unwrap()) + 25 * HOUR;
     }
     // A page that says it is gone is gone, and still counts as a document.
@@ -282,7 +282,7 @@ fn rules_that_forbid_a_visit_postpone_it() {
 }
 
 #[test]
-fn a_schedule_is_kept_whatever_the_page_does() {
+fn a_schedule_is_kept_for_any_behaviour_of_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let page = "http://a.org/";
     let mut f = open(folder.path(), 0);
@@ -418,7 +418,7 @@ fn schedules_come_and_go_with_the_list() {
     let last = visit(&f, a.as_str()).last;
     assert_eq!(visit(&f, a.as_str()).due, Some(last + 2 * HOUR));
     f.close().unwrap();
-    // Another interval counts from the last visit; pages that are no longer listed rest.
+    // Another interval counts from the last visit; pages that are no longer listed are not visited.
     let mut f = open(folder.path(), now);
     f.watch(&[(a.clone(), hours(3))], now).unwrap();
     check(&f);
@@ -429,7 +429,7 @@ fn schedules_come_and_go_with_the_list() {
     assert!(f.lease(now + 100 * HOUR).unwrap().is_none());
     check(&f);
     f.close().unwrap();
-    // Under [recrawl] both go on, from the date they had.
+    // Under [recrawl] both continue, from their previous dates.
     let mut f = watching(folder.path(), now);
     f.watch(&[], now).unwrap();
     assert_eq!(f.next_event(), Some(last + 3 * HOUR));

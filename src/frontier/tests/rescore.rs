@@ -563,7 +563,7 @@ fn the_scope_goes_before_what_the_razor_gives_back() {
 }
 
 #[test]
-fn what_was_fetched_is_visited_again_whatever_the_razor() {
+fn fetched_pages_are_visited_again_despite_the_razor() {
     let folder = tempfile::tempdir().unwrap();
     let store = open_store(folder.path()).unwrap();
     let text = "[job]\nname = \"test\"\n[recrawl]\nafter = \"1h\"";

@@ -173,7 +173,7 @@ fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     let second = ask_next(&mut f, &mut now);
     assert_ne!(first.host, second.host);
     answer(&mut f, &second, overloaded(7_200), now);
-    // Nor are two enough, which may have one owner.
+    // Two are not enough either, because they may have one owner.
     let another = ask_next(&mut f, &mut now);
     assert!(now < 20_000);
     answer(&mut f, &another, overloaded(7_200), now);
@@ -250,7 +250,7 @@ fn a_few_hosts_silence_no_neighbours() {
             }
             assert_eq!(answered, count - hostile, "{wish:?}");
             let least = DELAY * asked.len() as u64;
-            // No pause beside the delay between all requests to the address.
+            // No pause other than the delay between all requests to the address.
             assert!(
                 now - begun <= least + 3_000,
                 "{} ms of {least}",
@@ -371,7 +371,7 @@ fn a_year_that_an_older_store_holds_is_healed() {
 }
 
 #[test]
-fn a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answers() {
+fn a_request_is_booked_for_an_address_that_is_looked_up_again_where_no_host_answers() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
         connections: 2,
@@ -469,7 +469,7 @@ fn an_address_is_found_out_anew_after_a_day() {
     let tomorrow = 86_400_000 + 20_000;
     let task = f.lease(tomorrow).unwrap().unwrap();
     assert!(task.locate);
-    // Where the operator sends it elsewhere, it has no address of its own.
+    // If the operator redirects its requests (`connect_to`), it has no address of its own.
     f.located(&task, None, tomorrow).unwrap();
     assert!(!f.lease(tomorrow).unwrap().unwrap().locate);
 }
@@ -507,7 +507,7 @@ proptest! {
     /// For any hosts, addresses, scores and answers: the clocks hold and no host remains
     /// held at a group.
     #[test]
-    fn nobody_is_asked_too_early_or_held_for_ever(
+    fn no_host_is_asked_too_early_or_held_for_ever(
         hosts in proptest::collection::vec((0u8..40, 1.0..900.0f64), 1..40),
         connections in 1usize..3,
         slow in 0u64..3_000,

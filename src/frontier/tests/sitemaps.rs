@@ -276,7 +276,7 @@ fn a_host_lists_as_much_as_its_pages_have_earned() {
     };
     assert_eq!(listing(&f, &task.host), expected(10_050, 10_050));
 
-    // Another host of the domain has an account of its own, and shares the domain's.
+    // Another host of the domain has its own account, and shares the domain's.
     let second = next_sitemap(&mut f, rules, &mut now).unwrap();
     assert_eq!(second.url, other);
     let links = part("b.a.org", 0, 3_000);

@@ -338,7 +338,7 @@ impl World {
         finish(self.f(), &task, outcome, effects, now);
     }
 
-    /// Usually the crawl goes on, and waits where necessary.
+    /// Usually the crawl continues, and waits where necessary.
     fn go_on(&mut self, mut r: usize) {
         for _ in 0..6 {
             r = rest_of(r) ^ r << 13;
@@ -573,7 +573,7 @@ fn to_look_up_a_name_ends_no_back_off() {
 }
 
 #[test]
-fn a_group_that_is_given_up_holds_nobody() {
+fn a_group_that_is_given_up_holds_no_host() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
         address_delay: 500,
@@ -788,8 +788,8 @@ fn an_address_is_judged_by_the_best_of_all_paths() {
     check(&f);
 }
 
-/// Some 600 steps with twenty restarts, closings, exports and imports among them, on a
-/// real disk: what the property below holds over a store in memory.
+/// Some 600 steps, including twenty restarts, closings, exports and imports, on a real disk: the
+/// same as the property below checks over a store in memory.
 fn a_long_history_holds_together() {
     let mut world = World::new(2);
     let seeds = [0, 1, 2].map(|n| url(&place(n)));
@@ -812,7 +812,7 @@ proptest! {
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]
     fn everything_at_once_holds_together(steps in steps(), _between: bool, two: bool) {
-        // One draw lies between, as it did when the stored seeds were found.
+        // There is one draw in between, as it did when the stored seeds were found.
         let mut world = World::new(1 + usize::from(two));
         let seeds = [0, 1, 2].map(|n| url(&place(n)));
         let now = world.now;

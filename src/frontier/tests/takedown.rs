@@ -142,7 +142,7 @@ fn records_leave_every_list_and_never_come_back() {
 }
 
 #[test]
-fn a_page_that_was_taken_down_is_named_to_nobody() {
+fn a_page_that_was_taken_down_is_never_named_again() {
     for taken in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let mut f = open(folder.path(), 0);

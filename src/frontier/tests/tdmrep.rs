@@ -53,7 +53,7 @@ fn it_is_asked_before_the_first_page_and_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
     let (mut f, task) = asked(folder.path(), &mut now);
-    // No other request to the host meanwhile, and its clock holds afterwards.
+    // No other request to the host in the meantime, and its clock holds afterwards.
     assert_eq!(f.lease(now + DAY / 2).unwrap(), None);
     assert_eq!(
         answer(&mut f, &task, Outcome::Done, RESERVED, now),
@@ -68,7 +68,7 @@ fn it_is_asked_before_the_first_page_and_once() {
         assert_eq!((task.kind, task.url.path()), (TaskKind::Page, path));
         assert_eq!(task.terms.tdm_reservation, Some(true));
         assert_eq!(task.terms.tdm_policy.as_deref(), Some("http://a.org/p"));
-        // Another scheme is another origin, with a file of its own.
+        // Another scheme is another origin, with its own file.
         let links = vec![page("https://a.org/3", 1.0)];
         done(&mut f, &task, links, now);
     }
@@ -211,7 +211,7 @@ fn redirects_on_the_host_are_followed_and_end() {
     };
     for n in 1..=5 {
         assert_eq!(answer(&mut f, &task, to(n), "", now), Settled::Redirected);
-        // Also where the process ends in between.
+        // Even if the process ends in between.
         if n == 3 {
             drop(f);
             f = open_asking(folder.path(), now);
@@ -247,7 +247,7 @@ fn robots_rules_govern_the_request_for_it() {
         [("ai-train".to_owned(), false)].into()
     );
     done(&mut f, &task, vec![], now);
-    // Nor is a host contacted where no page may be requested.
+    // A host without any permitted page is not contacted either.
     f.add_seeds(&[url("http://b.org/1")], now).unwrap();
     let task = f.lease(now).unwrap().unwrap();
     let rules = "User-agent: *\nDisallow: /1\n";

@@ -32,7 +32,7 @@ fn is_dropped(f: &Frontier, address: &str, reason: Reason) {
     assert_eq!(state(f, address), State::Dropped { reason }, "{address}");
 }
 
-/// Finishes a first page of `a.org` that links to these paths. It is no seed.
+/// Finishes a first page of `a.org` that links to these paths. It is not a seed.
 fn begin(f: &mut Frontier, paths: impl IntoIterator<Item = String>, now: &mut u64) {
     f.add_seeds(&[url("http://a.org/start/here")], *now)
         .unwrap();

@@ -1,24 +1,23 @@
 //! Budgets of prefixes: a part of a site that brings nothing new is not followed for
 //! ever.
 //!
-//! Every finished page is *fruitful* or *barren* for its [`Prefixes`]. It is fruitful
-//! where it has an unknown image, or text blocks that the wide prefix has not shown yet:
-//! [`NEW_WORDS`] words in such blocks, or one word in [`NEW_SHARE`]. The language model
-//! is not consulted, because a trap may well be on topic. A copy of another page is
-//! barren, and so is a redirect from an address with a query to a known one. A missing
-//! page (404) is not judged: it has no links and so cannot go on without end, and much of
-//! the honest web is gone.
+//! Every finished page is *fruitful* or *barren* for its [`Prefixes`]. It is fruitful if it has
+//! an unknown image, or text blocks that the wide prefix has not shown yet: [`NEW_WORDS`] words in
+//! such blocks, or one word in [`NEW_SHARE`]. The language model is not consulted, because a trap
+//! may well be on topic. A copy of another page is barren, and so is a redirect from an address
+//! with a query to a known one. A missing page (404) is not judged: it has no links and so cannot
+//! go on without end, and many links of honest sites are dead.
 //!
-//! Lists often look alike and say nothing new, but lead to pages that do. So a fruitful page
+//! Lists often look the same and say nothing new, but lead to pages that do. So a fruitful page
 //! on topic also counts for the narrow prefix of the page that it was found on.
 //!
-//! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the square
-//! of the share of fruitful pages in its wide prefix: where siblings were barren, the
-//! next prefix gets less, unless its own share is larger. A barren page costs one, a fruitful one earns [`GAIN`], up to
-//! [`MAX_BALANCE`]. So a calendar ends after about fifteen pages, a maze of filters,
-//! which has as many prefixes as combinations of filters, after about fifty, and a folder
-//! in which every third page brings something new never does. An address whose prefix has
-//! nothing left is dropped when it is next in its queue; seeds are not.
+//! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the square of the
+//! share of fruitful pages in its wide prefix: where siblings were barren, the next prefix gets
+//! less, unless its own share is larger. A barren page costs one, a fruitful one earns [`GAIN`], up
+//! to [`MAX_BALANCE`]. So a calendar ends after about fifteen pages, a maze of filters, which has
+//! as many prefixes as combinations of filters, after about fifty, and a folder in which every
+//! third page brings something new never does. An address whose prefix has nothing left is dropped
+//! when it is next in its queue; seeds are not.
 
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +152,7 @@ pub fn credit(tx: &mut Transaction<'_>, via: &PageUrl, led_to: &PageUrl) -> Resu
         return Ok(());
     };
     record.fruitful = (record.fruitful + 1).min(record.fetched);
-    // It repays what barren pages cost, and earns nothing in advance.
+    // It repays what barren pages cost, but earns nothing in advance.
     record.balance = record.balance.max((record.balance + GAIN).min(0));
     tx.write(key, &record)
 }
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!(left(&record(9, 0, -9), &record(9, 0, 0)), 0);
         assert_eq!(left(&none, &record(9_999, 9_999, 0)), 24);
         assert_eq!(left(&record(0, 0, i64::MIN), &none), 0);
-        // One that leads to new pages, among others that do not.
+        // A prefix that leads to new pages, among others that do not.
         let others = record(99, 9, 0);
         assert_eq!(left(&record(60, 60, 0), &others), 24);
         assert_eq!(left(&record(60, 30, 0), &others), 6);

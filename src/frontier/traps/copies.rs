@@ -4,9 +4,9 @@
 //! from that of an earlier page of its host (Manku, Jain and Das Sarma 2007). One of four
 //! bands of 16 bits must then be equal, which is how the earlier page is found.
 //!
-//! A declared canonical address is accepted within the page's own host, and where nothing
-//! contradicts it: neither the texts, where both are known, nor the fact that a whole
-//! site cannot be one page.
+//! A declared canonical address is accepted only within the page's own host, and only if nothing
+//! contradicts it: the texts must be similar if both are known, and a whole site cannot be one
+//! page.
 
 use std::ops::ControlFlow;
 
@@ -27,7 +27,7 @@ const ALIKE: u32 = 12;
 const MAX_CANDIDATES: usize = 64;
 
 /// The earlier page of the same host that `url` is a near copy of, and whether their
-/// simhashes are equal. Where there is none, the simhash of `url` is stored under the
+/// simhashes are equal. If there is none, the simhash of `url` is stored under the
 /// number `id` for comparison with later pages.
 pub fn near_copy(
     tx: &mut Transaction<'_>,
@@ -99,7 +99,7 @@ pub fn claim(
     // Many sites declare their front page as canonical on every page.
     let deep = url.path().split('/').count() > 2 || url.query().is_some();
     Ok(match known {
-        // Also where it is queued for another visit.
+        // Even if it is queued for another visit.
         Some(record) if record.was_fetched() && !gone(&record.state) => {
             match (simhash, record.simhash) {
                 (Some(a), Some(b)) if (a ^ b).count_ones() > ALIKE => Claim::None,

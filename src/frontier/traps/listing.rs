@@ -117,7 +117,7 @@ fn accounts(
     Ok([own, all])
 }
 
-/// The account of a host, or of its domain where that has less left.
+/// The account of a host, or of its domain if that has less left.
 pub fn of(store: &dyn Store, host: &HostKey) -> Result<Listing, StoreError> {
     let [own, all] = accounts(store, |key| store.get(key), host)?;
     let account = if all.left() < own.left() { all } else { own };
@@ -191,7 +191,7 @@ pub fn add(
 }
 
 /// Called after a page of `host`: queues a sitemap again that was not read completely,
-/// where the limit now leaves much more. `documents` is the number of the host's pages,
+/// if the limit now leaves much more. `documents` is the number of the host's pages,
 /// including this one.
 pub fn grow(tx: &mut Transaction<'_>, host: &HostKey, documents: u64) -> Result<(), StoreError> {
     if !documents.is_multiple_of(EVERY) {
@@ -233,7 +233,7 @@ fn is_known(tx: &Transaction<'_>, intake: &Intake<'_>, page: &NewTask) -> Result
 }
 
 /// The log text for a sitemap with skipped addresses.
-pub fn told(listing: &Listing, beyond: u64) -> String {
+pub fn message(listing: &Listing, beyond: u64) -> String {
     let Listing { of, allowed, .. } = listing;
     format!(
         "{beyond} of its addresses were passed over: the sitemaps of {of} may list {allowed} so \

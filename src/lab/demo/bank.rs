@@ -1,9 +1,9 @@
-//! The sentence banks, the values of their slots, and the dice.
+//! The sentence banks, the values of their slots, and the random numbers.
 //!
-//! A bank is a text file of sentences written for this project, one per line, with the
-//! slots `{name}`, `{place}` and `{year}`. Two lines in five serve only training, the
-//! others only pages, and the slots of the two are filled from disjoint lists: a model
-//! trained on the training texts has seen none of the sentences on the pages.
+//! A bank is a text file of sentences written for this project, one per line, with the slots
+//! `{name}`, `{place}` and `{year}`. Two lines in five serve only training, the others only pages,
+//! and the slots of the two are filled from disjoint lists: a model trained on the training texts
+//! has seen no sentence of the pages.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -204,18 +204,18 @@ impl Links<'_> {
         self.out.push(Anchor { to, text, spot });
     }
 
-    /// Links to `n` of `among`, `telling` percent of them with their titles as anchors.
-    fn some(&mut self, among: &[usize], n: usize, telling: usize) {
+    /// Links to `n` of `among`, `titled` percent of them with their titles as anchors.
+    fn some(&mut self, among: &[usize], n: usize, titled: usize) {
         for to in self.dice.some(among, n) {
-            self.one(to, telling);
+            self.one(to, titled);
         }
     }
 
-    fn one(&mut self, to: usize, telling: usize) {
+    fn one(&mut self, to: usize, titled: usize) {
         let title = self.pages[to].title.clone();
         let vague = self.dice.pick(VAGUE);
-        let told = self.dice.chance(telling);
-        self.put(to, if told { &title } else { vague });
+        let has_title = self.dice.chance(titled);
+        self.put(to, if has_title { &title } else { vague });
     }
 
     /// Links to `n` of `among`, each with one of `anchors`.

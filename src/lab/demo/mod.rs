@@ -1,18 +1,17 @@
 //! The demo web: some six hundred small pages on some sixty hosts, for a first
 //! crawl without the internet and for tests that need a web with known labels.
 //!
-//! Every sentence was written for this project. Two topics have communities of their own:
-//! `lighthouses`, which the demo follows, and `beekeeping`, which must be distinguished
-//! from it; the others are cooking, football, gardening, software, councils and taxes. The
-//! structure is that of a small web: directories with mixed links, islands that can only
-//! be reached through a descriptive anchor on a dull page, anchors that say "click here",
-//! two link farms, an endless calendar, dead links, redirects, robots.txt of several
-//! kinds, old charsets.
+//! Every sentence was written for this project. Two topics have their own communities:
+//! `lighthouses`, which the demo follows, and `beekeeping`, which must be distinguished from it;
+//! the others are cooking, football, gardening, software, councils and taxes. The structure is that
+//! of a small web: directories with mixed links, islands that can only be reached through a
+//! descriptive anchor on a dull page, anchors that say "click here", two link farms, an endless
+//! calendar, dead links, redirects, robots.txt of several kinds, old charsets.
 //!
-//! Reading order: `bank` (sentences, slots, dice), `sites` (the table of hosts), `plan`
-//! (pages), `foreign` (four pages in other languages), `links` (the structure), `render`
-//! (HTML and images), `training` (what a model is trained on). The texts are next to the
-//! code, one sentence per line.
+//! Reading order: `bank` (sentences, slots, random numbers), `sites` (the table of hosts), `plan`
+//! (pages), `foreign` (four pages in other languages), `links` (the structure), `render` (HTML and
+//! images), `training` (what a model is trained on). The texts are next to the code, one sentence
+//! per line.
 //!
 //! Everything is generated with fixed seeds, so the web is the same to the byte on every
 //! machine. It does not know the crawler, and the training texts share no sentence with

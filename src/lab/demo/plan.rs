@@ -16,7 +16,7 @@ pub(super) enum Kind {
 /// The position of a link on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkSpot {
-    /// Inside a sentence of its own, after a paragraph.
+    /// In a separate sentence, after a paragraph.
     Text,
     /// In the list below the text.
     List,
@@ -207,7 +207,7 @@ fn article(site: &'static Site, subject: Subject, folder: &str, i: usize) -> Pag
     page
 }
 
-/// Sentences of the pages' share; half of them have slot values of their own.
+/// Sentences of the pages' share; half of them have their own slot values.
 fn sentences(dice: &mut Dice, subject: Subject, slots: &Slots, n: usize) -> Vec<String> {
     dice.some(&subject.sentences(BankShare::Pages), n)
         .into_iter()
@@ -219,8 +219,8 @@ fn sentences(dice: &mut Dice, subject: Subject, slots: &Slots, n: usize) -> Vec<
         .collect()
 }
 
-/// Turns some articles into mixtures: related pages of the target topic, and two that are
-/// on both topics, so that the border between them is not sharp.
+/// Turns some articles into mixtures: related pages of the target topic, and two that are on both
+/// topics, so that the boundary between them is not sharp.
 fn mix(pages: &mut [Page]) {
     let articles = pages.iter_mut().filter(|page| {
         page.kind == Kind::Article && page.site.role == Role::Core && page.language == "en"

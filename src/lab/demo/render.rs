@@ -231,18 +231,18 @@ fn picture(page: &Page, n: usize, dice: &mut Dice, images: &mut Images) -> Strin
         add(&mut tag, format_args!(" title=\"{}\"", escaped(&good)));
     }
     tag.push('>');
-    let told = dice.pick(&page.subject.sentences(BankShare::Pages));
+    let caption = dice.pick(&page.subject.sentences(BankShare::Pages));
     let other = Slots::draw(dice, BankShare::Pages);
     let slots = if page.language == "en" {
         &page.slots
     } else {
         &other
     };
-    let told = escaped(&slots.fill(told));
+    let caption = escaped(&slots.fill(caption));
     match dice.below(4) {
-        0 => format!("<figure>{tag}<figcaption>{told}</figcaption></figure>\n"),
-        1 => format!("<p>{tag} {told}</p>\n"),
-        2 => format!("<div class=\"picture\"><div>{tag}</div><div>{told}</div></div>\n"),
+        0 => format!("<figure>{tag}<figcaption>{caption}</figcaption></figure>\n"),
+        1 => format!("<p>{tag} {caption}</p>\n"),
+        2 => format!("<div class=\"picture\"><div>{tag}</div><div>{caption}</div></div>\n"),
         _ => format!("<div>{tag}</div>\n"),
     }
 }

@@ -1,4 +1,4 @@
-//! The demo web is what its prose promises.
+//! The demo web is as described.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -33,7 +33,7 @@ impl Graph {
             });
             (page.url.clone(), links.collect())
         });
-        // The demo's rules for `*` stand in the last group of each file.
+        // The demo's rules for `*` are in the last group of each file.
         let forbidden = web.robots.iter().flat_map(|(host, text)| {
             let group = text.rsplit("User-agent: *").next().unwrap();
             let rules = group
@@ -146,8 +146,8 @@ fn it_is_the_same_to_the_byte() {
         all.update(&page.body);
     }
     let hash = base16ct::lower::encode_string(&all.finalize());
-    // Change this line together with the texts or the structure, knowingly: it
-    // is what makes figures measured on the demo comparable.
+    // Change this line together with the texts or the structure, and only deliberately: it makes
+    // figures measured on the demo comparable.
     assert_eq!(hash, PAGES_SHA256);
 }
 
@@ -234,7 +234,7 @@ fn the_topic_can_be_reached_politely_except_what_is_hidden() {
             assert_eq!(graph.allowed(&page.url), !hidden.contains(&page.url));
         }
     }
-    // What is hidden is hidden by the rules alone, not by want of links.
+    // Hidden pages are hidden only by the rules, not by a lack of links.
     let core = |url: &str| labels.on_topic(url, TOPIC) && graph.allowed(url);
     for url in &web.hidden {
         let known = graph
@@ -243,7 +243,7 @@ fn the_topic_can_be_reached_politely_except_what_is_hidden() {
             .any(|(from, links)| core(from) && links.iter().any(|(to, _)| to == url));
         assert!(known || url.ends_with(".test/"), "nobody links to {url}");
     }
-    // Islands hang on their bridges alone: without off-topic pages they are lost.
+    // Islands depend on their bridges: without off-topic pages they are unreachable.
     let mut on_foot = Graph::of(&web);
     on_foot
         .links
@@ -293,8 +293,8 @@ fn focus_pays() {
     }));
     let both = found(graph.walk(&web.seeds, BUDGET, |from, _, anchor| {
         let anchor = anchor.to_lowercase();
-        let told = words.iter().any(|word| anchor.contains(word));
-        u32::from(!told) * 2 + u32::from(!labels.on_topic(from, TOPIC))
+        let promises = words.iter().any(|word| anchor.contains(word));
+        u32::from(!promises) * 2 + u32::from(!labels.on_topic(from, TOPIC))
     }));
     let greedy = found(graph.walk(&web.seeds, BUDGET, |from, to, _| {
         let to = graph.redirects.get(to).map_or(to, |to| to.as_str());
@@ -355,7 +355,7 @@ fn the_banks_are_rich_and_the_training_texts_are_apart() {
 fn the_training_texts_are_large_varied_and_apart_from_the_pages() {
     let training = training();
     assert_eq!(training, super::training());
-    // White space and entities aside, all that any page says.
+    // Everything that any page says, ignoring white space and entities.
     let pages: String = web()
         .pages
         .iter()
@@ -402,7 +402,7 @@ fn the_training_texts_are_large_varied_and_apart_from_the_pages() {
         );
         assert!(sentences >= 900 && words >= 15_000, "{part}");
     }
-    // The topic's texts are no small set of moulds filled over and over.
+    // The topic's texts must not consist of a few patterns that are filled over and over.
     let patterns: HashSet<_> = include_str!("training/lighthouses.txt").lines().collect();
     assert!(patterns.len() >= 700);
     let bees = |(_, text): &&(String, String)| text.contains(" hive") || text.contains("beekeep");

@@ -1,9 +1,9 @@
 //! The training texts: prose as a user would collect it from reference works.
 //!
-//! Each subject has a file of its own under `training/`, to which the training share of
-//! its bank is added. The second topic has none, because a user interested in lighthouses
-//! would not think of bees. No sentence occurs twice in the texts, ignoring numbers,
-//! because repeated sentences distort a model.
+//! Each subject has its own file under `training/`, to which the training share of its bank is
+//! added. The second topic has none, because a user interested in lighthouses would not think of
+//! bees. No sentence occurs twice in the texts, ignoring numbers, because repeated sentences
+//! distort a model.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,9 @@ use super::bank::{BankShare, Dice, Slots, Subject};
 /// Sentences in one file.
 const FILE: usize = 50;
 
-/// How often a pattern with a slot for a place or a person is filled at most. Rarely on
-/// the topic, because held-out text should not be known by its pattern; the neutral texts
-/// only serve for counting words.
+/// How often a pattern with a slot for a place or a person is filled at most. Few times on the
+/// topic, because held-out text should not have a known pattern; the neutral texts only serve for
+/// counting words.
 const FILLINGS: usize = 2;
 const NEUTRAL_FILLINGS: usize = 7;
 

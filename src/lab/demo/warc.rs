@@ -10,10 +10,10 @@ use super::{DemoWeb, training};
 use crate::picture;
 use crate::tree::LabResponse;
 
-/// The date of every record: the same web is the same file.
+/// The date of every record: the same web gives the same file.
 const DATE: &str = "2026-01-01T00:00:00Z";
 
-/// The longest side of a picture in pixels: the file is a part of the program.
+/// The longest side of a picture in pixels: the file is part of the program.
 const LONGEST: u32 = 320;
 
 impl DemoWeb {
@@ -86,7 +86,7 @@ impl DemoWeb {
     }
 }
 
-/// Appends a record as a member of gzip of its own.
+/// Appends a record as a separate gzip member.
 fn record(out: &mut Vec<u8>, kind: &str, uri: &str, media: &str, block: &[u8]) -> io::Result<()> {
     let hash = Sha256::digest(format!("{kind} {uri}"));
     let id = base16ct::lower::encode_string(&hash);

@@ -1,8 +1,8 @@
-//! The requests of a crawl: one after the other, or several open at once.
+//! The requests of a crawl: one after the other, or several at once.
 //!
-//! Where several are open, a link is chosen before the answers to the others are known, and
-//! answers come in another order for each seed, as those of real hosts do. One request after the
-//! other gives a strategy that draws nothing the same crawl for every seed.
+//! With several open requests, a link is chosen before the answers to the others are known, and
+//! each seed gives a different order of answers, as with real hosts. With one request at a time, a
+//! strategy without randomness gives the same crawl for every seed.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,7 +15,7 @@ use spoor::crawl::pipeline::{Handler, replay_task};
 use spoor::frontier::Cells;
 use spoor::page::{Task, TaskKind};
 
-/// How many requests are open at once, and the seed by which their answers come.
+/// How many requests are open at once, and the seed for the order of their answers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AtOnce {
     requests: usize,
@@ -23,8 +23,7 @@ pub(super) struct AtOnce {
 }
 
 impl AtOnce {
-    /// As the plan says. The oracle has one request open, so that it stays the best that can be
-    /// done.
+    /// As in the plan. The oracle has one open request, so that it remains the optimum.
     pub fn of(plan: &Plan, run: &ExperimentRun<'_>) -> Self {
         Self {
             requests: run.variant.map_or(1, |_| plan.concurrency),
@@ -35,7 +34,7 @@ impl AtOnce {
     /// Crawls until nothing is left or all fetches are made.
     ///
     /// # Errors
-    /// [`ExperimentError::Store`] where the store fails.
+    /// [`ExperimentError::Store`] if the store fails.
     pub fn crawl(
         self,
         frontier: &mut Cells,
@@ -74,7 +73,7 @@ impl AtOnce {
     }
 }
 
-/// Whether a task counts toward the budget.
+/// Whether a task counts towards the budget.
 fn costs_a_fetch(task: &Task) -> bool {
     task.kind == TaskKind::Page && !task.locate
 }

@@ -7,7 +7,7 @@ use super::sizes::MEAN;
 use spoor::corpus::report::plot::{Plot, PlotLine, Scale};
 
 impl Outcome {
-    /// Whether the plan names sizes of the texts.
+    /// Whether the plan gives sizes of the texts.
     pub(super) fn has_sizes(&self) -> bool {
         !self.texts.is_empty()
     }
@@ -15,13 +15,13 @@ impl Outcome {
     /// The mean share of the oracle over topics, with a row for each beginning and variant
     /// and a column for each size. Only a header if there are no results.
     pub(super) fn lines_table(&self, rows: &[GroupMeans<'_>]) -> Vec<Vec<String>> {
-        let rows = told(rows, |row| self.has_sizes() && row.share.is_some());
+        let rows = selected(rows, |row| self.has_sizes() && row.share.is_some());
         let sizes = each(&rows, |row| row.group.lines);
         let header = ["begin", "variant"].map(str::to_owned).into_iter();
         let header = header.chain(sizes.iter().map(|lines| size(*lines)));
         let mut table = vec![header.collect()];
-        let alike = each(&rows, |row| (row.group.begin, row.group.variant));
-        table.extend(alike.into_iter().map(|(begin, variant)| {
+        let groups = each(&rows, |row| (row.group.begin, row.group.variant));
+        table.extend(groups.into_iter().map(|(begin, variant)| {
             let shares = sizes.iter().map(|lines| {
                 let of = rows.iter().filter(|row| {
                     let group = row.group;
@@ -35,11 +35,11 @@ impl Outcome {
         table
     }
 
-    /// For each topic and beginning, and for each beginning over all topics, the results
-    /// of each variant by lines of text; by file name.
+    /// For each topic and beginning, and for each beginning over all topics, the results of each
+    /// variant by lines of text; by file name.
     pub(super) fn lines_plots(&self) -> Vec<(String, String)> {
         let rows = self.rows();
-        let rows = told(&rows, |_| self.has_sizes());
+        let rows = selected(&rows, |_| self.has_sizes());
         let topics = each(&rows, |row| (Some(row.group.topic), row.group.begin));
         let means = each(&rows, |row| (None, row.group.begin));
         let scenes = topics.into_iter().chain(means);
@@ -99,7 +99,7 @@ impl Outcome {
 
 /// The rows for which `holds` is true, without the oracle's, which does not depend on the
 /// text.
-fn told<'a, 'b>(
+fn selected<'a, 'b>(
     rows: &'b [GroupMeans<'a>],
     holds: impl Fn(&GroupMeans<'a>) -> bool,
 ) -> Vec<&'b GroupMeans<'a>> {

@@ -20,7 +20,7 @@ pub struct Claim {
 pub struct Beside {
     /// How many pages.
     pub pages: u64,
-    /// The claimed share, 0 to 1; `None` if the crawl cannot tell yet, or tells a range only.
+    /// The claimed share, 0 to 1; `None` if the crawl does not claim one yet, or only a range.
     pub claimed: Option<f64>,
     /// The claimed range.
     pub range: Option<(f64, f64)>,
@@ -40,7 +40,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// For a crawl that is examined at these numbers of fetches, in ascending order.
+    /// For a crawl that is examined after these numbers of fetches, in ascending order.
     pub fn new(marks: &[u64]) -> Self {
         Self {
             marks: marks.to_vec(),

@@ -1,8 +1,8 @@
-//! A crawl that several machines share as a cluster does: each has a store of its own, and
-//! links to the cells of others travel in messages, of which some are withheld and all are
-//! late ([`spoor::cluster::links`]).
+//! A crawl that several machines share as in a cluster: each has its own store, and links to the
+//! cells of others travel in messages, some of which are withheld and all of which are late
+//! ([`spoor::cluster::links`]).
 //!
-//! What one machine learns all know, as in a cluster.
+//! All machines know what one of them learns, as in a cluster.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,16 +22,16 @@ use spoor::page::{Task, TaskKind};
 /// How long a machine takes for a page, in milliseconds.
 const PAGE: u64 = 1_000;
 
-/// A machine with a store of its own.
+/// A machine with its own store.
 struct Machine {
     own: Vec<CellId>,
     cells: Cells,
     publisher: Publisher,
-    /// How often its cells have begun to rate all links again.
+    /// How often its cells have restarted the rating of all links.
     reratings: u64,
 }
 
-/// Where the outputs of a crawl without any stand, whatever would change them.
+/// The position of outputs that do not exist; nothing changes it.
 fn no_outputs(_: &[OutputEdit]) -> Result<Vec<u8>, StoreError> {
     Ok(Vec::new())
 }
@@ -39,7 +39,7 @@ fn no_outputs(_: &[OutputEdit]) -> Result<Vec<u8>, StoreError> {
 /// The messages of each cell, from number 1 on.
 type Logs = BTreeMap<CellId, Vec<Bytes>>;
 
-/// Crawls with links that wait for as long as a machine takes for so many pages.
+/// Crawls with links that wait for the time that a machine takes for this many pages.
 pub(super) fn crawl(
     place: TrialPlace,
     Division {
@@ -78,7 +78,7 @@ pub(super) fn crawl(
         let mut round = now;
         let mut is_idle = true;
         for number in 0..all.len() {
-            // Each asks for a page, and for what a page needs.
+            // Each requests a page, and what a page needs.
             loop {
                 let fetches = |machine: &Machine| machine.cells.counts().fetches;
                 if all.iter().map(fetches).sum::<u64>() >= trial.fetches {
@@ -165,7 +165,7 @@ impl Machine {
         })
     }
 
-    /// Sends what has waited for long enough.
+    /// Sends what has waited long enough.
     fn publish(&mut self, logs: &mut Logs, now: u64) -> Result<(), ExperimentError> {
         let best = self.cells.best_of(&self.own, now)?;
         self.publisher.set_best(best);
@@ -185,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// Adds what has come for its cells.
+    /// Adds what has arrived for its cells.
     fn read(&mut self, logs: &Logs, now: u64) -> Result<(), ExperimentError> {
         for cell in &self.own {
             let mut known = self.cells.log_place(*cell)?;

@@ -89,13 +89,13 @@ pub struct Outcome {
     pub runs: Vec<Harvest>,
 }
 
-/// What runs that differ only in their seed have in common.
+/// The common properties of runs that differ only in their seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group<'a> {
     pub topic: &'a str,
     pub begin: &'a str,
     pub variant: &'a str,
-    /// `None` for all of the texts.
+    /// `None` for the full texts.
     pub lines: Option<u64>,
 }
 
@@ -140,9 +140,10 @@ impl Means {
     fn of(shares: &[Beside]) -> Self {
         let count = shares.len().max(1) as f64;
         let mean = |of: &dyn Fn(&Beside) -> Option<f64>| {
-            let told: Option<Vec<f64>> = shares.iter().map(of).collect();
-            told.filter(|told| !told.is_empty())
-                .map(|told| told.iter().sum::<f64>() / count)
+            let claimed: Option<Vec<f64>> = shares.iter().map(of).collect();
+            claimed
+                .filter(|claimed| !claimed.is_empty())
+                .map(|claimed| claimed.iter().sum::<f64>() / count)
         };
         Self {
             pages: shares.iter().map(|share| share.pages).sum::<u64>() as f64 / count,
@@ -290,7 +291,7 @@ impl Outcome {
         chosen.chain([count(drawn.pages), claimed, truth]).collect()
     }
 
-    /// The claims of the crawls and the truth, as a table of its own.
+    /// The claims of the crawls and the truth, as a separate table.
     fn claims_table(&self, rows: &[GroupMeans<'_>]) -> Vec<Vec<String>> {
         let header = self.names_header().into_iter();
         let mut table = vec![header.chain(self.claims_header()).collect()];
@@ -314,11 +315,11 @@ impl Outcome {
             if means.iter().any(is_known) {
                 continue;
             }
-            let alike = rows.iter().filter(|other| {
+            let same = rows.iter().filter(|other| {
                 let topic = other.group.topic;
                 other.group == Group { topic, ..*group }
             });
-            if let Some(mean) = mean(alike.filter_map(|other| other.share)) {
+            if let Some(mean) = mean(same.filter_map(|other| other.share)) {
                 means.push((group.begin.to_owned(), group.variant.to_owned(), mean));
             }
         }
@@ -423,7 +424,7 @@ impl Outcome {
     }
 }
 
-/// The mean of all values; `None` where there is none.
+/// The mean of all values; `None` if there is none.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     (count > 0.0).then(|| sum / count)

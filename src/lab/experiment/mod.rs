@@ -5,16 +5,16 @@
 //!                          each: frontier, ratings, a stored web instead of the network
 //! ```
 //!
-//! A run is a crawl as in [`spoor::crawl::pipeline`] but without the network and with its
-//! own clock, so its harvest depends only on the plan and the web. Fetched pages are
-//! judged by labels, which no crawl sees except the *oracle*: it follows links to pages of
-//! the topic first, which no real crawl can do, and so gives an upper bound.
+//! A run is a crawl as in [`spoor::crawl::pipeline`] but without the network and with its own
+//! clock, so its harvest depends only on the plan and the web. Fetched pages are judged by labels.
+//! Only the *oracle* sees them: it follows links to pages of the topic first, which no real crawl
+//! can do, and so gives an upper bound.
 //!
-//! Reading order: `plan` (the runs), `sizes` (texts cut after some lines), `web` (the
-//! stored responses; those of WARC files by `warc`), `trial` (one run), `at_once` (its requests,
-//! one or several at once), `clustered` (one run of machines with a store each), `claims`
-//! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the
-//! results by amount of text).
+//! Reading order: `plan` (the runs), `sizes` (texts cut to a number of lines), `web` (the stored
+//! responses; those of WARC files by `warc`), `trial` (one run), `at_once` (its requests, one or
+//! several at once), `clustered` (one run of several machines, each with its own store), `claims`
+//! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the results
+//! by amount of text).
 
 mod at_once;
 mod by_lines;
@@ -249,8 +249,8 @@ fn last<T>(all: &[T]) -> &[T] {
     all.get(from..).unwrap_or_default()
 }
 
-/// Suggests what to change in the plan if a text is too small for a model, because the
-/// advice of training is an option of another command.
+/// Suggests a change to the plan if a text is too small for a model, because training itself
+/// suggests an option of another command.
 fn too_little(plan: &Plan, topic: &str, lines: Option<u64>, error: TrainError) -> ExperimentError {
     let (sentences, needed) = match (&error, lines) {
         (TrainError::TooLittle { sentences, needed }, _) => (*sentences, *needed),

@@ -55,18 +55,18 @@ pub struct Plan {
     /// The seeds with which each variant is run.
     #[serde(default = "seeds")]
     pub seeds: Vec<u64>,
-    /// Sizes of the texts about a topic: each variant is run once with that many of their
-    /// first lines, and once with all. Ascending; empty for whole texts alone.
+    /// Sizes of the texts about a topic: each variant is run once with this many of their first
+    /// lines, and once with all. Ascending; empty for only the full texts.
     #[serde(default)]
     pub lines: Vec<u64>,
     /// How many requests a crawl has open at once. The oracle has one, and a variant that is
-    /// divided among machines has one for each of them.
+    /// divided among machines has one per machine.
     #[serde(default = "one")]
     pub concurrency: usize,
     /// Whether to run the oracle as well.
     #[serde(default = "yes")]
     pub oracle: bool,
-    /// Keys of a job file that hold for all variants.
+    /// Keys of a job file for all variants.
     #[serde(default)]
     pub job: Table,
     /// The topics.
@@ -102,17 +102,16 @@ pub struct Variant {
     /// How many machines share the crawl; by default it is not divided.
     #[serde(default)]
     pub machines: Option<u16>,
-    /// How many cells its hosts fall into where it is divided; by default 64.
+    /// The number of cells for its hosts if it is divided; by default 64.
     #[serde(default)]
     pub cells: Option<u16>,
-    /// Each machine has a store of its own, and links to the cells of others wait for each
-    /// other for as long as a machine takes for so many pages. By default they are there at
-    /// once.
+    /// Gives each machine its own store; links to the cells of others wait for the time that a
+    /// machine takes for this many pages. By default they arrive at once.
     #[serde(default)]
     pub linger: Option<u32>,
 }
 
-/// Among how many machines a crawl is divided, and into how many cells.
+/// The number of machines among which a crawl is divided, and the number of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Division {
     pub machines: u16,
@@ -121,7 +120,7 @@ pub(super) struct Division {
 }
 
 impl Variant {
-    /// How its crawl is divided; `None` where it is not.
+    /// How its crawl is divided; `None` if it is not.
     ///
     /// # Errors
     /// The problem with the numbers.
@@ -296,7 +295,7 @@ impl Plan {
         if let Some(variant) = variant {
             merge(&mut job, &variant.job);
         }
-        // Variants with other reading or training settings have a model of their own.
+        // Variants with other reading or training settings have their own model.
         let shapes: String = ["train", "text"]
             .iter()
             .filter_map(|section| job.get(*section))
@@ -311,7 +310,7 @@ impl Plan {
         )?)
     }
 
-    /// What the plan itself says of every job. `shapes` tells models of the same texts apart.
+    /// The plan's own keys for every job. `shapes` distinguishes models of the same texts.
     fn own_keys(&self, topic: &TopicPlan, begin: &str, seed: u64, shapes: &str) -> Table {
         let sources = format!("{:?} {:?} {shapes}", topic.positive, topic.neutral);
         let digest = base16ct::lower::encode_string(&Sha256::digest(sources));

@@ -36,9 +36,9 @@ pub(super) struct Sizes {
 /// `texts` of the experiment.
 ///
 /// # Errors
-/// [`ExperimentError::Plan`] where something cannot be cut after a number of lines or is
-/// not longer than that, and where a topic takes the name of a plot;
-/// [`ExperimentError::Io`] where it cannot be read or written.
+/// [`ExperimentError::Plan`] if a text cannot be cut after that many lines or is not
+/// longer, or if a topic has the name of a plot; [`ExperimentError::Io`] if it cannot be read or
+/// written.
 pub(super) fn sized(plan: &Plan) -> Result<Sizes, ExperimentError> {
     let is_mean = |topic: &TopicPlan| plain(&topic.name) == MEAN;
     if !plan.lines.is_empty() && plan.topic.iter().any(is_mean) {
@@ -111,9 +111,8 @@ fn read<'a>(plan: &Plan, topic: &'a TopicPlan) -> Result<Vec<(&'a str, String)>,
     topic.positive.iter().map(read).collect()
 }
 
-/// The sources with the first lines of the texts: whole files unchanged, so that each
-/// stays a document of its own if the job says so, and the beginning of the file that is
-/// cut.
+/// The sources with the first lines of the texts: whole files unchanged, so that each stays a
+/// separate document if the job says so, and the beginning of the file that is cut.
 fn cut(
     plan: &Plan,
     topic: &TopicPlan,

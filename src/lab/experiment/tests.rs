@@ -1,4 +1,4 @@
-//! The table is what the runs found, and a text is cut where the plan says.
+//! The table shows the results of the runs, and texts are cut as planned.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn figures_are_those_of_the_runs() {
     assert!(!all.contains("lines") && !all.contains("texts"), "{all}");
 }
 
-/// Two topics of which two variants are told 10 lines, 100 and all.
+/// Two topics with two variants that get 10 lines, 100 and all.
 fn by_lines(oracle: bool) -> Outcome {
     let mut plan = plan();
     plan.fetches = 4;
@@ -174,7 +174,7 @@ fn sizes_stay_apart_in_the_tables() {
         // The mean of 25 % and 75 %.
         "|warm|x|50.0%|50.0%|100.0%|",
         "|warm|y|25.0%|50.0%|100.0%|",
-        // The means of today are those with all of the texts.
+        // The overall means use the full texts.
         "|begin|variant|meanoforacle|",
         "|warm|x|100.0%|",
         "|topic|begin|variant|lines|claimedat2|",
@@ -186,7 +186,7 @@ fn sizes_stay_apart_in_the_tables() {
     assert!(!without.contains("by lines of text"), "{without}");
 }
 
-/// The texts of an SVG and the lines in a colour that have so many points.
+/// The texts of an SVG, and the lines in a colour with this many points.
 fn drawn(svg: &str, colour: &str, points: usize) -> (Vec<String>, usize) {
     let texts = svg.split("<text").skip(1);
     let texts = texts.map(|text| text.split(['>', '<']).nth(1).unwrap().trim().to_owned());
@@ -243,7 +243,7 @@ fn each_variant_is_a_line_over_the_lines_of_text() {
                 assert!(!texts.iter().any(|t| t == "oracle"));
             }
         }
-        // What was found over time is that with all of the texts.
+        // The results over time use the full texts.
         let (texts, _) = drawn(&plots[0].1, "#0072B2", 5);
         let names = texts
             .iter()
@@ -252,7 +252,7 @@ fn each_variant_is_a_line_over_the_lines_of_text() {
     }
 }
 
-/// A plan with two texts about its topic, which hold two lines and three, cut after some.
+/// A plan with two texts about its topic, which have two and three lines, cut to some sizes.
 fn sized(folder: &Path, lines: &[u64]) -> Result<sizes::Sizes, ExperimentError> {
     let mut plan = plan();
     plan.out = folder.join("out");

@@ -94,7 +94,7 @@ pub(super) fn crawl(
     })
 }
 
-/// Where a run crawls, and by which rules.
+/// The place and the rules of a run.
 pub(super) struct TrialPlace {
     pub kind: StoreKind,
     pub folder: PathBuf,
@@ -121,8 +121,8 @@ impl TrialPlace {
         at_once.crawl(&mut frontier, web, trial)
     }
 
-    /// Machines take turns, each with a task from its own cells of one store; links to other
-    /// cells are there at once, and what one learns all know.
+    /// Machines take turns, each with a task from its own cells of one store. Links to other cells
+    /// arrive at once, and all machines know what one of them learns.
     fn crawl_divided(
         self,
         Division {
@@ -196,7 +196,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Handles the tasks of a run. It keeps only the addresses fetched.
+/// Handles the tasks of a run. It keeps only the fetched addresses.
 pub(super) struct Trial<'a> {
     reader: Arc<Reader>,
     pub fetches: u64,
@@ -208,7 +208,7 @@ pub(super) struct Trial<'a> {
     fetched: Vec<String>,
     /// Images that pages of the topic embed.
     images: HashSet<PageUrl>,
-    /// `None` where each cell would claim its own share.
+    /// `None` if each cell would claim its own share.
     witness: Option<Witness>,
 }
 

@@ -1,4 +1,4 @@
-//! A web of the WARC and ARC files of a crawl. Each answer is read when it is asked for.
+//! A web made of the WARC and ARC files of a crawl. Each answer is read on request.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use spoor::crawl::pipeline::{Caps, Reply, Shelf, Stored};
 use spoor::fs::IoError;
 use spoor::page::TaskKind;
 
-/// Of a longer body only the beginning is read; no page is so long.
+/// Only the beginning of a longer body is read; no page is that long.
 const MAX_BYTES: usize = 32 << 20;
 
 /// Why a WARC file cannot be read.
@@ -35,12 +35,11 @@ pub enum ArchiveError {
 /// The responses of WARC files.
 pub(super) struct Archive {
     shelf: Shelf,
-    /// Where addresses redirect to: an oracle asks this of every link.
+    /// Redirect targets by address: an oracle needs them for every link.
     moved: Mutex<FxHashMap<PageUrl, Option<PageUrl>>>,
 }
 
-/// The archives at a path: itself, or those in the folder, by name; empty for anything
-/// else.
+/// The archives at a path: itself, or those in the folder, by name; empty for anything else.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     if !path.is_dir() {
         let named = archive::files::is_named(path).then(|| path.to_owned());
@@ -95,8 +94,8 @@ impl Archive {
         to
     }
 
-    /// The answer of an address. A file that cannot be read any more is told, and its
-    /// addresses count as missing.
+    /// The answer of an address. An unreadable file is reported, and its addresses count as
+    /// missing.
     pub(super) fn answer(&self, url: &PageUrl, kind: TaskKind) -> Stored {
         match self.shelf.first(url, kind) {
             Ok(Reply { stored, .. }) => stored,

@@ -124,7 +124,7 @@ impl Web {
     }
 }
 
-/// An archived response. A web that does not change has no errors that pass.
+/// An archived response. A web that does not change has no temporary errors.
 fn archived(stored: Stored) -> Stored {
     match stored {
         Stored::Failed(_) | Stored::Missing => missing(),

@@ -1,4 +1,4 @@
-//! Experiments: variants of a crawl side by side, offline and the same every time.
+//! Experiments: variants of a crawl side by side, offline and with the same result every time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,8 +47,8 @@ fn run(folder: &Path, plan: &str) -> Output {
         .unwrap()
 }
 
-/// How many pages of the topic each run found that was told so many lines of the texts
-/// (`null` for all), by variant and seed, with its curve.
+/// How many pages of the topic each run found with this many lines of the texts (`null` for all),
+/// by variant and seed, with its curve.
 fn found(folder: &Path, lines: &Value) -> BTreeMap<(String, u64), (u64, Value)> {
     let text = std::fs::read_to_string(folder.join("out/runs.json")).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap();
@@ -109,11 +109,11 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     let second = run(folder.path(), &sized);
     assert!(second.status.success(), "{second:?}");
     assert_eq!(found(folder.path(), &Value::Null), once);
-    let told_half = found(folder.path(), &Value::from(half));
-    assert_eq!(told_half.len(), 4, "the oracle needs no text");
+    let with_half = found(folder.path(), &Value::from(half));
+    assert_eq!(with_half.len(), 4, "the oracle needs no text");
     let of = |variant: &str| (variant.to_owned(), 1);
-    assert_eq!(told_half[&of("breadth")], once[&of("breadth")]);
-    assert_ne!(told_half[&of("learn")], once[&of("learn")]);
+    assert_eq!(with_half[&of("breadth")], once[&of("breadth")]);
+    assert_ne!(with_half[&of("learn")], once[&of("learn")]);
     for name in [demo::TOPIC, "mean"] {
         let plot = folder.path().join(format!("out/{name}-mixed-lines.svg"));
         let plot = std::fs::read_to_string(plot).unwrap();
@@ -121,7 +121,7 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     }
 }
 
-/// With several requests open, the seed draws in what order answers come.
+/// With several open requests, the seed determines the order of the answers.
 #[test]
 fn several_requests_are_open_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn several_requests_are_open_at_once() {
     assert_ne!(eight[&of("breadth", 1)], eight[&of("breadth", 2)]);
 }
 
-/// Machines that share a crawl find about what one finds, and the same every time.
+/// Machines that share a crawl find about as much as one, and the same every time.
 #[test]
 fn a_crawl_is_divided_among_machines() {
     let folder = tempfile::tempdir().unwrap();

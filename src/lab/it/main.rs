@@ -1,4 +1,4 @@
-//! The program `spoor-lab` as a person runs it.
+//! The program `spoor-lab` as a user runs it.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
@@ -16,7 +16,7 @@ fn lab(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command says that must fail.
+/// The message of a command that must fail.
 #[track_caller]
 fn refused(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
@@ -24,7 +24,7 @@ fn refused(command: &mut Command) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
-/// A server in a process of its own; ended when dropped.
+/// A server in a separate process; killed when dropped.
 struct Served {
     child: Child,
     line: String,
@@ -35,7 +35,7 @@ impl Served {
         let mut child = lab(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let out = child.stdout.as_mut().unwrap();
-        // By the byte, so that the pipe stays open and holds all that follows.
+        // Byte by byte, so that the pipe stays open and keeps everything that follows.
         let mut out = BufReader::with_capacity(1, out);
         out.read_line(&mut line).unwrap();
         let line = line.trim().to_owned();

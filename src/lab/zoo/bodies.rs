@@ -1,5 +1,4 @@
-//! Hostile bodies: how long they are, how they are framed, how slowly they come
-//! and what they are when they are unpacked.
+//! Hostile bodies: their length, their framing, their speed, and their contents when unpacked.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 
 use super::{CAP, Case, Expect, Reply, Serve};
 
-/// Between two bytes of what drips: below `read_timeout`.
+/// The pause between two dripped bytes: below `read_timeout`.
 const DRIP: Duration = Duration::from_millis(500);
 
 const HTML: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
@@ -44,7 +43,7 @@ fn case(name: &'static str, about: &'static str, serve: Serve, expect: Expect) -
     }
 }
 
-/// A head and a body as they stand.
+/// A head and a body, sent unchanged.
 fn raw(headers: &str, body: &[u8]) -> Serve {
     let mut bytes = format!("{HTML}{headers}\r\n").into_bytes();
     bytes.extend(body);
@@ -78,7 +77,7 @@ fn coded(content_type: &'static str, coding: &'static str, body: Vec<u8>) -> Ser
     Serve::web(move || Reply::new(content_type, body.clone()).header("Content-Encoding", coding))
 }
 
-/// The beginning of a page and so many MiB of blanks.
+/// The beginning of a page and this many MiB of blanks.
 fn pack<W: Write>(mut into: W, mib: usize) -> io::Result<W> {
     into.write_all(b"<!DOCTYPE html><p>")?;
     for _ in 0..mib {
@@ -87,7 +86,7 @@ fn pack<W: Write>(mut into: W, mib: usize) -> io::Result<W> {
     Ok(into)
 }
 
-// Writing to memory does not fail.
+// Writing to memory cannot fail.
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -107,8 +106,8 @@ fn zlib_bomb(mib: usize) -> Vec<u8> {
     packed.unwrap_or_default()
 }
 
-/// A frame of Zstandard (RFC 8878 section 3.1.1) with this window descriptor, of
-/// so many blocks of 128 KiB that are one byte each, repeated.
+/// A Zstandard frame (RFC 8878 section 3.1.1) with this window descriptor and this many blocks of
+/// 128 KiB, each a single repeated byte.
 fn zstd(window: u8, blocks: usize) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, window];
     for block in 1..=blocks {
@@ -473,7 +472,7 @@ fn bombs() -> Vec<Case> {
     ]
 }
 
-/// A gzip stream that begins so and has this part again and again.
+/// A gzip stream with this beginning and this part repeated for ever.
 fn unpacking_to_nothing(first: &[u8], again: &[u8]) -> Serve {
     let head = format!("{HTML}Content-Encoding: gzip\r\n\r\n");
     let first = Bytes::from([head.as_bytes(), first].concat());
@@ -543,7 +542,7 @@ fn codings() -> Vec<Case> {
     ]
 }
 
-/// What forbids everything, in forms that can be read and forms that cannot.
+/// Rules that forbid everything, in readable and unreadable forms.
 fn codings_of_robots() -> Vec<Case> {
     let bad = || Expect::retrying("robots", "protocol").bytes(64);
     let good = || Expect::done("robots").bytes(64);

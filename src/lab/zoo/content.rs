@@ -1,9 +1,8 @@
 //! Hostile contents in valid HTTP: HTML, charsets, images, robots.txt, sitemaps
 //! and texts.
 //!
-//! Bodies are made part by part while they are sent, so that one of 100 MB costs
-//! the server nothing. What of them a stage keeps is held against its bounds in
-//! `tests`, without a server.
+//! Bodies are created part by part while they are sent, so that one of 100 MB costs the server
+//! nothing. `tests` checks without a server that what each stage keeps of them is bounded.
 
 mod files;
 mod html;
@@ -30,7 +29,7 @@ pub fn cases() -> Vec<Case> {
 /// A body in parts.
 type Parts = Box<dyn Iterator<Item = Bytes> + Send>;
 
-/// How long a part is, about.
+/// The approximate length of a part.
 const PART: usize = 64 << 10;
 
 /// A body in one part.
@@ -38,7 +37,7 @@ fn whole(bytes: impl Into<Bytes>) -> Parts {
     Box::new(std::iter::once(bytes.into()))
 }
 
-/// A body of so many pieces, given their numbers.
+/// A body of this many pieces, created from their numbers.
 fn many<T: AsRef<[u8]>>(times: u64, piece: impl Fn(u64) -> T + Send + 'static) -> Parts {
     let mut next = 0;
     Box::new(std::iter::from_fn(move || {
@@ -51,7 +50,7 @@ fn many<T: AsRef<[u8]>>(times: u64, piece: impl Fn(u64) -> T + Send + 'static) -
     }))
 }
 
-/// A body of the same text so many times.
+/// A body with the same text this many times.
 fn repeat(text: &'static str, times: u64) -> Parts {
     many(times, move |_| text)
 }
@@ -61,7 +60,7 @@ fn chain<const N: usize>(bodies: [Parts; N]) -> Parts {
     Box::new(bodies.into_iter().flatten())
 }
 
-/// A case that answers every path with one body.
+/// A case that answers every path with the same body.
 fn case(
     name: &'static str,
     about: &'static str,

@@ -1,5 +1,4 @@
-//! Connections that end, or speak, at the wrong moment; and TLS that cannot be
-//! trusted.
+//! Connections that end, or send, at the wrong moment; and untrusted TLS.
 
 use std::io;
 
@@ -32,12 +31,12 @@ fn shown(certificate: Certificate) -> Serve {
     Serve::Tls {
         certificate,
         http2: false,
-        // No handshake gets so far.
+        // No handshake gets this far.
         behave: behaviour(Connection::close),
     }
 }
 
-/// From the beginning of the connection, where TLS may be expected.
+/// Acts from the beginning of the connection, where TLS may be expected.
 fn before<F>(secure: bool, behave: impl Fn(Connection) -> F + Send + Sync + 'static) -> Serve
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
@@ -183,7 +182,7 @@ fn secure() -> Vec<Case> {
         behave: behaviour(move |mut connection: Connection| async move {
             connection.request().await?;
             connection.send(bytes).await?;
-            // The TCP connection ends, and TLS does not say so.
+            // The TCP connection ends without a TLS close.
             Ok(())
         }),
     };

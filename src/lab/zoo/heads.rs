@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::{Case, Expect, Reply, Serve};
 
-/// Between two parts of what drips: well below any timeout.
+/// The pause between two dripped parts: well below any timeout.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// A small page, for heads that are bad but can be read.
+/// A small page, for heads that are bad but readable.
 const PAGE: &str = "<!DOCTYPE html><title>Zoo</title><p>An animal of the zoo.";
 
 fn case(name: &'static str, about: &'static str, serve: Serve, expect: Expect) -> Case {
@@ -20,7 +20,7 @@ fn case(name: &'static str, about: &'static str, serve: Serve, expect: Expect) -
     }
 }
 
-/// An answer with this first line and these header lines, and [`PAGE`] as its body.
+/// An answer with this first line and these header lines, and with [`PAGE`] as its body.
 fn head(first: &str, headers: &str) -> Serve {
     let length = PAGE.len();
     Serve::bytes(format!(
@@ -41,7 +41,7 @@ fn patience(status: u16, value: &'static str) -> Serve {
     })
 }
 
-/// The same lines again and again.
+/// The same lines, repeated for ever.
 fn flood(first: &'static str, again: &'static [u8], pause: Duration) -> Serve {
     Serve::raw(move |mut connection| async move {
         connection.send(first.as_bytes()).await?;

@@ -1,5 +1,5 @@
-//! Frames of HTTP/2 (RFC 9113) that no honest server sends. A connection is one
-//! for all requests, so it is the request for the robots.txt that meets them.
+//! HTTP/2 frames (RFC 9113) that no honest server sends. All requests share one connection, so the
+//! request for the robots.txt meets them.
 
 use std::io;
 
@@ -22,11 +22,11 @@ const END_HEADERS: u8 = 4;
 /// `:status: 200` of the static table of HPACK (RFC 7541 appendix A).
 const STATUS_200: u8 = 0x88;
 
-/// What the client sends before its frames (RFC 9113 section 3.4).
+/// The length of what the client sends before its frames (RFC 9113 section 3.4).
 const PREFACE: usize = 24;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    // No frame here is longer than 24 bits say.
+    // No frame here is longer than 24 bits can express.
     let length = (payload.len() as u32).to_be_bytes();
     let mut bytes = length[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -35,7 +35,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what is there of the client's frames up to its first request.
+/// Reads the client's frames up to its first request.
 async fn asked(connection: &mut Connection) -> io::Result<()> {
     connection.send(&frame(SETTINGS, 0, 0, &[])).await?;
     exactly(connection, PREFACE).await?;
@@ -63,7 +63,7 @@ async fn exactly(connection: &mut Connection, count: usize) -> io::Result<Vec<u8
     Ok(bytes)
 }
 
-/// Sends `first` in answer to the first request, and then `again` for so often.
+/// Sends `first` in answer to the first request, and then `again` this many times.
 fn case(
     name: &'static str,
     about: &'static str,
@@ -100,8 +100,8 @@ pub fn cases() -> Vec<Case> {
     let failed = |reason| Expect::retrying("robots", reason);
     let none = || (0, Vec::new());
     let ok = || frame(HEADERS, END_HEADERS, 1, &[STATUS_200]);
-    // One header of 4,000 bytes that enters the table (RFC 7541 section 6.2.1), and
-    // then a reference to it in each further byte.
+    // One header of 4,000 bytes that enters the table (RFC 7541 section 6.2.1), and then a
+    // reference to it with each further byte.
     let mut bomb = vec![STATUS_200, 0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
     bomb.extend([b'b'; 4000]);
     bomb.extend([0xbe; 12_000]);

@@ -1,26 +1,24 @@
-//! The zoo: hostile servers on this machine, each with a statement of what must
-//! become of it.
+//! The zoo: hostile servers on this machine, each with its expected outcome.
 //!
-//! A crawler runs whatever strangers serve. Each [`Case`] is one way to crash it,
-//! to hang it, to fill its memory or to lead it where it must not go, on a host
-//! of its own below `zoo.test`, and says in [`Expect`] which row the crawl log
-//! must have afterwards and what it may cost. A test crawls the whole zoo and
-//! holds every row against it.
+//! A crawler is exposed to any server. Each [`Case`] is one way to crash it, to hang it, to fill
+//! its memory or to lead it where it must not go. It has its own host below `zoo.test`, and
+//! [`Expect`] states the row that the crawl log must then have, and the allowed cost. A test crawls
+//! the whole zoo and checks every row.
 //!
 //! | module | cases |
 //! |---|---|
 //! | [`heads`] | status lines, headers, statuses, `Retry-After` |
 //! | [`bodies`] | framing, drips, floods, content codings |
 //! | [`redirects`] | chains, loops, private addresses, other schemes |
-//! | [`cuts`] | connections that end, or speak, at the wrong moment; TLS |
+//! | [`cuts`] | connections that end, or send, at the wrong moment; TLS |
 //! | [`http2`] | frames that no honest server sends |
 //! | [`content`] | HTML, charsets, images, robots.txt, sitemaps, hostile texts |
 //!
-//! [`serve`] answers: one port for plain HTTP, one for TLS, and one for each case
-//! that acts before it is asked. [`tls`] makes the certificates. [`JOB`] is what
-//! a job must say for the statements to hold.
+//! [`serve`] answers: one port for plain HTTP, one for TLS, and one for each case that acts before
+//! a request. [`tls`] makes the certificates. [`JOB`] is what a job needs for the expected
+//! outcomes.
 //!
-//! What a case must not know: the crawler, and other cases. It sees bytes.
+//! A case must not know the crawler or other cases. It sees bytes.
 
 pub mod bodies;
 pub mod content;
@@ -43,8 +41,8 @@ pub use serve::{Connection, Running, spawn};
 /// The host whose front page leads to every case.
 pub const HOST: &str = "zoo.test";
 
-/// The sections of a job under which the cases end as they state, besides
-/// `network.connect_to` and `network.extra_ca`. The address guard stays on.
+/// The sections of a job under which the cases end as expected, besides `network.connect_to` and
+/// `network.extra_ca`. The address guard stays on.
 pub const JOB: &str = r#"[seeds]
 urls = ["http://zoo.test/"]
 sitemaps = true
@@ -79,11 +77,10 @@ accept_types = ["text/html", "application/xhtml+xml", "text/plain", "application
 time = "1s"
 "#;
 
-/// The most bytes of a page or an image that [`JOB`] lets the crawler take.
+/// The most bytes of a page or an image that [`JOB`] lets the crawler read.
 pub const CAP: u64 = 4 << 20;
 
-/// The longest exchange that [`JOB`] allows, in milliseconds, and what a busy
-/// machine may need besides.
+/// The longest exchange that [`JOB`] allows, in milliseconds, plus an allowance for a busy machine.
 pub const LONGEST: u64 = 6_000 + 24_000;
 
 /// One hostile server.
@@ -91,50 +88,48 @@ pub const LONGEST: u64 = 6_000 + 24_000;
 pub struct Case {
     /// Its name, which is its host below `zoo.test`: `a-z`, `0-9` and `-`.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its behaviour, in one line.
     pub about: &'static str,
-    /// The path at which it does it. Where that is no robots.txt, the host has
-    /// none (or, for a sitemap, one that names it), and its front page is honest.
+    /// The path with the hostile behaviour. If that is not robots.txt, the host has none (or, for a
+    /// sitemap, one that names it), and its front page is honest.
     pub path: &'static str,
-    /// How.
+    /// How it is served.
     pub serve: Serve,
-    /// What must become of it.
+    /// Its expected outcome.
     pub expect: Expect,
 }
 
 /// How a case is served.
 #[derive(Clone)]
 pub enum Serve {
-    /// Valid HTTP with a hostile content, for each path.
+    /// Valid HTTP with hostile content, for each path.
     Web(Arc<dyn Fn(&str) -> Reply + Send + Sync>),
-    /// Bytes, when a request for the case's path has been read. The second
-    /// argument is the path.
+    /// Bytes, after a request for the case's path was read. The second argument is the path.
     Raw(Behave),
-    /// Bytes from the beginning of the connection, whatever is asked for, on a
-    /// port of its own.
+    /// Bytes from the beginning of the connection, regardless of the request, on a separate port.
     Early {
-        /// Whether TLS is what the crawler expects there.
+        /// Whether the crawler expects TLS there.
         secure: bool,
-        /// What it meets.
+        /// What the crawler gets.
         behave: Behave,
     },
-    /// TLS with this certificate, and then bytes, whatever is asked for.
+    /// TLS with this certificate, and then bytes, regardless of the request.
     Tls {
-        /// Which certificate is shown.
+        /// The certificate.
         certificate: tls::Certificate,
-        /// Whether HTTP/2 is offered, and nothing else.
+        /// Whether only HTTP/2 is offered.
         http2: bool,
-        /// What follows the handshake, if it succeeds.
+        /// The bytes after the handshake, if it succeeds.
         behave: Behave,
     },
 }
 
-/// What is done with a connection.
+/// The handling of a connection.
 pub type Behave =
     Arc<dyn Fn(Connection, String) -> BoxFuture<'static, io::Result<()>> + Send + Sync>;
 
 impl Serve {
-    /// One answer, whatever the path.
+    /// The same answer for every path.
     pub fn web(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Self {
         Self::Web(Arc::new(move |_| reply()))
     }
@@ -165,7 +160,7 @@ impl Serve {
     }
 }
 
-/// A behaviour that does not look at the path.
+/// A behaviour that ignores the path.
 pub fn behaviour<F>(behave: impl Fn(Connection) -> F + Send + Sync + 'static) -> Behave
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
@@ -184,14 +179,13 @@ impl fmt::Debug for Serve {
     }
 }
 
-/// A valid answer of HTTP/1.1. Its body is sent in chunks, unless a header says
-/// how long it is.
+/// A valid HTTP/1.1 answer. Its body is sent in chunks, unless a header gives its length.
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// Headers, as they are sent.
+    /// Headers, sent unchanged.
     pub headers: Vec<(String, String)>,
-    /// The body in parts, each made when it is sent.
+    /// The body in parts, each created when it is sent.
     pub body: Box<dyn Iterator<Item = Bytes> + Send>,
 }
 
@@ -233,28 +227,27 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// What the crawl log must say of a case, and what it may cost.
+/// What the crawl log must contain for a case, and its allowed cost.
 #[derive(Debug, Clone)]
 pub struct Expect {
     /// `page`, `image`, `robots`, `sitemap` or `tdmrep`: the kind of the row.
     pub kind: &'static str,
-    /// The address of the row, where it is not that of the case but one that the
-    /// case leads to.
+    /// The address of the row, if it is not that of the case but one that the case leads to.
     pub url: Option<&'static str>,
     /// The outcome of the row.
     pub outcome: &'static str,
-    /// Its reason, where it must have one.
+    /// Its reason, if it must have one.
     pub reason: Option<&'static str>,
     /// A part of its error.
     pub error: Option<&'static str>,
-    /// The most bytes of a body that may be taken.
+    /// The maximum number of body bytes that may be read.
     pub max_bytes: u64,
     /// The longest time that the exchange may take, in milliseconds.
     pub max_ms: u64,
 }
 
 impl Expect {
-    /// What is fetched in good order.
+    /// For a normal fetch.
     pub const fn done(kind: &'static str) -> Self {
         Self {
             kind,
@@ -267,7 +260,7 @@ impl Expect {
         }
     }
 
-    /// What is dropped for a reason, a name of `page::Reason`.
+    /// For a drop with a reason, the name of a `page::Reason`.
     pub const fn dropped(kind: &'static str, reason: &'static str) -> Self {
         Self {
             outcome: "dropped",
@@ -276,7 +269,7 @@ impl Expect {
         }
     }
 
-    /// What is to be tried again.
+    /// For a retry.
     pub const fn retrying(kind: &'static str, reason: &'static str) -> Self {
         Self {
             outcome: "retrying",
@@ -285,7 +278,7 @@ impl Expect {
         }
     }
 
-    /// What leads elsewhere.
+    /// For a redirect.
     pub const fn redirected(kind: &'static str) -> Self {
         Self {
             outcome: "redirected",
@@ -293,25 +286,25 @@ impl Expect {
         }
     }
 
-    /// The row of another address.
+    /// Expects the row of another address.
     pub const fn at(mut self, url: &'static str) -> Self {
         self.url = Some(url);
         self
     }
 
-    /// A part of the row's error.
+    /// Expects this text in the row's error.
     pub const fn saying(mut self, error: &'static str) -> Self {
         self.error = Some(error);
         self
     }
 
-    /// A tighter bound on the bytes.
+    /// Sets a tighter limit on the bytes.
     pub const fn bytes(mut self, most: u64) -> Self {
         self.max_bytes = most;
         self
     }
 
-    /// A tighter bound on the time.
+    /// Sets a tighter limit on the time.
     pub const fn within(mut self, ms: u64) -> Self {
         self.max_ms = ms;
         self
@@ -338,17 +331,17 @@ impl Case {
         format!("{}.{HOST}", self.name)
     }
 
-    /// The address at which it is hostile.
+    /// The address with the hostile behaviour.
     pub fn url(&self) -> String {
         self.below(self.path)
     }
 
-    /// The address of the row by which it is judged.
+    /// The address of the decisive row.
     pub fn judged(&self) -> String {
         self.expect.url.map_or_else(|| self.url(), str::to_owned)
     }
 
-    /// The address that the front page of the zoo leads to.
+    /// The address to which the front page of the zoo links.
     pub fn entry(&self) -> String {
         let page = |suffix: &str| self.path.ends_with(suffix);
         let by_itself =
@@ -360,7 +353,7 @@ impl Case {
         }
     }
 
-    /// Whether the front page shows it as an image instead of linking to it.
+    /// Whether the front page embeds it as an image instead of linking to it.
     pub fn is_embedded(&self) -> bool {
         self.expect.kind == "image" || self.path.ends_with(".png")
     }
@@ -374,7 +367,7 @@ impl Case {
     }
 }
 
-/// Every case, the groups in the order of the table above.
+/// Every case; the groups are in the order of the table above.
 pub fn cases() -> Vec<Case> {
     [
         heads::cases(),

@@ -1,11 +1,11 @@
-//! Redirects: without end, to nowhere, and to where a crawler must not go.
+//! Redirects: endless, to nowhere, and to forbidden places.
 
 use bytes::Bytes;
 
 use super::{Case, Expect, Reply, Serve};
 
 fn case(name: &'static str, about: &'static str, serve: Serve, expect: Expect) -> Case {
-    // The row of another address says nothing of what leads there.
+    // The row of another address does not show what led there.
     let path = match (name.contains("robots"), name.contains("image")) {
         (true, _) => "/robots.txt",
         (_, true) => "/a.png",
@@ -26,7 +26,7 @@ fn moved(to: &str) -> Reply {
         .header("Location", to)
 }
 
-/// The case's path leads there, every other one is honest.
+/// The case's path redirects there; every other path is honest.
 fn to(location: &'static str) -> Serve {
     Serve::paths(move |path| match path {
         "/" | "/a.png" | "/robots.txt" => moved(location),
@@ -173,8 +173,8 @@ fn nowhere() -> Vec<Case> {
     ]
 }
 
-/// Where only this network could go. Each leads to an address of its own, so that
-/// each has a row of its own.
+/// Addresses that only this network can reach. Each case leads to a different address, so that each
+/// has its own row.
 fn inwards() -> Vec<Case> {
     let refused = |url| {
         Expect::retrying("robots", "private_address")

@@ -1,5 +1,4 @@
-//! The zoo's listeners: which case a connection is for, and what honest parts a
-//! hostile host has.
+//! The zoo's listeners: which case a connection is for, and the honest parts of a hostile host.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use super::tls::Authority;
 use super::{Behave, Case, HOST, JOB, Reply, Serve};
 
-/// A request head longer than this is no crawler's.
+/// No crawler sends a longer request head.
 const MAX_HEAD: usize = 64 * 1024;
 
 /// The server's end of a connection.
@@ -32,37 +31,37 @@ enum Io {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Both ways of a connection.
+/// Both directions of a connection.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 impl Connection {
-    /// Sends all of it.
+    /// Sends all bytes.
     ///
     /// # Errors
-    /// Where the other side is gone, which ends most cases that have no end.
+    /// If the other side is gone, which ends most endless cases.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let io = self.io();
         io.write_all(bytes).await?;
         io.flush().await
     }
 
-    /// Waits for some bytes of the other side; 0 where there are no more.
+    /// Waits for some bytes from the other side; 0 if there are no more.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub async fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.io().read(buffer).await
     }
 
-    /// Reads the head of a request: its lines, or `None` where there is none.
+    /// Reads the head of a request: its lines, or `None` if there is none.
     ///
     /// # Errors
-    /// Where the connection is broken, or what comes is no head.
+    /// If the connection is broken, or the data is not a head.
     pub async fn request(&mut self) -> io::Result<Option<String>> {
         let mut head = Vec::new();
-        // Byte by byte, as what follows is not of this request.
+        // Byte by byte, because later bytes do not belong to this request.
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
             if self.receive(&mut byte).await? == 0 {
@@ -76,20 +75,20 @@ impl Connection {
         Ok(Some(String::from_utf8_lossy(&head).into_owned()))
     }
 
-    /// Says that nothing follows, and waits until the other side has gone too, so
-    /// that nothing it has not read yet is lost.
+    /// Signals the end, and waits until the other side has closed too, so that no unread data is
+    /// lost.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub async fn close(mut self) -> io::Result<()> {
         self.io().shutdown().await?;
         self.wait().await
     }
 
-    /// Takes what comes and says nothing, until the other side has gone.
+    /// Reads without answering until the other side has closed.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub async fn wait(mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while self.receive(&mut buffer).await? > 0 {}
@@ -99,7 +98,7 @@ impl Connection {
     /// Ends the connection with a TCP reset.
     ///
     /// # Errors
-    /// Where the system does not know how.
+    /// If the system does not support it.
     pub fn reset(self) -> io::Result<()> {
         let tcp = match &self.0 {
             Io::Plain(tcp) => tcp,
@@ -108,7 +107,7 @@ impl Connection {
         tcp.set_zero_linger()
     }
 
-    /// Both ways, for a protocol of its own.
+    /// Both directions, for another protocol.
     pub fn into_io(self) -> Box<dyn Duplex> {
         match self.0 {
             Io::Plain(tcp) => Box::new(tcp),
@@ -124,7 +123,7 @@ impl Connection {
     }
 }
 
-/// A zoo that is open. Dropping it closes it, with every connection.
+/// An open zoo. Dropping it closes it, with every connection.
 #[derive(Debug)]
 pub struct Running {
     /// Where plain HTTP is served.
@@ -136,8 +135,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// [`JOB`] with the keys by which a job finds every case; `ca` is a file with
-    /// the certificate of [`Running::authority`].
+    /// [`JOB`] with the keys by which a job finds every case; `ca` is a file with the certificate
+    /// of [`Running::authority`].
     pub fn job(&self, ca: Option<&Path>) -> String {
         let mut network = format!("[network]\nconnect_to = {:#?}\n", self.connect_to);
         if let Some(path) = ca {
@@ -153,11 +152,11 @@ impl Drop for Running {
     }
 }
 
-/// Opens a zoo with these cases in the background: plain HTTP on `addr`, where
-/// port 0 takes a free one, and all else on free ports of the same address.
+/// Opens a zoo with these cases in the background: plain HTTP on `addr` (port 0 takes a free one),
+/// and the rest on free ports of the same address.
 ///
 /// # Errors
-/// Where `addr` cannot be listened on.
+/// If it cannot listen on `addr`.
 pub async fn spawn(cases: Vec<Case>, addr: SocketAddr) -> io::Result<Running> {
     let other = SocketAddr::new(addr.ip(), 0);
     let plain = TcpListener::bind(addr).await?;
@@ -209,7 +208,7 @@ pub async fn spawn(cases: Vec<Case>, addr: SocketAddr) -> io::Result<Running> {
     })
 }
 
-/// Serves each connection in a task of its own; all of them end with this one.
+/// Serves each connection in a separate task; all of them end with this one.
 fn accept<F>(
     listener: TcpListener,
     serve: impl Fn(TcpStream) -> F + Send + 'static,
@@ -228,7 +227,7 @@ where
                     }
                     open.spawn(serve(tcp));
                 }
-                // That the crawler hangs up is how most cases end.
+                // Most cases end because the crawler hangs up.
                 Some(ended) = open.join_next() => tracing::trace!(?ended, "a connection"),
             }
         }
@@ -253,7 +252,7 @@ async fn handshake(
     behave(Connection(Io::Tls(Box::new(tls))), String::new()).await
 }
 
-/// Answers requests until one is a hostile host's to answer by itself.
+/// Answers requests until the hostile part of a host must take over.
 async fn converse(zoo: Arc<Vec<Case>>, mut connection: Connection) -> io::Result<()> {
     while let Some(head) = connection.request().await? {
         let path = head.split(' ').nth(1).unwrap_or("/").to_owned();
@@ -278,7 +277,7 @@ async fn converse(zoo: Arc<Vec<Case>>, mut connection: Connection) -> io::Result
     Ok(())
 }
 
-/// What of a hostile host is not hostile.
+/// The honest parts of a hostile host.
 fn honest(case: &Case, path: &str) -> Option<Reply> {
     match path {
         _ if path == case.path => None,
@@ -298,12 +297,12 @@ fn missing() -> Reply {
     Reply::new("text/plain", "not found\n").status(404)
 }
 
-/// The page that leads to every case.
+/// The page that links to every case.
 fn front(zoo: &[Case]) -> Reply {
     let mut html = String::from("<!DOCTYPE html><meta charset=utf-8><title>The zoo</title>");
     for case in zoo {
         let (entry, about) = (case.entry(), case.about);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let written = if case.is_embedded() {
             writeln!(html, "<p><img src=\"{entry}\" alt=\"{about}\"> {about}")
         } else {

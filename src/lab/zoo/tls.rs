@@ -1,6 +1,6 @@
-//! The certificates of the zoo: an authority that is made when the zoo is opened,
-//! and what it signs, rightly or not. Nothing of it outlives the process but what
-//! the operator writes to a file, so that no key lies about that anybody trusts.
+//! The certificates of the zoo: an authority that is created when the zoo opens, and what it signs,
+//! rightly or wrongly. Nothing outlives the process except what the operator writes to a file, so
+//! that no trusted key is left lying around.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What is wrong with a certificate.
+/// The defect of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certificate {
-    /// Nothing: it is of the zoo's authority, for the host that is asked.
+    /// None: it is from the zoo's authority, for the requested host.
     Good,
     /// It ended in 2001.
     Expired,
@@ -22,9 +22,9 @@ pub enum Certificate {
     NotYetValid,
     /// It is for another host.
     WrongName,
-    /// It is signed by itself.
+    /// It is self-signed.
     SelfSigned,
-    /// It is of an authority with the name of the zoo's and another key.
+    /// It is from an authority with the zoo's name but another key.
     Impostor,
 }
 
@@ -35,10 +35,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes one.
+    /// Creates one.
     ///
     /// # Errors
-    /// Where the cryptographic library refuses; a defect of spoor.
+    /// If the cryptographic library refuses; a bug in spoor.
     pub fn new() -> io::Result<Self> {
         let mut params = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -55,7 +55,7 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// The TLS of a host that shows such a certificate.
+    /// The TLS settings of a host that shows such a certificate.
     ///
     /// # Errors
     /// As [`Authority::new`].

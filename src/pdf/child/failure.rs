@@ -1,4 +1,4 @@
-//! What may go wrong with a file.
+//! Failures of a file.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub enum Failure {
     /// It needs a password, or its encryption is unknown.
     #[error("it is encrypted: its text needs a password; remove it with a program that has it")]
     Encrypted,
-    /// It is no PDF, or so damaged that no page is found.
+    /// It is not a PDF, or so damaged that no page is found.
     #[error("it is damaged, or no PDF: no page was found in it")]
     Damaged,
     /// There is no text on its pages.
@@ -17,7 +17,7 @@ pub enum Failure {
     /// It took too long.
     #[error("reading it took more than {0:?} of processor time, the limit for one file")]
     Timeout(Duration),
-    /// The crawl that wanted it has ended.
+    /// The crawl that needed it has ended.
     #[error("the crawl ended before it was read")]
     Ended,
     /// It needed too much memory.

@@ -1,9 +1,9 @@
 //! The process that reads one file.
 //!
-//! The program starts itself again with the command [`WORKER`]. The file is its standard
-//! input, the answer (JSON) its standard output. It limits its own memory and processor time
-//! before it reads a byte (`worker`); the process that started it ends it when its time is
-//! over, and names what went wrong (`reader`).
+//! The program starts itself again with the command [`WORKER`]. The file is its standard input, the
+//! answer (JSON) its standard output. It limits its own memory and processor time before it reads a
+//! byte (`worker`); the process that started it kills it when its time is over, and reports the
+//! cause (`reader`).
 
 mod failure;
 mod reader;
@@ -19,14 +19,14 @@ pub use failure::Failure;
 pub use reader::Reader;
 pub use worker::work;
 
-/// The command of the process, which is not listed.
+/// The command of the process, which is not listed in the help.
 pub const WORKER: &str = "pdf-worker";
 
-/// How much longer than its processor time a file may take, as a factor: a crawl reads files
-/// with what its pages leave of the processor.
+/// How much longer than its processor time a file may take, as a factor: a crawl reads files with
+/// the processor time that its pages leave.
 const PATIENCE: u32 = 4;
 
-/// What one file may cost.
+/// The limits for one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest processor time, in whole seconds; on a busy machine it takes up to
@@ -34,9 +34,9 @@ pub struct Limits {
     pub time: Duration,
     /// The most memory in bytes.
     pub memory: u64,
-    /// The most pages; those after them are left out.
+    /// Maximum number of pages; later ones are left out.
     pub pages: usize,
-    /// The longest text in bytes; the pages after it are left out.
+    /// Maximum length of the text in bytes; later pages are left out.
     pub text: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// What the process answers.
+/// The answer of the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ChildAnswer {

@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use super::super::original::Original;
 use super::{ChildAnswer, Failure, Limits, PATIENCE, WORKER};
 
-/// What is passed on besides text, as a multiple of the longest text: a line of one character
-/// takes thirty.
+/// The size of the other data relative to the longest text: a line of one character takes thirty
+/// times its size.
 const AROUND: u64 = 40;
-/// How often it is checked whether a process must end.
+/// The interval for checking whether a process must end.
 const LOOK: Duration = Duration::from_millis(50);
-/// How much a process may say of its own breakdown.
+/// The most that a process may write about its own crash.
 const MAX_WORDS: u64 = 8 << 10;
 
-/// Reads PDF files in processes of their own. Cheap to clone.
+/// Reads PDF files in separate processes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Reader {
     program: PathBuf,
     limits: Limits,
-    /// Whether nothing is read any more. Clones share it.
+    /// Whether reading has stopped. Clones share it.
     is_closed: Arc<AtomicBool>,
 }
 
@@ -39,13 +39,13 @@ impl Reader {
         }
     }
 
-    /// Starts the program that runs now.
+    /// Uses the running program.
     pub fn of_this_program(limits: Limits) -> Self {
-        // Where the path is not known, each file fails with its name.
+        // If the path is unknown, each file fails with an error.
         Self::new(std::env::current_exe().unwrap_or_default(), limits)
     }
 
-    /// Ends what is read now, within a moment; whatever is to be read fails from now on.
+    /// Ends the current readings within a moment; all later ones fail.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
@@ -60,7 +60,7 @@ impl Reader {
             return Err(Failure::Ended);
         }
         let mut child = self.start(bytes).map_err(Failure::Start)?;
-        let (out, told) = (child.stdout.take(), child.stderr.take());
+        let (out, errors) = (child.stdout.take(), child.stderr.take());
         let most = AROUND * (self.limits.text as u64 + (1 << 20));
         let child = Mutex::new(child);
         let is_late = AtomicBool::new(false);
@@ -86,8 +86,8 @@ impl Reader {
             let status = wait(child, deadline);
             drop(done);
             let mut words = Vec::new();
-            if let Some(told) = told {
-                told.take(MAX_WORDS).read_to_end(&mut words).ok();
+            if let Some(errors) = errors {
+                errors.take(MAX_WORDS).read_to_end(&mut words).ok();
             }
             (answer, status, String::from_utf8_lossy(&words).into_owned())
         });
@@ -138,7 +138,7 @@ impl Reader {
         #[cfg(unix)]
         {
             use std::os::unix::process::ExitStatusExt;
-            // SIGXCPU, by the limit that it has set itself.
+            // SIGXCPU, from the limit that it has set itself.
             if status.signal() == Some(24) {
                 return Failure::Timeout(self.limits.time);
             }
@@ -164,7 +164,7 @@ fn says_nothing(original: &Original) -> bool {
     letters < original.unknown as usize
 }
 
-/// Ends the process. It may have ended already.
+/// Kills the process, which may have ended already.
 fn kill(child: &Mutex<Child>) {
     let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
     child.kill().ok();
@@ -187,8 +187,8 @@ fn wait(child: &Mutex<Child>, deadline: Instant) -> io::Result<ExitStatus> {
     }
 }
 
-/// An open file without a name that has these bytes. A pipe would end this process if the
-/// other one died before it had read all (`SIGPIPE`, which printing commands keep).
+/// An open file without a name that contains these bytes. With a pipe, this process would be killed
+/// if the other one died before reading everything (`SIGPIPE`, which printing commands keep).
 #[cfg(target_os = "linux")]
 fn file_with(bytes: &[u8]) -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};

@@ -13,10 +13,10 @@ use super::{ChildAnswer, Limits};
 ///
 /// # Errors
 ///
-/// If the limits cannot be set, or standard input or output is broken.
+/// The limits cannot be set, or standard input or output is broken.
 pub fn work(limits: &Limits) -> io::Result<()> {
     crate::limit::this_process(limits.memory, Some(limits.time))?;
-    // What breaks is told by the exit code. A backtrace of a foreign file helps nobody.
+    // The exit code reports a crash. A backtrace about someone else's file is useless.
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
@@ -68,7 +68,7 @@ pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> ChildAnswer {
             original.text.push('\n');
         }
     }
-    // The first line of all begins a paragraph.
+    // The first line of the text begins a paragraph.
     if let Some(first) = original.lines.first_mut() {
         first.start = Start::Paragraph;
     }

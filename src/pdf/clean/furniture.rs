@@ -1,16 +1,17 @@
-//! Headers and footers: the first and last lines of pages that are alike up to a number that
-//! counts.
+//! Headers and footers: the first and last lines of pages that are the same except for a counting
+//! number.
 
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-/// How many lines at each end of a page may be furniture.
+/// How many lines at each end of a page may be headers or footers.
 const DEEP: usize = 3;
 /// The longest such line in characters.
 const MAX: usize = 160;
-/// How far two pages with the same header are apart at most: left and right pages, and some
-/// with figures in between. Further apart, two lines of the text may be alike by chance.
+/// The maximum distance of two pages with the same header: there are left and right pages, and
+/// sometimes figures in between. At a greater distance, two lines of the text may be the same by
+/// chance.
 const NEAR: usize = 6;
 
 /// A line at the end of a page.
@@ -35,8 +36,8 @@ pub(super) fn marked(lines: &[&str], pages: &[Range<usize>]) -> Vec<bool> {
     removed
 }
 
-/// Marks the lines at one end of the pages, `depth` lines deep; tells whether there are any.
-/// A line counts only if all those outside of it are furniture.
+/// Marks the lines at one end of the pages, `depth` lines deep, and returns whether there are any.
+/// A line counts only if all lines outside of it are headers or footers.
 fn round(
     lines: &[&str],
     pages: &[Range<usize>],
@@ -46,7 +47,7 @@ fn round(
 ) -> bool {
     let mut edges = Vec::new();
     for (page, range) in pages.iter().enumerate() {
-        // A page of a line or two would lose all.
+        // A page of one or two lines would lose everything.
         if range.len() <= depth {
             continue;
         }
@@ -78,7 +79,7 @@ fn round(
             numbers,
         });
     }
-    let mut found = alike(&edges);
+    let mut found = same(&edges);
     found.extend(counting(&edges, pages.len()));
     for line in &found {
         if let Some(place) = removed.get_mut(*line) {
@@ -88,9 +89,9 @@ fn round(
     !found.is_empty()
 }
 
-/// The lines that are alike on two near pages up to numbers that count: each number is the same on
-/// both, or they are as far apart as the pages.
-fn alike(edges: &[Edge]) -> Vec<usize> {
+/// The lines that are the same on two near pages except for counting numbers: each number is equal
+/// on both, or differs by the distance of the pages.
+fn same(edges: &[Edge]) -> Vec<usize> {
     let mut by_form: FxHashMap<&str, Vec<&Edge>> = FxHashMap::default();
     for edge in edges {
         by_form.entry(&edge.form).or_default().push(edge);
@@ -116,8 +117,8 @@ fn counts(one: &Edge, other: &Edge) -> bool {
     is_near && pairs.all(|(a, b)| a == b || a - b == apart)
 }
 
-/// The lines that begin or end with the number of their page, whatever else they say: heads
-/// with the title of a section that has only one page. The numbers of most pages must agree.
+/// The lines that begin or end with their page number, regardless of the rest: headers with the
+/// title of a section that has only one page. The numbers must match on most pages.
 fn counting(edges: &[Edge], pages: usize) -> Vec<usize> {
     let mut found = Vec::new();
     for is_first in [true, false] {
@@ -139,7 +140,7 @@ fn counting(edges: &[Edge], pages: usize) -> Vec<usize> {
         for shift in edges.iter().filter_map(number) {
             *votes.entry(shift).or_default() += 1;
         }
-        // With left and right pages each side has half of them.
+        // With left and right pages, each side has half of them.
         let least = (pages / 4).max(4);
         let best = votes.into_iter().filter(|(_, count)| *count >= least);
         let best = best.max_by_key(|(shift, count)| (*count, *shift));
@@ -152,8 +153,8 @@ fn counting(edges: &[Edge], pages: usize) -> Vec<usize> {
     found
 }
 
-/// A line with `#` for its numbers, and these. Roman numerals count as numbers where they
-/// begin or end a line, as front matter has them.
+/// A line with `#` for its numbers, and these numbers. Roman numerals count as numbers at the start
+/// or end of a line, as in front matter.
 fn form(text: &str) -> (String, Vec<i64>) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut form = String::with_capacity(text.len());
@@ -187,13 +188,13 @@ fn form(text: &str) -> (String, Vec<i64>) {
 fn end_number(digits: &mut String, form: &mut String, numbers: &mut Vec<i64>) {
     if !digits.is_empty() {
         form.push('#');
-        // A longer one is no number of a page.
+        // A longer one is not a page number.
         numbers.push(digits.get(..15).unwrap_or(digits).parse().unwrap_or(-1));
         digits.clear();
     }
 }
 
-/// The value of a Roman numeral below 400, in small or capital letters.
+/// The value of a Roman numeral below 400, in lower or upper case.
 fn roman(word: &str) -> Option<i64> {
     let is_small = word.bytes().all(|b| b"ivxlc".contains(&b));
     let is_capital = word.bytes().all(|b| b"IVXLC".contains(&b));
@@ -246,7 +247,7 @@ fn written(number: i64) -> String {
 mod tests {
     use super::*;
 
-    /// The lines that are left of pages.
+    /// The lines that remain of pages.
     fn left<'t>(pages: &[&[&'t str]]) -> Vec<&'t str> {
         let lines: Vec<&str> = pages.iter().flat_map(|page| page.iter().copied()).collect();
         let mut from = 0;
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn numbers_must_count() {
-        // Rows of a table at the ends of pages, whose numbers do not.
+        // Table rows at the ends of pages, whose numbers do not count the pages.
         let pages: [&[&str]; 3] = [
             &["rain 31", "a", "sum 7"],
             &["rain 4", "b", "sum 9"],

@@ -1,17 +1,17 @@
-//! What a hyphen at the end of a line is: the mark of a divided word, or a part of its word.
+//! The meaning of a hyphen at the end of a line: it marks a divided word, or is part of the word.
 //!
-//! The text itself answers most often: a divided word occurs whole elsewhere, a compound
-//! occurs with its hyphen. Then lists of words are asked, and last the look of the halves: of
-//! a compound both are words.
+//! Usually the text itself gives the answer: a divided word occurs elsewhere as a whole, a compound
+//! occurs with its hyphen. Next come word lists, and last the halves themselves: in a compound both
+//! are words.
 
 use super::words::{Vocabulary, folded, is_hyphen, is_of_word};
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnding {
-    /// Without a hyphen, or one that is no part of a word.
+    /// Without a hyphen, or with one that is not part of a word.
     None,
-    /// In a divided word: the hyphen goes.
+    /// In a divided word: the hyphen is removed.
     Divided,
     /// In a compound: the hyphen stays, and the rest of the word follows.
     Compound,
@@ -19,15 +19,15 @@ pub(super) enum LineEnding {
     Suspended,
 }
 
-/// What is known of words.
+/// The known words.
 pub(super) struct KnownWords<'k> {
     pub(super) own: &'k Vocabulary,
-    /// Whether a list has a word.
+    /// Whether a word list contains a word.
     pub(super) listed: &'k dyn Fn(&str) -> bool,
-    /// Whether there is a list at all.
+    /// Whether there is a word list at all.
     pub(super) has_list: bool,
-    /// Whether a soft hyphen at the end of a line always divides a word: where other lines have
-    /// one within, it is the file's name for every hyphen.
+    /// Whether a soft hyphen at the end of a line always divides a word. If other lines have soft
+    /// hyphens within, the file uses them for all hyphens.
     pub(super) soft_divides: bool,
 }
 
@@ -37,7 +37,7 @@ const CONJUNCTIONS: [&str; 20] = [
     "en", "of", "och", "og", "eller",
 ];
 
-/// How `line` ends, given the one that follows.
+/// How `line` ends, given the following one.
 pub(super) fn ending(line: &str, next: &str, known: &KnownWords<'_>) -> LineEnding {
     let Some(hyphen) = line.chars().next_back().filter(|c| is_hyphen(*c)) else {
         return LineEnding::None;
@@ -78,7 +78,7 @@ pub(super) fn ending(line: &str, next: &str, known: &KnownWords<'_>) -> LineEndi
 /// The same for two halves of letters.
 fn of_words(left: &str, right: &str, known: &KnownWords<'_>) -> LineEnding {
     let is_capital = |c: char| c.is_uppercase();
-    // Headings may be in capitals as a whole.
+    // Headings may be entirely in capitals.
     let all_capitals =
         left.ends_with(is_capital) && !right.chars().nth(1).is_some_and(char::is_lowercase);
     let begins_anew = right.starts_with(is_capital) && !all_capitals;
@@ -98,7 +98,7 @@ fn of_words(left: &str, right: &str, known: &KnownWords<'_>) -> LineEnding {
     if begins_anew {
         return LineEnding::Compound;
     }
-    // Of a longer compound only the parts at the hyphen matter.
+    // In a longer compound only the parts at the hyphen matter.
     let last = left.rsplit('-').next().unwrap_or_default();
     let first = right.split('-').next().unwrap_or_default();
     let middle = format!("{last}{first}");
@@ -116,8 +116,8 @@ fn of_words(left: &str, right: &str, known: &KnownWords<'_>) -> LineEnding {
             count >= 2
         }
     };
-    // Other compounds with one of them speak for this one: many divided words have halves
-    // that are words ("con-currency").
+    // Other compounds with one of these parts are evidence for this one: many divided words have
+    // halves that are words ("con-currency").
     let in_compounds = own.as_part(last) + own.as_part(first) > 0 || left.contains('-');
     // One letter is never divided from its word: "e-mail", "x-axis".
     if last.chars().count() == 1 {
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn the_text_itself_tells_compounds_from_divided_words() {
+    fn the_text_itself_distinguishes_compounds_from_divided_words() {
         let text = "A lighthouse has a well-known keeper.";
         let ending = |line: &str, next: &str| of(text, line, next, None);
         assert_eq!(ending("the light-", "house on"), LineEnding::Divided);
         assert_eq!(ending("a well-", "known one"), LineEnding::Compound);
         assert_eq!(ending("a Well-", "known,"), LineEnding::Compound);
-        // Neither is known.
+        // Neither half is known.
         assert_eq!(ending("remem-", "ber"), LineEnding::Divided);
         assert_eq!(ending("soft\u{ad}", "ware"), LineEnding::Divided);
         let all_soft = "a well\u{ad}known light of 1910\u{ad}1935";

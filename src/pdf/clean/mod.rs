@@ -1,8 +1,8 @@
 //! From the original lines to running text, as pure functions.
 //!
-//! `furniture` finds the headers and footers, `hyphens` decides what a hyphen at the end of a
-//! line is. The text stays in [`Piece`]s, each a run of characters as they stand in the
-//! original, so that every character leads back there.
+//! `furniture` finds the headers and footers, `hyphens` decides about a hyphen at the end of a
+//! line. The text stays in [`Piece`]s, each a run of characters as in the original, so that every
+//! character can be traced back.
 
 mod furniture;
 mod hyphens;
@@ -16,36 +16,36 @@ use crate::language::{self, Language};
 
 use words::Vocabulary;
 
-/// Tells whether a language has a word. Words are in lower case.
+/// Whether a language has a word. Words are in lower case.
 pub type WordList<'w> = &'w dyn Fn(Option<Language>, &str) -> bool;
 
-/// Running text, in the order in which it is read.
+/// Running text, in reading order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cleaned {
     /// Its parts.
     pub pieces: Vec<Piece>,
-    /// What was done.
+    /// The changes made.
     pub counts: Counts,
 }
 
 /// A run of characters of the original.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins there, in characters.
+    /// Where it begins in the original, in characters.
     pub at: u32,
-    /// The characters. They are those of the original, or what one of them stands for (a
+    /// The characters. They are those of the original, or the expansion of one of them (a
     /// ligature).
     pub text: String,
-    /// What separates it from the piece before.
+    /// What separates it from the previous piece.
     pub joint: Joint,
-    /// Whether all of it stands for one character of the original.
+    /// Whether the whole piece stands for one character of the original.
     pub is_ligature: bool,
 }
 
-/// What separates a piece from the one before it.
+/// What separates a piece from the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joint {
-    /// Nothing: a word goes on.
+    /// Nothing: the word continues.
     Tight,
     /// The end of a line, which is a space in running text.
     Line,
@@ -67,7 +67,7 @@ pub struct Counts {
 }
 
 impl Piece {
-    /// How many characters of the original it takes.
+    /// How many characters of the original it covers.
     pub fn takes(&self) -> u32 {
         if self.is_ligature {
             1
@@ -78,7 +78,8 @@ impl Piece {
 }
 
 impl Original {
-    /// Cleans the text. `words` tells which words a language has, beyond those of the text.
+    /// Cleans the text. `words` tests whether a language has a word, in addition to the words of
+    /// the text.
     pub fn clean(&self, words: Option<WordList<'_>>) -> Cleaned {
         let lines = self.parts();
         let pages = self.page_lines();
@@ -151,7 +152,7 @@ impl Original {
     }
 }
 
-/// How a line follows the one before it.
+/// How a line follows the previous one.
 fn joint(before: Option<&str>, ending: hyphens::LineEnding, start: Start, own: &str) -> Joint {
     use hyphens::LineEnding;
     let Some(before) = before else {
@@ -173,11 +174,11 @@ fn joint(before: Option<&str>, ending: hyphens::LineEnding, start: Start, own: &
     }
 }
 
-/// Whether the first line of a page or column goes on with the last one before.
+/// Whether the first line of a page or column continues the last line before it.
 fn runs_on(before: &str, own: &str) -> bool {
     let ends = before.trim_end_matches(['"', '\'', '”', '’', '»', ')', '」', '』']);
     let ends = ends.ends_with(['.', '!', '?', ':', '…', '。', '！', '？', '؟', '۔']);
-    // A heading is short, and what follows it begins in capitals mostly.
+    // A heading is short, and the text after it mostly begins with a capital.
     let first = own.chars().next();
     !ends && first.is_some_and(|c| c.is_lowercase() || is_unspaced(c))
 }
@@ -197,13 +198,12 @@ fn guess(lines: &[&str], kept: &[usize]) -> Option<Language> {
     language::recognise(blocks.iter().map(String::as_str))
 }
 
-/// Whether a line has a soft hyphen elsewhere than at its end.
+/// Whether a line has a soft hyphen anywhere except at its end.
 fn has_soft_within(line: &str) -> bool {
     line.trim_end_matches('\u{ad}').contains('\u{ad}')
 }
 
-/// What a character stands for, if it is a ligature or a form of a letter for one place in a
-/// word.
+/// The expansion of a character, if it is a ligature or a positional form of a letter.
 fn unfolded(c: char) -> Option<String> {
     let folded = matches!(c, '\u{fb00}'..='\u{fb06}' | '\u{fb13}'..='\u{fb17}' | '\u{132}'
         | '\u{133}' | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{2f00}'..='\u{2fd5}');
@@ -225,7 +225,8 @@ impl Cleaned {
         let mut place = at;
         for c in text.chars() {
             let unfolded = unfolded(c);
-            // Within a line they are painted as other hyphens are: some writers call all so.
+            // Within a line they are painted like other hyphens: some programs use them for all
+            // hyphens.
             let hyphen = (c == '\u{ad}').then(|| "-".to_owned());
             self.counts.ligatures += u32::from(unfolded.is_some());
             if let Some(text) = unfolded.or(hyphen) {
@@ -269,8 +270,8 @@ impl Cleaned {
         self.joined(" ").0
     }
 
-    /// The running text, and for each of its characters its place in the original. What
-    /// separates lines and paragraphs leads to the end of a line there.
+    /// The running text, with the position in the original for each of its characters. Separators
+    /// of lines and paragraphs map to the end of a line there.
     pub fn text_with_places(&self) -> (String, Vec<u32>) {
         self.joined(" ")
     }

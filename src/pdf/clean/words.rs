@@ -1,4 +1,4 @@
-//! The words of a text itself, by which divided words are recognised.
+//! The words of the text itself, used to recognise divided words.
 
 use rustc_hash::FxHashMap;
 
@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     counts: FxHashMap<String, u32>,
-    /// How often a word is a part of a compound with hyphens.
+    /// How often a word is part of a compound with hyphens.
     parts: FxHashMap<String, u32>,
 }
 
 impl Vocabulary {
-    /// Of some lines. A word that is divided at the end of its line does not count, nor does
-    /// its other half.
+    /// The vocabulary of some lines. A word that is divided at the end of its line does not count,
+    /// and neither does its other half.
     pub(super) fn of(lines: &[&str], kept: &[usize]) -> Self {
         let mut all = Self::default();
         let mut was_divided = false;
@@ -47,12 +47,12 @@ impl Vocabulary {
         *self.counts.entry(word).or_default() += 1;
     }
 
-    /// How often a word occurs; it is in lower case, with `-` for every hyphen.
+    /// How often a word occurs, given in lower case with `-` for every hyphen.
     pub(super) fn count(&self, word: &str) -> u32 {
         self.counts.get(word).copied().unwrap_or(0)
     }
 
-    /// How often it is a part of a compound.
+    /// How often it is part of a compound.
     pub(super) fn as_part(&self, word: &str) -> u32 {
         self.parts.get(word).copied().unwrap_or(0)
     }

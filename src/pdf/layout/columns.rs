@@ -1,9 +1,9 @@
 //! The regions of a page in reading order.
 //!
-//! A column is told from a table by its looks: it has several lines, which are long and fill
-//! its width. So a gutter counts only between two such sides, for as many lines as it goes on;
-//! what crosses it (a title, a wide figure) ends the columns, and others may follow. Columns
-//! within columns are found in the same way.
+//! A column differs from a table in appearance: it has several lines, which are long and fill its
+//! width. So a gutter counts only between two such sides, for as many lines as it continues;
+//! anything that crosses it (a title, a wide figure) ends the columns, and others may follow.
+//! Columns within columns are found in the same way.
 
 use super::is_rtl;
 use super::segments::PlacedRun;
@@ -11,20 +11,20 @@ use super::segments::PlacedRun;
 /// A region: the segments of one column, from top to bottom.
 pub(super) type Region = Vec<PlacedRun>;
 
-/// The narrowest gutter, in sizes of the font.
+/// The narrowest gutter, relative to the font size.
 const GUTTER: f32 = 0.8;
 /// The fewest lines of a column.
 const LINES: usize = 4;
 /// The fewest letters of its lines, on average.
 const LETTERS: usize = 11;
-/// How much of its width they fill at least.
+/// The share of its width that they fill at least.
 const FILLED: f32 = 0.5;
-/// The least part of the width of all columns that one has.
+/// The minimum share of one column in the width of all columns.
 const WIDTH: f32 = 0.15;
-/// A page of more segments is a table or a drawing, and searching it would take long.
+/// A page with more segments is a table or a drawing, and searching it would take long.
 const MAX_SEGMENTS: usize = 1_500;
-/// How far the first and the last row of a page are from the rest, in sizes, if they are its
-/// head or foot.
+/// The minimum distance of the first and the last row of a page from the rest, relative to the font
+/// size, if they are its header or footer.
 const APART: f32 = 0.8;
 
 /// The regions of a page.
@@ -45,7 +45,7 @@ pub(super) fn ordered(mut segments: Vec<PlacedRun>) -> Vec<Region> {
     regions
 }
 
-/// Whether any two segments stand side by side.
+/// Whether any two segments are side by side.
 fn are_beside(segments: &[PlacedRun]) -> bool {
     let mut pairs = segments.windows(2);
     pairs.any(|pair| match pair {
@@ -67,8 +67,8 @@ fn is_mostly_rtl(segments: &[PlacedRun]) -> bool {
     right > left
 }
 
-/// Takes up to two rows off the top and the bottom that are apart from the rest: the parts of
-/// a running head would seem to belong to the columns under them.
+/// Removes up to two rows at the top and the bottom that are apart from the rest: otherwise the
+/// parts of a running header would seem to belong to the columns below.
 fn with_edges(mut segments: Vec<PlacedRun>) -> (Vec<Region>, Vec<PlacedRun>, Vec<Region>) {
     let mut head = Vec::new();
     let mut foot = Vec::new();
@@ -139,13 +139,13 @@ fn columns(segments: Vec<PlacedRun>, rtl: bool, depth: usize, regions: &mut Vec<
     }
 }
 
-/// The first run of segments with a gutter between two columns: where it begins and ends, and
-/// where the gutter is.
+/// The first run of segments with a gutter between two columns: its start and end, and the position
+/// of the gutter.
 fn band(segments: &[PlacedRun]) -> Option<(usize, usize, f32)> {
     let width = GUTTER * middle_size(segments);
     for begin in 0..segments.len() {
         let own = segments.get(begin..)?;
-        // What lies under a wide segment begins with another.
+        // Below a wide segment a new run begins.
         let mut free = Free::default();
         let mut had = false;
         let mut length = 0;
@@ -203,7 +203,7 @@ impl Free {
         self.covered.insert(place, (x0, x1));
     }
 
-    /// What is free between two covered parts, and wide enough.
+    /// The wide enough gaps between two covered parts.
     fn gutters(&self, width: f32) -> impl Iterator<Item = (f32, f32)> + '_ {
         let pairs = self.covered.windows(2);
         let gaps = pairs.filter_map(|pair| match pair {

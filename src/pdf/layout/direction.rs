@@ -1,8 +1,8 @@
-//! From the order on the page to the order in which a line is read.
+//! From the order on the page to the reading order of a line.
 
 use super::{is_number, is_rtl};
 
-/// What a part of a line says of direction.
+/// The role of a part of a line for the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DirectionClass {
     Left,
@@ -28,10 +28,10 @@ fn class(text: &str) -> DirectionClass {
 
 /// The text of a line, given the characters of its glyphs from left to right.
 ///
-/// Glyphs of right-to-left scripts are painted where they are seen, so the line is turned
-/// around, except for what runs from left to right in it: words of other scripts and numbers.
-/// This undoes the reordering of the Unicode Bidirectional Algorithm (UAX #9) for the lines
-/// of usual texts; embedded directions that no character shows are lost in a PDF.
+/// Glyphs of right-to-left scripts are painted where they are seen, so the line is reversed, except
+/// for parts that run from left to right: words of other scripts and numbers. This undoes the
+/// reordering of the Unicode Bidirectional Algorithm (UAX #9) for ordinary lines; embedded
+/// directions that no character shows are lost in a PDF.
 pub(super) fn logical(parts: &[String]) -> String {
     let classes: Vec<DirectionClass> = parts.iter().map(|part| class(part)).collect();
     let count = |class: DirectionClass| classes.iter().filter(|own| **own == class).count();
@@ -44,7 +44,7 @@ pub(super) fn logical(parts: &[String]) -> String {
     if right >= left {
         turned(&all, &classes, &mut order);
     } else {
-        // Only the runs of right-to-left script are turned.
+        // Only the runs of right-to-left script are reversed.
         let mut at = 0;
         while let Some(class) = classes.get(at) {
             if *class != DirectionClass::Right {
@@ -81,8 +81,8 @@ pub(super) fn logical(parts: &[String]) -> String {
     text
 }
 
-/// Turns a run around but for what runs from left to right in it; tells of each place whether
-/// it is in the turned direction.
+/// Reverses a run except for its parts that run from left to right; records for each position
+/// whether it is in the reversed direction.
 fn turned(run: &[usize], classes: &[DirectionClass], order: &mut Vec<(usize, bool)>) {
     let class = |place: usize| {
         classes
@@ -97,8 +97,7 @@ fn turned(run: &[usize], classes: &[DirectionClass], order: &mut Vec<(usize, boo
             rest -= 1;
             continue;
         }
-        // The run from left to right ends here; it begins where the next letter is one of
-        // the other direction.
+        // The left-to-right run ends here; it begins before the next letter of the other direction.
         let mut begin = rest - 1;
         let mut at = rest - 1;
         let mut only_numbers = class(*place) == DirectionClass::Number;
@@ -112,7 +111,7 @@ fn turned(run: &[usize], classes: &[DirectionClass], order: &mut Vec<(usize, boo
                 DirectionClass::Neutral => neutrals += 1,
                 DirectionClass::Left | DirectionClass::Number => {
                     let is_number = own == DirectionClass::Number;
-                    // Between numbers only one separator joins.
+                    // Between numbers only a single separator joins.
                     if only_numbers && is_number && neutrals > 1 {
                         break;
                     }
@@ -150,7 +149,7 @@ fn mirror(c: char) -> char {
 mod tests {
     use super::*;
 
-    /// The line as its glyphs stand from left to right.
+    /// The line whose glyphs look like this from left to right.
     fn read(seen: &str) -> String {
         let parts: Vec<String> = seen.chars().map(String::from).collect();
         logical(&parts)
@@ -167,7 +166,7 @@ mod tests {
         // Seen: "17:30 םולש", read: "שלום 17:30".
         assert_eq!(read("17:30 םולש"), "שלום 17:30");
         assert_eq!(read("םולש ABC def םולש"), "שלום ABC def שלום");
-        // Brackets are seen turned.
+        // Brackets are mirrored on the page.
         assert_eq!(read("(םולש) א"), "א (שלום)");
     }
 

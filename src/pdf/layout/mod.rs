@@ -1,8 +1,8 @@
-//! Glyphs to lines in the order in which people read them.
+//! Glyphs to lines in reading order.
 //!
-//! `segments` joins glyphs that follow one another, as they are painted. `columns` cuts a page
-//! into regions, each with one column, in reading order. `rows` makes lines of a region, tells
-//! where paragraphs begin, and has `direction` put right-to-left script in its order.
+//! `segments` joins adjacent glyphs in painting order. `columns` cuts a page into regions, each
+//! with one column, in reading order. `rows` makes lines of a region, determines where paragraphs
+//! begin, and uses `direction` to order right-to-left script.
 
 mod columns;
 mod direction;
@@ -21,13 +21,14 @@ pub(super) struct PlacedLine {
     size: f32,
 }
 
-/// How much larger a title is than most of the text, and its most lines and characters.
+/// How much larger a title is than most of the text, and its maximum number of lines and
+/// characters.
 const LARGER: f32 = 1.2;
 const MOST_LINES: usize = 4;
 const MOST_CHARACTERS: usize = 300;
 
-/// The title that a first page has in large letters above its text, for a file that states
-/// none; `None` where nothing stands out.
+/// The title in large letters above the text of a first page, for a file that states none; `None`
+/// if nothing stands out.
 pub(super) fn title(lines: &[PlacedLine]) -> Option<String> {
     let mut sizes: Vec<f32> = lines
         .iter()
@@ -49,7 +50,7 @@ pub(super) fn title(lines: &[PlacedLine]) -> Option<String> {
     is_title.then_some(title)
 }
 
-/// The lines of a page. Text that runs in another direction than most follows at the end.
+/// The lines of a page. Text in a direction other than that of most text comes at the end.
 pub(super) fn lines(glyphs: Vec<Glyph>) -> Vec<PlacedLine> {
     let mut turns: [(TextDirection, Vec<Glyph>); 4] = [
         (TextDirection::Upright, Vec::new()),
@@ -86,7 +87,7 @@ fn is_number(c: char) -> bool {
     matches!(c, '0'..='9' | '\u{660}'..='\u{669}' | '\u{6f0}'..='\u{6f9}')
 }
 
-/// Whether it is a mark that is put on the character before it.
+/// Whether it is a mark that is placed on the preceding character.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}'
@@ -126,14 +127,14 @@ mod tests {
     #[test]
     fn a_mark_is_put_on_its_letter_from_either_side() {
         let text = |glyphs| lines(glyphs).remove(0).text;
-        // Latin: the mark after its letter.
+        // Latin: the mark follows its letter.
         let latin = vec![
             glyph("a", 0.0, 0.0, TextDirection::Upright),
             glyph("\u{308}", 2.0, 0.0, TextDirection::Upright),
             glyph("b", 5.0, 0.0, TextDirection::Upright),
         ];
         assert_eq!(text(latin), "äb");
-        // Arabic, painted from left to right: before it.
+        // Arabic, painted from left to right: the mark precedes its letter.
         let arabic = vec![
             glyph("م", 0.0, 0.0, TextDirection::Upright),
             glyph("\u{64b}", 5.5, 0.0, TextDirection::Upright),
@@ -152,7 +153,7 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// Wherever glyphs are, each of them is in one line once.
+        /// For any positions of glyphs, each glyph is in exactly one line, once.
         #[test]
         fn no_glyph_is_lost_or_doubled(
             places in prop::collection::hash_map((0..60_i16, 0..80_i16), ("[a-zא-ת0-9.]", 0..3_u8), 0..300)

@@ -6,23 +6,24 @@ use super::super::original::Start;
 use super::segments::{PlacedGlyph, PlacedRun};
 use super::{PlacedLine, direction, is_mark, is_unspaced};
 
-/// The narrowest gap between two words, in sizes of the font. TeX shrinks spaces down to 0.22.
+/// The narrowest gap between two words, relative to the font size. TeX shrinks spaces down to 0.22.
 const WORD: f32 = 0.14;
 
-/// The fewest gaps by which spaced letters are known, and the widest between two of them.
+/// The minimum number of gaps for recognising spaced letters, and the widest gap between two of
+/// them.
 const FEWEST: usize = 5;
 const WIDEST: f32 = 0.6;
 /// The same between characters of scripts without spaces, which are spread to fill lines.
 const UNSPACED: f32 = 0.6;
-/// How far base lines of one row may differ, in sizes.
+/// How far base lines of one row may differ, relative to the font size.
 const SAME: f32 = 0.35;
-/// How far raised and lowered parts may be, which are smaller.
+/// The maximum offset of raised and lowered parts, which are smaller.
 const RAISED: f32 = 0.55;
-/// How much the distance of two lines exceeds the usual one if a paragraph begins.
+/// The distance of two lines relative to the usual one at which a paragraph begins.
 const LEAD: f32 = 1.25;
-/// How far the first line of a paragraph is set in, in sizes.
+/// The indent of a paragraph's first line, relative to the font size.
 const INDENT: f32 = 0.8;
-/// What a last line leaves free at least, as a part of the width.
+/// The minimum free share of the width in a last line.
 const SHORT: f32 = 0.25;
 
 /// A line of a region.
@@ -130,12 +131,12 @@ fn row(segments: Vec<PlacedRun>) -> RegionRow {
     row
 }
 
-/// The gap that is added between all letters of a row, as titles have it, in sizes of the
-/// font; 0 in a usual row, whose letters touch and whose words alone have gaps between them.
+/// The extra gap between all letters of a row, as in titles, relative to the font size; 0 in a
+/// usual row, whose letters touch and which has gaps only between words.
 fn tracking(items: &[PlacedGlyph]) -> f32 {
     let pairs = items.iter().zip(items.iter().skip(1));
     let is_word = |item: &PlacedGlyph| item.text.chars().all(char::is_alphabetic);
-    // Digits with gaps between them may be the cells of a table.
+    // Digits with gaps between them may be table cells.
     let pairs = pairs.filter(|(a, b)| is_word(a) && is_word(b));
     let mut gaps: Vec<f32> = pairs
         .map(|(a, b)| (b.x0 - a.x1) / a.size.min(b.size))
@@ -150,7 +151,7 @@ fn tracking(items: &[PlacedGlyph]) -> f32 {
     }
 }
 
-/// How each row follows the one before.
+/// How each row follows the previous one.
 fn starts(rows: &[RegionRow]) -> Vec<Start> {
     let usual = usual_distance(rows);
     let left = rows.iter().map(|row| row.x0).fold(f32::INFINITY, f32::min);
@@ -183,7 +184,7 @@ fn starts(rows: &[RegionRow]) -> Vec<Start> {
     starts
 }
 
-/// The usual distance between two lines: the middle one.
+/// The usual distance between two lines: the median.
 fn usual_distance(rows: &[RegionRow]) -> Option<f32> {
     let pairs = rows.windows(2);
     let mut all: Vec<f32> = pairs
@@ -193,19 +194,20 @@ fn usual_distance(rows: &[RegionRow]) -> Option<f32> {
         })
         .collect();
     all.sort_by(f32::total_cmp);
-    // Where many paragraphs have a line each, the smaller distances are those within.
+    // If many paragraphs have a single line each, the smaller distances are those within
+    // paragraphs.
     (all.len() >= 3)
         .then(|| all.get(all.len() * 2 / 5).copied())
         .flatten()
 }
 
-/// Whether a line ends as sentences do.
+/// Whether a line ends like a sentence.
 pub(super) fn ends_sentence(text: &str) -> bool {
     let text = text.trim_end_matches(['"', '\'', '”', '’', '»', ')', '」', '』']);
     text.ends_with(['.', '!', '?', ':', '…', '。', '！', '？', '؟', '۔'])
 }
 
-/// Whether a line begins with the mark of an item of a list.
+/// Whether a line begins with the marker of a list item.
 fn is_listed(text: &str) -> bool {
     text.starts_with(['•', '▪', '◦', '‣', '●', '∙', '■', '–', '—'])
         && text.chars().nth(1).is_some_and(char::is_whitespace)

@@ -1,4 +1,4 @@
-//! Glyphs that follow one another on a base line, in the order in which they are painted.
+//! Adjacent glyphs on a base line, in painting order.
 
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -6,15 +6,16 @@ use std::hash::{Hash, Hasher};
 use super::super::glyphs::Glyph;
 use super::is_mark;
 
-/// The widest gap within a segment, in sizes of the font. A wider one may be that between
-/// two columns.
+/// The widest gap within a segment, relative to the font size. A wider one may be between two
+/// columns.
 pub(super) const GAP: f32 = 1.4;
-/// How far a raised or lowered glyph may be from the base line, in sizes.
+/// How far a raised or lowered glyph may be from the base line, relative to the font size.
 const RAISED: f32 = 0.5;
-/// How far the same glyph may be from itself if it is painted twice to look bold, in sizes.
+/// How far a glyph may be from itself if it is painted twice to look bold, relative to the font
+/// size.
 const TWICE: f32 = 0.1;
 
-/// Characters of a glyph, with its place.
+/// The characters of a glyph, with their position.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacedGlyph {
     pub(super) text: String,
@@ -29,7 +30,7 @@ impl PlacedGlyph {
     }
 }
 
-/// Glyphs that follow one another.
+/// Adjacent glyphs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlacedRun {
     pub(super) items: Vec<PlacedGlyph>,
@@ -37,7 +38,7 @@ pub(super) struct PlacedRun {
     pub(super) x1: f32,
     /// The base line of its largest glyph.
     pub(super) y: f32,
-    /// The size of that.
+    /// The size of that glyph.
     pub(super) size: f32,
 }
 
@@ -98,7 +99,8 @@ fn item(glyph: Glyph) -> PlacedGlyph {
     }
 }
 
-/// The segments of a page. Blank glyphs extend none: some programs put columns apart by them.
+/// The segments of a page. Blank glyphs do not extend a segment: some programs use them to separate
+/// columns.
 pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<PlacedRun> {
     let mut seen = PaintedGlyphs::default();
     let mut segments: Vec<PlacedRun> = Vec::new();
@@ -119,7 +121,7 @@ pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<PlacedRun> {
             continue;
         }
         if let Some(mark) = mark.take() {
-            // From right to left the letter is painted after its mark.
+            // From right to left, a letter is painted after its mark.
             let last = segments.last().and_then(|open| open.items.last());
             if glyph.is_under(&mark, last.map(|last| (last.x0, last.x1))) {
                 glyph.text.push_str(&mark.text);
@@ -146,7 +148,7 @@ pub(super) fn of(glyphs: Vec<Glyph>) -> Vec<PlacedRun> {
     segments
 }
 
-/// Puts a mark on the letter that was painted before it.
+/// Places a mark on the previously painted letter.
 fn put_on_last(segments: &mut Vec<PlacedRun>, mark: Option<Glyph>) {
     let Some(mark) = mark else {
         return;
@@ -159,8 +161,8 @@ fn put_on_last(segments: &mut Vec<PlacedRun>, mark: Option<Glyph>) {
     }
 }
 
-/// Joins an accent with its letter where one is painted over the other, as old fonts of TeX
-/// have it; tells whether it did.
+/// Joins an accent with its letter if one is painted over the other, as with old TeX fonts; returns
+/// whether it did.
 fn accented(open: &mut PlacedRun, glyph: &Glyph) -> bool {
     let Some(last) = open.items.last_mut() else {
         return false;
@@ -173,7 +175,7 @@ fn accented(open: &mut PlacedRun, glyph: &Glyph) -> bool {
     let (Some(before), Some(own)) = (one(&last.text), one(&glyph.text)) else {
         return false;
     };
-    // The accent comes first mostly.
+    // Usually the accent comes first.
     if let Some(mark) = combining(before)
         && base(own).is_some()
         && (glyph.x0..=glyph.x1).contains(&middle(last.x0, last.x1))
@@ -196,14 +198,14 @@ fn accented(open: &mut PlacedRun, glyph: &Glyph) -> bool {
 /// The letter under an accent.
 fn base(c: char) -> Option<char> {
     match c {
-        // These take an accent without their dot.
+        // These lose their dot under an accent.
         '\u{131}' => Some('i'),
         '\u{237}' => Some('j'),
         c => c.is_alphabetic().then_some(c),
     }
 }
 
-/// The combining form of an accent that stands alone.
+/// The combining form of a stand-alone accent.
 fn combining(c: char) -> Option<char> {
     Some(match c {
         '`' => '\u{300}',
@@ -223,12 +225,12 @@ fn combining(c: char) -> Option<char> {
     })
 }
 
-/// The glyphs that were painted, by their places.
+/// The painted glyphs, by position.
 #[derive(Default)]
 struct PaintedGlyphs(FxHashMap<(u64, i32, i32), (f32, f32)>);
 
 impl PaintedGlyphs {
-    /// Notes a glyph; tells whether the same is at the same place already.
+    /// Records a glyph; returns whether the same one is already at this position.
     fn has(&mut self, glyph: &Glyph) -> bool {
         let cell = TWICE * glyph.size;
         let mut hash = FxHasher::default();

@@ -1,11 +1,11 @@
-//! Dates as people write them, to ISO 8601.
+//! Dates in human notation, converted to ISO 8601.
 //!
-//! A date is read from a short text: by the name of its month, or from three numbers. What
-//! the text does not say is not guessed. A date without a day is as precise as it is
-//! (`2018-02`); one without a year is refused, and so is one in numbers that may be read in
-//! two ways, with both. The order of such a date comes from the field's `order`, or from its
-//! languages: all known ones but English have one order. A year of two digits is from 1969
-//! to 2068, as POSIX has it.
+//! A date is read from a short text: by the name of its month, or from three numbers. Missing
+//! information is not guessed. A date without a day has the precision it has (`2018-02`). A date
+//! without a year is refused, and so is a numeric date that can be read in two ways; the error
+//! names both. The order of a numeric date comes from the field's `order`, or from its languages:
+//! all known ones except English have a single order. A year of two digits is from 1969 to 2068, as
+//! in POSIX.
 
 mod names;
 mod scan;
@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 
 pub use names::Language;
 
-/// The order of day, month and year in numbers.
+/// The order of day, month and year in numeric dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Day, month, year
@@ -50,26 +50,26 @@ impl Order {
 /// How the dates of a field are read.
 #[derive(Debug, Clone, Default)]
 pub struct DateForm {
-    /// The order of dates in numbers; without it that of the languages.
+    /// The order of numeric dates; without it, that of the languages.
     pub order: Option<Order>,
-    /// The languages of names of months; empty for all.
+    /// The languages of month names; empty for all.
     pub languages: Vec<Language>,
     /// The time zone of times that state none.
     pub timezone: Option<TimeZone>,
 }
 
-/// Why a text is no date.
+/// Why a text is not a date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DateError {
     /// No date was found.
     #[error("\"{0}\" has no date that is understood")]
     None(String),
-    /// It may be read in two ways.
+    /// It can be read in two ways.
     #[error("\"{text}\" may be {}: set `order` or `languages`", readings.join(" or "))]
     Ambiguous {
         /// The text.
         text: String,
-        /// What it may be.
+        /// The possible dates.
         readings: Vec<String>,
     },
     /// The year is missing.
@@ -79,7 +79,7 @@ pub enum DateError {
     #[error("\"{0}\" depends on when it is read, and is not guessed")]
     Relative(String),
     /// There is no such day.
-    #[error("\"{0}\" is no day of the calendar")]
+    #[error("\"{0}\" is not a day of the calendar")]
     NoDay(String),
 }
 
@@ -88,7 +88,7 @@ pub enum DateError {
 pub struct Read {
     /// ISO 8601.
     pub iso: String,
-    /// Whether the text has another date as well.
+    /// Whether the text contains another date as well.
     pub has_more: bool,
 }
 
@@ -114,7 +114,7 @@ impl DateForm {
         }
     }
 
-    /// The orders in which three numbers may be a date.
+    /// The orders in which three numbers can be a date.
     fn orders(&self) -> Vec<Order> {
         if let Some(order) = self.order {
             return vec![order];
@@ -136,7 +136,7 @@ impl DateForm {
     }
 }
 
-/// The date of three numbers, if there is such a day.
+/// The date of three numbers, if such a day exists.
 fn day(year: i32, month: i32, day: i32) -> Option<Date> {
     let year = i16::try_from(year).ok().filter(|year| *year >= 1)?;
     Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()

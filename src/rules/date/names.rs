@@ -1,4 +1,4 @@
-//! Names of months, and the words around dates, in the languages that are known.
+//! Names of months, and the words around dates, in the known languages.
 
 /// A language whose dates are read. The codes are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ pub enum Language {
     Pl,
     /// Russian
     Ru,
-    /// Chinese and Japanese, whose dates are written alike (2018年2月14日)
+    /// Chinese and Japanese, which write dates in the same way (2018年2月14日)
     Zh,
     /// See `Zh`
     Ja,
@@ -65,9 +65,9 @@ impl Language {
         Self::ALL.into_iter().find(|known| known.code() == code)
     }
 
-    /// The beginnings of the names of the twelve months, in lower case; several for a
-    /// month are separated by `|`. A word is a month if it begins with one of them and
-    /// goes on with nothing but letters that a form of the name has (`endings`).
+    /// The beginnings of the names of the twelve months, in lower case, with `|` between
+    /// alternatives. A word is a month if it begins with one of them and continues only with
+    /// letters that a form of the name can have (`endings`).
     fn months(self) -> [&'static str; 12] {
         match self {
             Language::En => [
@@ -200,14 +200,14 @@ impl Language {
         }
     }
 
-    /// The month that a word names, in lower case and without a final dot.
+    /// The month that a word names; the word is in lower case and without a final dot.
     pub(super) fn month(self, word: &str) -> Option<i8> {
         let months = self.months().into_iter().zip(1_i8..);
         let mut named = months.filter(|(names, _)| names.split('|').any(|name| name == word));
         named.next().map(|(_, month)| month)
     }
 
-    /// The order of a date in numbers; `None` where two are in use.
+    /// The order of a date in numbers; `None` if two are in use.
     pub(super) fn order(self) -> Option<super::Order> {
         match self {
             Language::En => None,

@@ -18,7 +18,7 @@ enum DatePiece {
     Blank,
 }
 
-/// A date, as precise as it was given.
+/// A date, with the given precision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum PartialDate {
     Day(Date),
@@ -42,8 +42,7 @@ pub(super) fn read(form: &DateForm, text: &str) -> Result<Read, DateError> {
         });
     }
     for at in 0..pieces.len() {
-        // What looks like a date and is none that can be told ends the search: the next one
-        // may be anything.
+        // An ambiguous or impossible date ends the search: the next one may be something else.
         let Some(hit) = date_at(form, &pieces, at, text)? else {
             continue;
         };
@@ -154,7 +153,7 @@ fn pieces(text: &str) -> Vec<DatePiece> {
     pieces
 }
 
-/// The units of Chinese and Japanese dates, which stand after their numbers.
+/// The units of Chinese and Japanese dates, which follow their numbers.
 fn is_unit(c: char) -> bool {
     matches!(
         c,
@@ -162,7 +161,7 @@ fn is_unit(c: char) -> bool {
     )
 }
 
-/// `20120214055058` or `20120214` alone, as archives write times.
+/// `20120214055058` or `20120214` alone, as web archives write times.
 fn compact(pieces: &[DatePiece]) -> Option<(Date, Option<Time>, Option<Offset>)> {
     let [DatePiece::Number { value, digits }] = pieces else {
         return None;
@@ -183,7 +182,7 @@ fn compact(pieces: &[DatePiece]) -> Option<(Date, Option<Time>, Option<Offset>)>
             let small = |number: i32| i8::try_from(number).ok();
             let (hour, minute) = (small(part(10_000, 100))?, small(part(100, 100))?);
             let time = Time::new(hour, minute, small(part(1, 100))?, 0).ok()?;
-            // Archives count in UTC.
+            // Web archives use UTC.
             Some((date, Some(time), Some(Offset::UTC)))
         }
         _ => None,
@@ -197,7 +196,7 @@ fn date_at(
     at: usize,
     text: &str,
 ) -> Result<Option<DateHit>, DateError> {
-    // A number within a longer one, such as `1.234.567`, or after a letter is none.
+    // A number within a longer one, such as `1.234.567`, or after a letter does not count.
     let before = at.checked_sub(1).and_then(|before| pieces.get(before));
     match pieces.get(at) {
         Some(DatePiece::Number { value, digits }) => {
@@ -277,7 +276,7 @@ fn in_numbers(
     };
     let no_day = || Err(DateError::NoDay(text.to_owned()));
     match (a_digits, c_digits) {
-        // A year in front is followed by the month, all over the world.
+        // A leading year is followed by the month all over the world.
         (4, 1 | 2) => day(a, b, c).map_or_else(no_day, hit),
         (1 | 2, 1 | 2 | 4) => {
             let year = |value: i32, digits: usize| if digits == 4 { value } else { century(value) };
@@ -286,7 +285,8 @@ fn in_numbers(
                 let date = match order {
                     Order::Dmy => day(year(c, c_digits), b, a),
                     Order::Mdy => day(year(c, c_digits), a, b),
-                    // Nobody writes 18.2.14 for a year in front, and a year has two digits.
+                    // With full stops (18.2.14) the year never comes first; a leading year that is
+                    // still possible here has two digits.
                     Order::Ymd if c_digits == 4 || a_digits != 2 => None,
                     Order::Ymd if separator == '.' && form.order.is_none() => None,
                     Order::Ymd => day(century(a), b, c),
@@ -294,7 +294,7 @@ fn in_numbers(
                 readings.extend(date.filter(|date| !readings.contains(date)));
             }
             match readings.as_slice() {
-                // Digits with a sign between them may be something else than a date.
+                // One-digit numbers with a sign between them may be something other than a date.
                 [] if c_digits == 1 => Ok(None),
                 [] => no_day(),
                 [date] => hit(*date),
@@ -346,7 +346,7 @@ fn with_day_first(
     (value, digits): (i64, usize),
     text: &str,
 ) -> Result<Option<DateHit>, DateError> {
-    // The year may be in front: 2018 February 14.
+    // The year may come first: 2018 February 14.
     let after = skip_between(pieces, at + 1);
     let Some(DatePiece::Word(word)) = pieces.get(after) else {
         return Ok(None);
@@ -416,7 +416,7 @@ fn with_month_first(
     let second = skip_between(pieces, first + 1);
     let year = match number(second) {
         Some((year, 4)) => year,
-        // `Feb 14, 18`; after a blank alone it may be anything.
+        // `Feb 14, 18`; after a blank alone it could be anything.
         Some((year, 2)) if pieces.get(first + 1) == Some(&DatePiece::Sign(',')) => {
             if is_time(pieces, second) {
                 return Ok(None);
@@ -517,7 +517,7 @@ fn time_of(pieces: &[DatePiece], from: usize) -> (Option<Time>, Option<Offset>) 
     (None, None)
 }
 
-/// The hour of 24, and the piece after `am` or `pm`.
+/// The hour on a 24-hour clock, and the position after `am` or `pm`.
 fn half_of_day(pieces: &[DatePiece], hour: i8, at: usize) -> (i8, usize) {
     let skip = |at: usize| at + usize::from(pieces.get(at) == Some(&DatePiece::Blank));
     let word_at = skip(at);

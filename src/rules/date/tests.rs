@@ -12,11 +12,11 @@ fn form(order: Option<&str>, languages: &[&str]) -> DateForm {
     }
 }
 
-/// 200 dates in eight languages, formatted by Babel from the CLDR. A date in numbers that
-/// English writes in two orders is told with both readings.
+/// 200 dates in eight languages, formatted by Babel from the CLDR. A numeric date that English
+/// writes in two orders is reported with both readings.
 #[test]
-fn dates_of_eight_languages_are_read_and_ambiguous_ones_told() {
-    let (mut read, mut told) = (0, 0);
+fn dates_of_eight_languages_are_read_and_ambiguous_ones_reported() {
+    let (mut read, mut ambiguous) = (0, 0);
     for line in include_str!("cases.tsv").lines() {
         let mut cells = line.split('\t');
         let [language, text, expected] = std::array::from_fn(|_| cells.next().unwrap());
@@ -31,7 +31,7 @@ fn dates_of_eight_languages_are_read_and_ambiguous_ones_told() {
             let mut found = found.clone();
             found.sort();
             assert_eq!(found.join(" "), readings, "{line}");
-            told += 1;
+            ambiguous += 1;
             continue;
         }
         assert_eq!(result.map(|r| r.iso).as_deref(), Ok(expected), "{line}");
@@ -42,7 +42,7 @@ fn dates_of_eight_languages_are_read_and_ambiguous_ones_told() {
             assert_eq!(any.map(|r| r.iso).as_deref(), Ok(expected), "{line}");
         }
     }
-    assert_eq!((read + told, told > 0), (200, true));
+    assert_eq!((read + ambiguous, ambiguous > 0), (200, true));
 }
 
 #[test]
@@ -133,17 +133,17 @@ fn what_is_not_known_is_not_guessed() {
         (
             &["de"],
             "31.2.2018",
-            "\"31.2.2018\" is no day of the calendar",
+            "\"31.2.2018\" is not a day of the calendar",
         ),
         (
             &["de"],
             "2/14/2018",
-            "\"2/14/2018\" is no day of the calendar",
+            "\"2/14/2018\" is not a day of the calendar",
         ),
         (
             &[],
             "30 February 2018",
-            "\"30 February 2018\" is no day of the calendar",
+            "\"30 February 2018\" is not a day of the calendar",
         ),
         (
             &[],

@@ -1,4 +1,4 @@
-//! The keys of a table, each with its problem if it has one.
+//! The keys of a table, and the problems with them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::NOWHERE;
 use crate::file_errors::{FileError, FilePosition};
 
-/// The most problems of a file that are told.
+/// Maximum number of reported problems in a file.
 const MOST: usize = 100;
 
 /// Problems of a file.
@@ -74,7 +74,7 @@ pub(super) struct KeyTable<'v, 'p, 't> {
 }
 
 impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
-    /// The table in `value`; tells of unknown keys.
+    /// The table in `value`; reports unknown keys.
     pub fn new(
         value: &'v Spanned<DeValue<'v>>,
         key: &'p str,
@@ -127,7 +127,7 @@ impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
             .add(span, &format!("{}.{key}", self.key), message);
     }
 
-    /// A text that is not empty.
+    /// A non-empty text.
     pub fn text(&mut self, key: &str) -> Option<String> {
         let value = self.value(key)?;
         match value.get_ref() {
@@ -144,7 +144,7 @@ impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
         }
     }
 
-    /// A list of texts, with the place of each.
+    /// A list of texts, each with its position.
     pub fn texts(&mut self, key: &str) -> Option<Vec<(Range<usize>, String)>> {
         let value = self.value(key)?;
         let items = match value.get_ref() {
@@ -172,7 +172,7 @@ impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
         Some(texts)
     }
 
-    /// `true` or `false`; false if it is left out.
+    /// `true` or `false`; false if it is missing.
     pub fn flag(&mut self, key: &str) -> bool {
         match self.value(key).map(Spanned::get_ref) {
             None => false,
@@ -190,7 +190,7 @@ impl<'v, 'p, 't> KeyTable<'v, 'p, 't> {
     }
 }
 
-/// The blocks of a list of tables.
+/// The blocks of an array of tables.
 pub(super) fn blocks<'v>(
     value: Option<&'v Spanned<DeValue<'v>>>,
     key: &str,
@@ -216,7 +216,7 @@ fn plain(key: &str) -> String {
     format!("rule.{last}")
 }
 
-/// A key, short enough for comparing.
+/// A key, short enough for comparisons.
 fn shortened(key: &str) -> String {
     key.chars().take(40).collect()
 }

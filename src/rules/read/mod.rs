@@ -1,4 +1,4 @@
-//! Reads rule files; every problem is told with file, line, column and key.
+//! Reads rule files; reports every problem with file, line, column and key.
 
 mod keys;
 mod transforms;
@@ -21,11 +21,11 @@ use super::xpath::XPath;
 use crate::address::PageUrl;
 use crate::file_errors::{FileError, FileErrors, FilePosition};
 
-/// The largest rule file.
+/// Maximum size of a rule file.
 const MAX_FILE: u64 = 4 << 20;
-/// The most rules of a file.
+/// Maximum number of rules in a file.
 const MAX_RULES: usize = 10_000;
-/// The most fields of a rule.
+/// Maximum number of fields in a rule.
 const MAX_FIELDS: usize = 100;
 /// The longest CSS selector, in bytes.
 const MAX_CSS: usize = 1_000;
@@ -64,11 +64,11 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Rule>, FileErrors> {
     if errors.is_empty() {
         Ok(rules)
     } else {
-        Err(told(errors))
+        Err(all_of(errors))
     }
 }
 
-fn told(errors: Vec<FileError>) -> FileErrors {
+fn all_of(errors: Vec<FileError>) -> FileErrors {
     FileErrors::new("the rules", errors)
 }
 
@@ -120,9 +120,9 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, FileErrors> {
     if let Some(first) = syntax.first() {
         let span = first.span().unwrap_or(0..0);
         problems.add(span, "", format!("not valid TOML: {}", first.message()));
-        return Err(told(problems.into_errors()));
+        return Err(all_of(problems.into_errors()));
     }
-    // In a job file they stand beside its sections.
+    // In a job file they are beside its sections.
     let is_job = tree.get_ref().contains_key("job");
     for key in tree.get_ref().keys() {
         if key.get_ref() != "rule" && !is_job {
@@ -138,7 +138,7 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<Vec<Rule>, FileErrors> {
     if errors.is_empty() {
         Ok(rules)
     } else {
-        Err(told(errors))
+        Err(all_of(errors))
     }
 }
 
@@ -254,7 +254,7 @@ fn date(key: &str, table: &mut KeyTable<'_, '_, '_>) -> Option<Date> {
     };
     let date = text.parse::<Date>().ok();
     if date.is_none() {
-        table.wrong(key, "is no day; write it as `2018-02-14`".to_owned());
+        table.wrong(key, "is not a day; write it as `2018-02-14`".to_owned());
     }
     date
 }
@@ -277,16 +277,16 @@ pub(super) fn css_of(text: &str) -> Result<Css, String> {
             text: text.to_owned(),
             selector,
         }),
-        // What the library says of `:has` within `:has` is meant for its developers.
+        // The library's message about `:has` within `:has` is meant for its developers.
         Err(_) if text.matches(":has(").count() > 1 => {
-            Err("is no CSS selector: `:has(...)` may not stand within another one".to_owned())
+            Err("is not a CSS selector: `:has(...)` may not be inside another one".to_owned())
         }
-        Err(error) => Err(format!("is no CSS selector that is known: {error}")),
+        Err(error) => Err(format!("is not a known CSS selector: {error}")),
     }
 }
 
-/// The fields of `[[rule.field]]`, and the names of all, of which some may be wrong in another
-/// way that is told already.
+/// The fields of `[[rule.field]]`, and the names of all of them, including fields with an already
+/// reported problem.
 fn fields(
     value: Option<&Spanned<DeValue<'_>>>,
     rule: &str,
@@ -462,7 +462,7 @@ fn example(
     })
 }
 
-/// A value as a rule file has it.
+/// A value in a rule file.
 fn value_of(value: &DeValue<'_>) -> Option<FieldValue> {
     Some(match value {
         DeValue::String(text) => FieldValue::Text(text.to_string()),
@@ -481,7 +481,7 @@ fn plain(number: &str) -> Option<f64> {
     number.replace('_', "").parse().ok()
 }
 
-/// A field that is written as the values of one `[[rule.field]]`, for tests and commands.
+/// A field written as the contents of one `[[rule.field]]`, for tests and commands.
 ///
 /// # Errors
 ///
@@ -492,12 +492,12 @@ pub fn parse_fields(text: &str) -> Result<Vec<Field>, FileErrors> {
     Ok(rules.into_iter().flat_map(|rule| rule.fields).collect())
 }
 
-/// What a field does with its text where the rule says nothing.
+/// The transforms of a field without configured ones.
 pub(super) fn usual_transforms() -> Vec<Transform> {
     vec![Transform::Collapse]
 }
 
-/// The span of nothing.
+/// An empty span.
 pub(super) const NOWHERE: Range<usize> = 0..0;
 
 #[cfg(test)]

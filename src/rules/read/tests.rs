@@ -63,7 +63,7 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
     for (field, error) in [
         (
             "css = \"h1[\"",
-            "6:7: rule.news.field.t.css: is no CSS selector that is known: ",
+            "6:7: rule.news.field.t.css: is not a known CSS selector: ",
         ),
         (
             "xpath = \"//h1[\"",
@@ -71,7 +71,7 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
         ),
         (
             "regex = \"(\"",
-            "6:9: rule.news.field.t.regex: is no regular expression: unclosed group",
+            "6:9: rule.news.field.t.regex: is not a regular expression: unclosed group",
         ),
         (
             "regex = '(\\w{900}){900}'",
@@ -79,7 +79,7 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
         ),
         (
             "css = \"a:has(b:has(c:has(d)))\"",
-            "6:7: rule.news.field.t.css: is no CSS selector: `:has(...)` may not stand within ",
+            "6:7: rule.news.field.t.css: is not a CSS selector: `:has(...)` may not be inside ",
         ),
         (
             "css = \"h1\"\nxpath = \"//h1\"",
@@ -103,11 +103,11 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
         ),
         (
             "css = \"h1\"\ntransform = [{ date = { order = \"dym\" } }]",
-            "7:33: rule.news.field.t.transform.date.order: `dym` is none of dmy, mdy, ymd",
+            "7:33: rule.news.field.t.transform.date.order: `dym` is not one of dmy, mdy, ymd",
         ),
         (
             "css = \"h1\"\ntransform = [{ date = { timezone = \"Berlin\" } }]",
-            "7:36: rule.news.field.t.transform.date.timezone: `Berlin` is no time zone of this ",
+            "7:36: rule.news.field.t.transform.date.timezone: `Berlin` is not a time zone of this ",
         ),
         (
             "regex = \"x\"\nattribute = \"y\"",
@@ -126,7 +126,7 @@ fn a_bad_rule_is_one_clear_error_with_line_and_key() {
 }
 
 #[test]
-fn what_is_wrong_with_a_field_is_told_once() {
+fn what_is_wrong_with_a_field_is_reported_once() {
     let text = r#"
 [[rule]]
 name = "a"
@@ -150,7 +150,7 @@ values = { title = "A", date = "2018-02-14" }
 }
 
 #[test]
-fn every_problem_of_a_file_is_told_at_once() {
+fn every_problem_of_a_file_is_reported_at_once() {
     let text = r#"
 [[rule]]
 name = "a b"

@@ -9,7 +9,7 @@ use super::super::pattern;
 use super::super::transform::Transform;
 use super::keys::{KeyTable, Problems, article};
 
-/// The transforms that are a word.
+/// The transforms that are a single word.
 const WORDS: &str = "trim, collapse, lower, number, absolute, date";
 
 /// The value of `transform`: a list of words and tables.
@@ -45,7 +45,7 @@ fn one(item: &Spanned<DeValue<'_>>, key: &str, problems: &mut Problems<'_>) -> O
         },
         DeValue::Table(table) => with_settings(item, table, key, problems),
         other => {
-            let message = format!("{} is no transform; known are {WORDS}", article(other));
+            let message = format!("{} is not a transform; known are {WORDS}", article(other));
             problems.add(item.span(), key, message);
             None
         }
@@ -120,7 +120,7 @@ fn date(value: &Spanned<DeValue<'_>>, key: &str, problems: &mut Problems<'_>) ->
     if let Some(name) = table.text("order") {
         form.order = Order::of_name(&name);
         if form.order.is_none() {
-            table.wrong("order", format!("`{name}` is none of dmy, mdy, ymd"));
+            table.wrong("order", format!("`{name}` is not one of dmy, mdy, ymd"));
         }
     }
     for (span, code) in table.texts("languages").unwrap_or_default() {
@@ -128,7 +128,7 @@ fn date(value: &Spanned<DeValue<'_>>, key: &str, problems: &mut Problems<'_>) ->
             Some(language) => form.languages.push(language),
             None => {
                 let known: Vec<&str> = Language::ALL.iter().map(|l| l.code()).collect();
-                let message = format!("`{code}` is none of {}", known.join(", "));
+                let message = format!("`{code}` is not one of {}", known.join(", "));
                 let key = table.full("languages");
                 table.problems.add(span, &key, message);
             }
@@ -139,7 +139,7 @@ fn date(value: &Spanned<DeValue<'_>>, key: &str, problems: &mut Problems<'_>) ->
             Ok(zone) => form.timezone = Some(zone),
             Err(_) => {
                 let message = format!(
-                    "`{name}` is no time zone of this machine; write it as `Europe/Berlin`"
+                    "`{name}` is not a time zone of this machine; write it as `Europe/Berlin`"
                 );
                 table.wrong("timezone", message);
             }

@@ -1,4 +1,4 @@
-//! What is told of a host.
+//! Events of a host.
 
 use std::fmt;
 
@@ -28,10 +28,10 @@ pub enum Change {
         url: String,
         /// The rule that it matched.
         rule: String,
-        /// The required fields that it has lost; empty if no rule matches it any more.
+        /// The required fields that are missing now; empty if no rule matches the page any more.
         missing: Vec<String>,
     },
-    /// A share that had fallen has risen again.
+    /// A share that had fallen has recovered.
     Recovered {
         /// What had fallen.
         what: String,
@@ -51,7 +51,7 @@ impl Change {
     }
 }
 
-/// Something that whoever keeps the rules should know.
+/// Something that the maintainer of the rules should know.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// When, RFC 3339.
@@ -60,13 +60,13 @@ pub struct Event {
     pub host: String,
     /// What has changed.
     pub change: Change,
-    /// The share before, 0 to 1; of weeks their mean.
+    /// The share before, 0 to 1; for weeks, their mean.
     pub before: f64,
-    /// The share among the last pages, or of the week.
+    /// The share of the last pages, or of the week.
     pub now: f64,
-    /// The week, if weeks were compared; `None` if it is about the last pages.
+    /// The week, if weeks were compared; `None` for the last pages.
     pub week: Option<Against>,
-    /// The page at which it was seen.
+    /// The page at which it was noticed.
     pub url: String,
 }
 
@@ -76,20 +76,20 @@ impl Event {
         host: &str,
         url: &str,
         what: ShareSubject<'_>,
-        told: ChangeFigures,
+        figures: ChangeFigures,
     ) -> Self {
         Self {
             time: time.to_owned(),
             host: host.to_owned(),
-            change: what.change(told.is_fall),
-            before: told.before,
-            now: told.now,
-            week: told.week,
-            url: told.url.unwrap_or_else(|| url.to_owned()),
+            change: what.change(figures.is_fall),
+            before: figures.before,
+            now: figures.now,
+            week: figures.week,
+            url: figures.url.unwrap_or_else(|| url.to_owned()),
         }
     }
 
-    /// What was compared, as metrics name it. The names are stable.
+    /// What was compared, for metrics. The names are stable.
     pub fn against(&self) -> &'static str {
         match self.week {
             None => "pages",
@@ -160,7 +160,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// What a share is of.
+/// The subject of a share.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ShareSubject<'a> {
     Matched,
@@ -169,7 +169,7 @@ pub(super) enum ShareSubject<'a> {
 }
 
 impl ShareSubject<'_> {
-    /// Its name among what has fallen.
+    /// Its name in the list of fallen shares.
     pub fn name(self) -> String {
         match self {
             ShareSubject::Matched => "unmatched".to_owned(),

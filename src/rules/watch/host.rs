@@ -1,4 +1,4 @@
-//! The shares of a host, and how it stands.
+//! The shares of a host, and its status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,19 +24,19 @@ pub(super) struct HostState {
 /// The figures of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Pages that rules are for.
+    /// Pages covered by rules.
     pub pages: u64,
     /// Pages that a rule matched.
     pub matched: u64,
     /// Required fields on them.
     pub required: u64,
-    /// Those with a value.
+    /// Required fields with a value.
     pub filled: u64,
     /// Requests that were refused.
     pub refused: u64,
 }
 
-/// How a host stands.
+/// The status of a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostStatus {
     /// The host.
@@ -44,7 +44,7 @@ pub struct HostStatus {
     /// Its figures.
     #[serde(flatten)]
     pub totals: Totals,
-    /// What has fallen and not risen again, such as `unmatched` or `news.date`.
+    /// The shares that have fallen and not recovered, such as `unmatched` or `news.date`.
     pub fallen: Vec<String>,
     /// The last weeks with requests, oldest first.
     pub weeks: Vec<HostWeek>,
@@ -59,7 +59,7 @@ pub struct HostWeek {
     /// The figures of the host.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Those of each rule that matched a page.
+    /// The figures of each rule that matched a page.
     pub rules: Vec<RuleWeek>,
 }
 
@@ -72,7 +72,7 @@ pub struct RuleWeek {
     pub pages: u64,
     /// Required fields on them.
     pub required: u64,
-    /// Those with a value.
+    /// Required fields with a value.
     pub filled: u64,
 }
 

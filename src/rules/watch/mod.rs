@@ -1,15 +1,15 @@
-//! Watches the rules at work: which share of a host's pages a rule matched, which share of
-//! the required fields was filled, and whether the host began to refuse us.
+//! Watches the rules at work: the share of a host's pages that a rule matched, the share of
+//! required fields that were filled, and whether the host began to refuse us.
 //!
-//! It looks twice. The last pages of a host are compared with all before them, so that a
-//! site that changes is told within one run: a share has fallen if it is at least 0.3 lower
-//! and so much cannot be chance (four standard errors). And each week is compared with the
-//! weeks before (`weeks`), so that a slow fall is told too. The state is a pure
-//! function of the finished tasks in their order: the crawl and the report see the same
-//! events, and a crawl that is continued reads it from its log.
+//! It compares twice. The last pages of a host are compared with all earlier ones, so that a sudden
+//! change of a site is reported within one run: a share has fallen if it is at least 0.3 lower and
+//! the difference cannot be chance (four standard errors). Each week is also compared with the
+//! weeks before (`weeks`), so that a slow fall is reported too. The state is a pure function of the
+//! finished tasks in their order: the crawl and the report see the same events, and a continued
+//! crawl restores the state from its log.
 //!
-//! Reading order: `weeks` and `share` (whether a share has fallen), `host` (the shares of a
-//! host, and how it stands), `event` (what is told), and here the watch over all hosts.
+//! Reading order: `weeks` and `share` (whether a share has fallen), `host` (the shares of a host,
+//! and its status), `event` (what is reported), and here the watch over all hosts.
 
 mod event;
 mod host;
@@ -30,11 +30,11 @@ pub use self::event::{Change, Event};
 pub use self::host::{HostStatus, HostWeek, RuleWeek, Totals};
 pub use self::weeks::Against;
 
-/// The most hosts that are watched; later ones are not.
+/// Maximum number of watched hosts; later ones are not watched.
 const MAX_HOSTS: usize = 20_000;
-/// The most pages whose structure is remembered.
+/// Maximum number of pages whose structure is remembered.
 const MAX_PAGES: usize = 100_000;
-/// The most events about single pages of a host.
+/// Maximum number of events about single pages of a host.
 const MAX_PAGE_EVENTS: u32 = 20;
 
 /// A finished page request.
@@ -46,17 +46,17 @@ pub struct Seen<'a> {
     pub url: &'a str,
     /// Its host.
     pub host: &'a str,
-    /// Whether rules are for its address. Other pages are not watched.
+    /// Whether rules cover its address. Other pages are not watched.
     pub is_covered: bool,
-    /// Whether we were refused (401, 403, 429, 451, robots.txt); `None` if the host could
-    /// not be reached or failed.
+    /// Whether we were refused (401, 403, 429, 451, robots.txt); `None` if the host could not be
+    /// reached or failed.
     pub is_refused: Option<bool>,
     /// What the rules found, if the page was read.
     pub applied: Option<&'a Applied>,
 }
 
 impl<'a> Seen<'a> {
-    /// A finished page request as the log has it.
+    /// A finished page request from a row of the log.
     pub fn of(row: &LoggedPage<'a>, is_covered: bool) -> Self {
         Self {
             time: row.time,
@@ -69,7 +69,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A page request as the log of a crawl has it.
+/// A page request in the log of a crawl.
 #[derive(Debug, Clone, Copy)]
 pub struct LoggedPage<'a> {
     /// When it was finished, RFC 3339.
@@ -86,7 +86,7 @@ pub struct LoggedPage<'a> {
     pub applied: Option<&'a Applied>,
 }
 
-/// Whether an answer refuses us; `None` if it tells nothing of that.
+/// Whether an answer refuses us; `None` if it does not show that.
 fn is_refused(status: Option<u16>, reason: Option<&str>) -> Option<bool> {
     match (status, reason) {
         (_, Some("robots" | "overloaded")) => Some(true),
@@ -100,17 +100,17 @@ fn is_refused(status: Option<u16>, reason: Option<&str>) -> Option<bool> {
 #[derive(Debug, Clone)]
 pub struct Watch {
     hosts: HashMap<String, HostState>,
-    /// What a page matched at its last visit: the hash of the rule, and which required
-    /// fields were missing.
+    /// What a page matched at its last visit: the hash of the rule, and the missing required
+    /// fields.
     pages: HashMap<u64, (String, Vec<String>)>,
-    /// The weeks that are kept of each share.
+    /// The number of weeks that are kept for each share.
     weeks: usize,
     /// Pages come in any order: only weeks are compared, at the end.
     is_unordered: bool,
 }
 
 impl Default for Watch {
-    /// Of requests in the order of time.
+    /// For requests in order of time.
     fn default() -> Self {
         Self {
             hosts: HashMap::new(),
@@ -122,8 +122,8 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Of stored pages in any order, over up to 20 years; [`Self::judged`] tells what has
-    /// changed from week to week.
+    /// For stored pages in any order, over up to 20 years; [`Self::judged`] returns the changes
+    /// from week to week.
     pub fn unordered() -> Self {
         Self {
             weeks: 20 * 53,
@@ -132,7 +132,7 @@ impl Watch {
         }
     }
 
-    /// Takes a finished request, and tells what has changed by it.
+    /// Adds a finished request, and returns the changes that it shows.
     pub fn see(&mut self, seen: &Seen<'_>) -> Vec<Event> {
         if !seen.is_covered {
             return Vec::new();
@@ -155,8 +155,8 @@ impl Watch {
                 }
                 return;
             }
-            for told in share.push(hit, week, seen.url) {
-                events.push(Event::of(seen.time, seen.host, seen.url, what, told));
+            for figures in share.push(hit, week, seen.url) {
+                events.push(Event::of(seen.time, seen.host, seen.url, what, figures));
             }
         };
         if let Some(is_refused) = seen.is_refused {
@@ -211,15 +211,15 @@ impl Watch {
         events
     }
 
-    /// What has changed from week to week, if the pages came in any order: oldest first.
+    /// The changes from week to week, for pages that came in any order: oldest first.
     pub fn judged(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for (host, state) in &mut self.hosts {
             let mut judge = |share: &mut FollowedShare, what: ShareSubject<'_>| {
                 for verdict in share.weeks.judge_all() {
                     let time = format!("{}T00:00:00Z", verdict.against.week);
-                    let told = share.told(verdict);
-                    events.extend(told.map(|told| Event::of(&time, host, "", what, told)));
+                    let figures = share.figures(verdict);
+                    events.extend(figures.map(|figures| Event::of(&time, host, "", what, figures)));
                 }
             };
             judge(&mut state.matched, ShareSubject::Matched);
@@ -242,7 +242,7 @@ impl Watch {
         }
     }
 
-    /// How hosts stand, at most so many: those with a fall first, then the largest.
+    /// The status of hosts, at most this many: those with a fall first, then the largest.
     pub fn standings(&self, most: usize) -> Vec<HostStatus> {
         let mut all: Vec<(bool, &String, &HostState)> = self
             .hosts
@@ -268,7 +268,7 @@ impl Watch {
     }
 }
 
-/// Whether a page has lost what it had at its last visit.
+/// Notes if a page has lost what it had at its last visit.
 fn structure(
     pages: &HashMap<u64, (String, Vec<String>)>,
     url: &str,

@@ -1,4 +1,4 @@
-//! A share among the last pages, compared with those before and from week to week.
+//! A share of the last pages, compared with earlier pages and from week to week.
 
 use std::collections::VecDeque;
 
@@ -6,34 +6,34 @@ use jiff::civil::Date;
 
 use super::weeks::{Against, WeekVerdict, Weeks};
 
-/// How many of the last pages are compared with those before.
+/// The number of last pages that are compared with earlier ones.
 pub(super) const WINDOW: usize = 10;
-/// How many pages must come before them.
+/// The minimum number of earlier pages.
 const LEAST_BEFORE: f64 = 10.0;
-/// Older pages count half once there are so many.
+/// From this many pages on, older ones count half.
 const MEMORY: f64 = 2_000.0;
 /// The least fall of a share.
 const LEAST_FALL: f64 = 0.3;
 /// The least fall in standard errors.
 const STANDARD_ERRORS: f64 = 4.0;
 
-/// A share among the last pages, and by week.
+/// A share of the last pages, and by week.
 #[derive(Debug, Clone)]
 pub(super) struct FollowedShare {
     last: RecentShare,
     pub weeks: Weeks,
-    /// The last pages had told the fall of the week already: its end is not told either.
+    /// The last pages have already reported this week's fall: its end is not reported either.
     is_silent: bool,
 }
 
 /// The figures of a change.
 pub(super) struct ChangeFigures {
-    /// Whether the share has fallen; it has risen again otherwise.
+    /// Whether the share has fallen; otherwise it has recovered.
     pub is_fall: bool,
     pub before: f64,
     pub now: f64,
     pub week: Option<Against>,
-    /// The page to look at, if it is another than the one at which it was seen.
+    /// The page to examine, if it is not the one at which the change was noticed.
     pub url: Option<String>,
 }
 
@@ -50,11 +50,11 @@ impl FollowedShare {
         self.last.fallen || self.weeks.has_fallen()
     }
 
-    /// Counts a page, and returns what it tells.
+    /// Counts a page, and returns the changes that it shows.
     pub fn push(&mut self, hit: bool, week: Option<Date>, url: &str) -> Vec<ChangeFigures> {
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         if let Some(is_fall) = self.last.push(hit) {
-            told.push(ChangeFigures {
+            changes.push(ChangeFigures {
                 is_fall,
                 before: self.last.before_share(),
                 now: self.last.now(),
@@ -63,12 +63,12 @@ impl FollowedShare {
             });
         }
         let verdict = week.and_then(|week| self.weeks.push(week, hit, url));
-        told.extend(verdict.and_then(|verdict| self.told(verdict)));
-        told
+        changes.extend(verdict.and_then(|verdict| self.figures(verdict)));
+        changes
     }
 
-    /// What the judgement of a week tells, unless the last pages have told it.
-    pub fn told(&mut self, verdict: WeekVerdict) -> Option<ChangeFigures> {
+    /// The change that a week's verdict shows, unless the last pages have reported it.
+    pub fn figures(&mut self, verdict: WeekVerdict) -> Option<ChangeFigures> {
         if verdict.is_fall {
             self.is_silent = self.last.fallen;
         }
@@ -82,7 +82,7 @@ impl FollowedShare {
     }
 }
 
-/// A share among the last pages.
+/// A share of the last pages.
 #[derive(Debug, Clone, Default)]
 struct RecentShare {
     before: f64,
@@ -92,12 +92,12 @@ struct RecentShare {
 }
 
 impl RecentShare {
-    /// Counts a page. True if the share has just fallen, false if it has risen again.
+    /// Counts a page. True if the share has just fallen, false if it has recovered.
     fn push(&mut self, hit: bool) -> Option<bool> {
         self.recent.push_back(hit);
         if self.recent.len() > WINDOW
             && let Some(old) = self.recent.pop_front()
-            // A share that has fallen is compared with the time before it fell.
+            // A share that has fallen is compared with the time before its fall.
             && !self.fallen
         {
             self.before += 1.0;

@@ -1,10 +1,10 @@
-//! A share week by week, and whether it has fallen below what it was in the weeks before.
+//! A share week by week, and whether it has fallen below its level of the weeks before.
 //!
-//! A week is compared with the mean of up to eight weeks before it. Its share has fallen if
-//! it is at least 0.1 below the mean, 0.02 below each single week, and so low that chance
-//! gives such a week less than once in 10,000 (Fisher's exact test of the counts). So a few pages
-//! do not alarm, nor does a host whose share is high one week and low the next. Weeks without
-//! pages do not count.
+//! A week is compared with the mean of up to eight earlier weeks. Its share has fallen if it is at
+//! least 0.1 below the mean, 0.02 below every single week, and so low that chance produces such a
+//! week less than once in 10,000 (Fisher's exact test of the counts). So a few pages raise no
+//! alarm, nor does a host whose share is high one week and low the next. Weeks without pages do not
+//! count.
 
 use std::cmp::Ordering;
 
@@ -12,23 +12,23 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 use serde::{Serialize, Serializer};
 
-/// The weeks with pages that a week is compared with.
+/// The number of weeks with pages that a week is compared with.
 pub const BEFORE: usize = 8;
-/// The fewest pages of a week that is compared.
+/// Minimum number of pages in a compared week.
 const LEAST_PAGES: u32 = 5;
-/// The fewest weeks before.
+/// Minimum number of earlier weeks.
 const LEAST_WEEKS: usize = 2;
-/// The fewest pages of the weeks before together.
+/// Minimum total number of pages in the earlier weeks.
 const LEAST_PAGES_BEFORE: u32 = 20;
-/// The fewest pages of a week that is not over.
+/// Minimum number of pages in a week that is not over.
 const LEAST_PAGES_YET: u32 = 20;
 /// The least fall of a share.
 const LEAST_FALL: f64 = 0.1;
-/// The least distance to the lowest of the weeks before: a share that swings is often as low.
+/// The minimum distance to the lowest of the earlier weeks: a fluctuating share is often that low.
 const LEAST_BELOW: f64 = 0.02;
-/// A share that is no further below the mean has recovered.
+/// A share that is at most this far below the mean has recovered.
 const RECOVERED: f64 = 0.05;
-/// How seldom chance may give such a week.
+/// The maximum probability of such a week by chance.
 const CHANCE: f64 = 1e-4;
 
 /// The Monday of the week of a time, RFC 3339.
@@ -43,12 +43,12 @@ pub fn monday_of(day: Date) -> Option<Date> {
     day.checked_sub(i64::from(since).days()).ok()
 }
 
-/// A day as ISO 8601 has it.
+/// A day in ISO 8601.
 pub(super) fn shown<S: Serializer>(day: &Date, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(day)
 }
 
-/// How many of how many in a week.
+/// A count out of a total in a week.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WeekCount {
     /// All.
@@ -68,7 +68,7 @@ impl WeekCount {
     }
 }
 
-/// How the share of a week stands to the weeks before.
+/// A week compared with the earlier weeks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Against {
     /// The Monday of the week.
@@ -76,22 +76,22 @@ pub struct Against {
     pub week: Date,
     /// The pages of the week so far.
     pub pages: u32,
-    /// How many weeks before it is compared with.
+    /// How many earlier weeks it is compared with.
     pub weeks: u32,
 }
 
-/// What a week tells.
+/// The verdict on a week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeekVerdict {
-    /// Whether the share has fallen; it has risen again otherwise.
+    /// Whether the share has fallen; otherwise it has recovered.
     pub is_fall: bool,
-    /// The mean of the weeks before.
+    /// The mean of the earlier weeks.
     pub before: f64,
     /// The share of the week.
     pub now: f64,
     /// What was compared.
     pub against: Against,
-    /// A page of the week that is no hit, if there is one.
+    /// A page of the week that is not a hit, if there is one.
     pub missed: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub struct WeekVerdict {
 struct Week {
     monday: Date,
     tally: WeekCount,
-    /// The last page that is no hit.
+    /// The last page that is not a hit.
     missed: Option<Box<str>>,
 }
 
@@ -113,14 +113,14 @@ impl Week {
     }
 }
 
-/// A fall that has been told.
+/// A reported fall.
 #[derive(Debug, Clone, Copy)]
 struct Fall {
-    /// The first week that was too low. It and later ones are no weeks before.
+    /// The first week that was too low. It and later ones do not count as earlier weeks.
     since: Date,
-    /// The last week of which it was told.
-    told: Date,
-    /// The share that was told.
+    /// The last week in which it was reported.
+    reported: Date,
+    /// The reported share.
     share: f64,
 }
 
@@ -133,14 +133,14 @@ pub struct Weeks {
 }
 
 impl Default for Weeks {
-    /// The current week and those before it that it is compared with.
+    /// The current week and the earlier weeks that it is compared with.
     fn default() -> Self {
         Self::keeping(BEFORE + 1)
     }
 }
 
 impl Weeks {
-    /// Keeps so many weeks, the last ones.
+    /// Keeps the last `most` weeks.
     pub fn keeping(most: usize) -> Self {
         Self {
             weeks: Vec::new(),
@@ -160,12 +160,12 @@ impl Weeks {
         found.map(|week| week.tally).unwrap_or_default()
     }
 
-    /// Whether the last week that was judged is below those before it.
+    /// Whether the last judged week is below the earlier ones.
     pub fn has_fallen(&self) -> bool {
         self.fall.is_some()
     }
 
-    /// Counts a page in any week that is kept, and judges nothing.
+    /// Counts a page in any week that is kept, without judging.
     pub fn count(&mut self, monday: Date, hit: bool, url: &str) {
         let at = self.weeks.partition_point(|week| week.monday < monday);
         let is_full = self.weeks.len() >= self.most;
@@ -187,13 +187,13 @@ impl Weeks {
         }
     }
 
-    /// Counts a page, as they come in the order of time. The week is judged at its pages,
-    /// and at the first page of a later one.
+    /// Counts a page; pages must come in order of time. The week is judged at each of its pages,
+    /// and at the first page of a later week.
     pub fn push(&mut self, monday: Date, hit: bool, url: &str) -> Option<WeekVerdict> {
         let last = self.weeks.last().map(|week| week.monday.cmp(&monday));
         let ended = match last {
             Some(Ordering::Less) => self.judge(self.weeks.len() - 1, true),
-            // The clock was set back. Such a page is counted, and tells nothing.
+            // The clock was set back. The page is counted but not judged.
             Some(Ordering::Greater) => {
                 self.count(monday, hit, url);
                 return None;
@@ -201,7 +201,7 @@ impl Weeks {
             _ => None,
         };
         self.count(monday, hit, url);
-        // One page does not tell two things.
+        // A page gives at most one verdict.
         ended.or_else(|| self.judge(self.weeks.len().checked_sub(1)?, false))
     }
 
@@ -212,7 +212,7 @@ impl Weeks {
             .collect()
     }
 
-    /// Whether the share of a week has fallen, or risen again after a fall.
+    /// Whether the share of a week has fallen, or recovered after a fall.
     fn judge(&mut self, at: usize, is_over: bool) -> Option<WeekVerdict> {
         let judged = self.weeks.get(at)?;
         let (week, tally) = (judged.monday, judged.tally);
@@ -222,14 +222,14 @@ impl Weeks {
         let kept = self.weeks.get(at.saturating_sub(BEFORE)..at)?;
         let mut before = compared(kept, self.fall);
         if before.weeks < LEAST_WEEKS && self.fall.is_some_and(|fall| fall.since < week) {
-            // All that is known is as low as this week: that is what is usual now.
+            // All known weeks are as low as this one: that is the normal level now.
             self.fall = None;
             before = compared(kept, None);
         }
         if before.weeks < LEAST_WEEKS || before.sum.of < LEAST_PAGES_BEFORE {
             return None;
         }
-        // The first pages of a week may be of one part of a site.
+        // The first pages of a week may be from one part of a site.
         let usual = before.sum.of / u32::try_from(before.weeks).unwrap_or(u32::MAX);
         if !is_over && tally.of < LEAST_PAGES_YET.max(usual / 2) {
             return None;
@@ -253,23 +253,23 @@ impl Weeks {
         let is_low = before.mean - now >= LEAST_FALL
             && before.lowest - now >= LEAST_BELOW
             && chance(before.sum, tally) < CHANCE;
-        // Of one fall it is told again only in a later week that is as much lower.
+        // The same fall is reported again only in a later week that is lower by as much again.
         let is_new = self
             .fall
-            .is_none_or(|fall| week > fall.told && fall.share - now >= LEAST_FALL);
+            .is_none_or(|fall| week > fall.reported && fall.share - now >= LEAST_FALL);
         if !is_low || !is_new {
             return None;
         }
         self.fall = Some(Fall {
             since: self.fall.map_or(week, |fall| fall.since),
-            told: week,
+            reported: week,
             share: now,
         });
         Some(verdict(true))
     }
 }
 
-/// The weeks before, taken together.
+/// The sum of the earlier weeks.
 struct WeeksBefore {
     weeks: usize,
     mean: f64,
@@ -302,9 +302,9 @@ fn compared(weeks: &[Week], fall: Option<Fall>) -> WeeksBefore {
     before
 }
 
-/// How probable it is that of all hits so few or fewer fall on the pages of `now`, if they
-/// are dealt out by chance: the lower tail of the hypergeometric distribution, or 1 if these
-/// are no fewer than the average.
+/// The probability that, if all hits are distributed at random, at most this many fall on the pages
+/// of `now`: the lower tail of the hypergeometric distribution, or 1 if there are no fewer hits
+/// than average.
 fn chance(before: WeekCount, now: WeekCount) -> f64 {
     let (drawn, others) = (f64::from(now.of), f64::from(before.of));
     let hits = f64::from(before.hits) + f64::from(now.hits);
@@ -313,7 +313,7 @@ fn chance(before: WeekCount, now: WeekCount) -> f64 {
     if k * (drawn + others) >= hits * drawn {
         return 1.0;
     }
-    // Hits that the weeks before have no room for must be here.
+    // Hits that do not fit into the earlier weeks must be here.
     let least = (hits - others).max(0.0);
     let ways = |n: f64, k: f64| ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
     let mut term = (ways(hits, k) + ways(misses, drawn - k) - ways(hits + misses, drawn)).exp();
@@ -354,8 +354,8 @@ mod tests {
         first.checked_add((7 * n).days()).unwrap()
     }
 
-    /// So many pages a week, of which so many are hits, the others spread evenly.
-    fn told(weeks: &[(u32, u32)]) -> Vec<(i64, bool, u32)> {
+    /// Weeks of this many pages with this many hits, the others spread evenly.
+    fn reported(weeks: &[(u32, u32)]) -> Vec<(i64, bool, u32)> {
         let mut share = Weeks::default();
         let mut all = Vec::new();
         for (n, (of, hits)) in (0..).zip(weeks) {
@@ -382,43 +382,46 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_fall_is_told() {
+    fn a_slow_fall_is_reported() {
         let falling = [200, 196, 190, 184, 176, 166].map(|hits| (200, hits));
-        assert_eq!(told(&falling), [(5, true, 5)]);
-        // It is told again when it is as much lower, and when it is over.
+        assert_eq!(reported(&falling), [(5, true, 5)]);
+        // It is reported again when it is lower by as much again, and when it is over.
         let on = [200, 200, 170, 165, 148, 100, 199].map(|hits| (200, hits));
         assert_eq!(
-            told(&on),
+            reported(&on),
             [(2, true, 2), (4, true, 2), (5, true, 2), (6, false, 2)]
         );
     }
 
     #[test]
-    fn what_is_no_fall_is_not_told() {
-        // A new host, however low; one week before is not enough to compare with.
-        assert_eq!(told(&[(100, 20)]), []);
-        assert_eq!(told(&[(100, 100), (100, 50)]), []);
+    fn what_is_no_fall_is_not_reported() {
+        // A new host, even at a low level; a single earlier week is not enough.
+        assert_eq!(reported(&[(100, 20)]), []);
+        assert_eq!(reported(&[(100, 100), (100, 50)]), []);
         // Weeks without pages, and with few.
-        assert_eq!(told(&[(50, 50), (50, 50), (0, 0), (4, 0), (50, 50)]), []);
+        assert_eq!(
+            reported(&[(50, 50), (50, 50), (0, 0), (4, 0), (50, 50)]),
+            []
+        );
         // Chance: 18 of 20 after 98 %.
-        assert_eq!(told(&[(50, 49), (50, 49), (50, 49), (20, 18)]), []);
-        // A share that swings.
+        assert_eq!(reported(&[(50, 49), (50, 49), (50, 49), (20, 18)]), []);
+        // A fluctuating share.
         let swinging = [95, 60, 97, 62, 96, 61, 95, 62].map(|hits| (100, hits));
-        assert_eq!(told(&swinging), []);
+        assert_eq!(reported(&swinging), []);
     }
 
     #[test]
     fn few_pages_a_week_are_enough_if_all_are_lost() {
         let weeks = [(6, 6), (5, 5), (7, 7), (6, 6), (6, 0), (6, 6)];
-        // The week has no 20 pages, so it is judged when it is over.
-        assert_eq!(told(&weeks), [(5, true, 4)]);
+        // The week has fewer than 20 pages, so it is judged when it is over.
+        assert_eq!(reported(&weeks), [(5, true, 4)]);
     }
 
     #[test]
     fn what_stays_low_is_usual_after_eight_weeks() {
         let mut weeks = vec![(100, 100); 3];
         weeks.extend([(100, 70); 12]);
-        assert_eq!(told(&weeks), [(3, true, 3)]);
+        assert_eq!(reported(&weeks), [(3, true, 3)]);
         let mut share = Weeks::default();
         for (n, (of, hits)) in (0..).zip(&weeks) {
             for at in 0..*of {
@@ -438,14 +441,14 @@ mod tests {
             }
         }
         let verdicts = share.judge_all();
-        let told: Vec<_> = verdicts
+        let found: Vec<_> = verdicts
             .iter()
             .map(|v| (v.against.week, v.is_fall))
             .collect();
-        assert_eq!(told, [(week(3), true), (week(4), false)]);
+        assert_eq!(found, [(week(3), true), (week(4), false)]);
     }
 
-    /// The values were computed with fractions of whole numbers.
+    /// The expected values were computed with fractions of integers.
     #[test]
     fn the_test_is_exact() {
         let tally = |hits, of| WeekCount { of, hits };

@@ -10,10 +10,10 @@ use super::parse::{Axis, Comparison, Expr, LocationStep, NodeTest, Operator};
 use super::value::{XPathValue, of_number, to_number};
 use super::{TooCostly, XPathResult};
 
-/// The most bytes of a string.
+/// Maximum length of a string, in bytes.
 const MAX_STRING: usize = 4 << 20;
 
-/// The most bytes of the texts of one side of a comparison of nodes.
+/// Maximum size of the texts on one side of a comparison of node sets, in bytes.
 const MAX_TEXTS: usize = 32 << 20;
 
 /// Bytes of text that count as one step.
@@ -55,12 +55,12 @@ pub(super) struct Eval<'t, 'a> {
     pub tree: &'t Tree<'a>,
     /// Remaining steps.
     left: usize,
-    /// Values of paths from the document, which are the same wherever they stand, by the
-    /// address of their expression.
+    /// Values of paths from the document, which do not depend on the context, by the address of
+    /// their expression.
     known: HashMap<usize, Vec<TreeNode>>,
 }
 
-/// A step of a path, perhaps along another axis than it is written with.
+/// A step of a path, possibly along another axis than the written one.
 #[derive(Clone, Copy)]
 struct Along<'e> {
     axis: Axis,
@@ -85,7 +85,7 @@ impl Eval<'_, '_> {
         Ok(())
     }
 
-    /// Counts the making of a text.
+    /// Counts the steps for building a text.
     pub fn spend_text(&mut self, bytes: usize) -> Result<(), TooCostly> {
         self.spend(1 + bytes / BYTES_PER_STEP)
     }
@@ -150,7 +150,7 @@ impl Eval<'_, '_> {
         })
     }
 
-    /// The nodes of an expression; none if its value is of another kind.
+    /// The nodes of an expression; none if its value is of another type.
     pub fn nodes(&mut self, expr: &Expr, at: At) -> Result<Vec<TreeNode>, TooCostly> {
         match self.expr(expr, at)? {
             XPathValue::Nodes(nodes) => Ok(nodes),
@@ -223,7 +223,7 @@ impl Eval<'_, '_> {
         let mut rest = steps;
         while let Some((step, after)) = rest.split_first() {
             rest = after;
-            // `//name` without positions is one step over all descendants.
+            // `//name` without positions is a single step over all descendants.
             if let (true, Some((next, after))) = (is_anywhere(step), rest.split_first())
                 && next.axis == Axis::Child
                 && next.predicates.iter().all(|p| !is_positional(p))
@@ -243,7 +243,7 @@ impl Eval<'_, '_> {
 
     fn step(&mut self, from: &[TreeNode], step: Along<'_>) -> Result<Vec<TreeNode>, TooCostly> {
         let mut out = Vec::new();
-        // Descendants of nodes within one another are found once.
+        // Descendants of nested nodes are found once.
         let mut passed = 0;
         for node in from {
             let end = self.tree.end(node.index());
@@ -267,7 +267,7 @@ impl Eval<'_, '_> {
                 found = self.keep(found, predicate)?;
             }
             out.extend(found);
-            // Sets are made of each node once before they outgrow the page.
+            // Duplicates are removed before a set outgrows the page.
             if out.len() > 4 * self.tree.len() {
                 out = self.sorted(out)?;
             }
@@ -335,7 +335,7 @@ impl Eval<'_, '_> {
                 (from..tree.len()).for_each(|at| see(TreeNode::node(at)));
             }
             Axis::Preceding => {
-                // A node that ends before this one begins is no ancestor.
+                // A node that ends before this one begins is not an ancestor.
                 let all = (1..at).filter(|before| tree.end(*before) <= at);
                 all.for_each(|at| see(TreeNode::node(at)));
                 visited += at;
@@ -446,7 +446,7 @@ impl Eval<'_, '_> {
     }
 }
 
-/// Compares two values that are no sets of nodes (section 3.4).
+/// Compares two values that are not node sets (section 3.4).
 fn plain(how: Comparison, a: &XPathValue, b: &XPathValue) -> bool {
     let number = |value: &XPathValue| match value {
         XPathValue::Number(value) => *value,
@@ -492,7 +492,7 @@ pub(super) fn as_f64(count: usize) -> f64 {
 fn fits(tree: &Tree<'_>, place: TreeNode, step: Along<'_>) -> bool {
     if place.attribute > 0 {
         return match step.test {
-            // The principal kind of an axis is attributes only on the axis of that name.
+            // The principal node type is attribute only on the attribute axis.
             NodeTest::Any => step.axis == Axis::Attribute,
             NodeTest::Name(name) => {
                 step.axis == Axis::Attribute
@@ -510,7 +510,7 @@ fn fits(tree: &Tree<'_>, place: TreeNode, step: Along<'_>) -> bool {
     match step.test {
         NodeTest::Any => node.is_element(),
         NodeTest::Name(name) => node.as_element().is_some_and(|e| e.name() == name),
-        // The doctype is no node of XPath.
+        // XPath has no node for the doctype.
         NodeTest::Node => !node.is_doctype(),
         NodeTest::Text => node.is_text(),
         NodeTest::Comment => node.is_comment(),

@@ -8,7 +8,7 @@ use super::eval::{At, Eval, as_f64, truth};
 use super::parse::{Expr, Function};
 use super::value::{XPathValue, to_number};
 
-/// Calls a function, whose number of arguments was checked.
+/// Calls a function whose number of arguments was checked.
 pub(super) fn call(
     eval: &mut Eval<'_, '_>,
     function: Function,
@@ -160,7 +160,7 @@ impl FunctionCall<'_, '_, '_> {
         for at in 0..tree.len() {
             self.eval.spend(1)?;
             let id = tree.value(at).and_then(Node::as_element);
-            // The first element of an id has it.
+            // The first element with an id has it.
             if let Some(id) = id.and_then(|element| element.attr("id"))
                 && let Some(nth) = wanted.iter().position(|name| *name == id)
             {
@@ -216,8 +216,8 @@ impl FunctionCall<'_, '_, '_> {
         Ok(kept.collect())
     }
 
-    /// Whether the language of the node, by the nearest `xml:lang`, is the one named or a kind
-    /// of it.
+    /// Whether the language of the node, by the nearest `xml:lang`, is the given one or a
+    /// sublanguage of it.
     fn lang(&mut self) -> Result<bool, TooCostly> {
         let wanted = self.text(0)?.to_lowercase();
         let tree = self.eval.tree;

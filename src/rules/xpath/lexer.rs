@@ -39,7 +39,7 @@ pub(super) enum XPathToken {
 /// A token and the byte at which it begins.
 pub(super) type PlacedToken = (XPathToken, usize);
 
-/// The most tokens: chains of operators are walked as deep as they are long.
+/// Maximum number of tokens: evaluation recurses as deep as a chain of operators is long.
 const MAX_TOKENS: usize = 512;
 
 /// The tokens of `text`.

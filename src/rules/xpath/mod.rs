@@ -1,13 +1,12 @@
 //! XPath 1.0 over the tree of a page, bounded in time and memory.
 //!
-//! The whole of XPath 1.0 (W3C, 1999) but variables, namespaces, processing instructions
-//! and the functions that need a schema. Names are those of the HTML parser: lower case
-//! for HTML. What is not supported is an error when the expression is read, with its
-//! place.
+//! All of XPath 1.0 (W3C, 1999) except variables, namespaces, processing instructions and the
+//! functions that need a schema. Names are as in the HTML parser: lower case for HTML. Unsupported
+//! features are errors when the expression is read, with their position.
 //!
-//! Each node that is visited and each 64 bytes of text that are made count as a step; an
-//! expression that needs more than [`MAX_STEPS`] ends with an error. Each set of nodes has
-//! each node once, so memory is bounded by the page.
+//! Each visited node and each 64 bytes of created text count as a step; an expression that needs
+//! more than [`MAX_STEPS`] ends with an error. A node set contains each node once, so memory is
+//! bounded by the page.
 
 mod eval;
 mod functions;
@@ -21,15 +20,15 @@ use super::tree::{Tree, TreeNode};
 /// The longest expression, in bytes.
 pub(super) const MAX_BYTES: usize = 4_096;
 
-/// The most steps of one evaluation, about a second of work. `//*` over the largest page
+/// Maximum number of steps of one evaluation, about a second of work. `//*` over the largest page
 /// that is read takes 600,000.
 pub(super) const MAX_STEPS: usize = 20_000_000;
 
-/// Why an expression cannot be used.
+/// Why an expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at character {}: {why}", at + 1)]
 pub struct XPathError {
-    /// Where in the expression, in characters from 0.
+    /// The position in the expression, in characters from 0.
     pub at: usize,
     /// What is wrong.
     pub why: String,
@@ -59,7 +58,7 @@ pub struct XPath {
 pub(super) enum XPathResult {
     /// Nodes, in document order, each once.
     Nodes(Vec<TreeNode>),
-    /// A string, a number or a truth value as a string.
+    /// A string, or a number or boolean as a string.
     Text(String),
 }
 
@@ -68,7 +67,7 @@ impl XPath {
     ///
     /// # Errors
     ///
-    /// [`XPathError`] says where and what.
+    /// [`XPathError`] with the position and the reason.
     pub fn parse(text: &str) -> Result<Self, XPathError> {
         if text.len() > MAX_BYTES {
             return Err(error(0, &format!("longer than {MAX_BYTES} bytes")));

@@ -1,4 +1,4 @@
-//! From tokens to an expression.
+//! Parses tokens into an expression.
 
 use super::lexer::{PlacedToken, XPathToken, tokens};
 use super::{XPathError, error};
@@ -75,7 +75,7 @@ pub(super) enum Axis {
 }
 
 impl Axis {
-    /// Whether positions count against the order of the document.
+    /// Whether positions count in reverse document order.
     pub fn is_reverse(self) -> bool {
         matches!(
             self,
@@ -504,7 +504,7 @@ impl Parser {
                 "text" => NodeTest::Text,
                 "comment" => NodeTest::Comment,
                 other => {
-                    let why = format!("`{other}()` is no step");
+                    let why = format!("`{other}()` is not a step");
                     return Err(error(place, &why));
                 }
             };
@@ -528,7 +528,7 @@ impl Parser {
     }
 }
 
-/// The step that `//` stands for.
+/// The step that `//` abbreviates.
 fn anywhere() -> LocationStep {
     LocationStep {
         axis: Axis::DescendantOrSelf,

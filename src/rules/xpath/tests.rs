@@ -58,7 +58,7 @@ fn the_language_is_xpath_1_0() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_with_its_place() {
+fn what_cannot_be_used_is_reported_with_its_place() {
     for (expression, message) in [
         ("//p[", "at character 5: a step is expected here"),
         ("//p]", "at character 4: nothing more is expected here"),

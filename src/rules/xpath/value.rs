@@ -1,4 +1,4 @@
-//! Values of expressions, and how one kind becomes another (XPath 1.0, section 4).
+//! Values of expressions, and their conversions (XPath 1.0, section 4).
 
 use super::super::tree::TreeNode;
 
@@ -10,8 +10,8 @@ pub(super) enum XPathValue {
     Truth(bool),
 }
 
-/// A string as a number: digits with an optional sign and fraction, and white space around;
-/// anything else is not a number.
+/// A string as a number: digits with an optional sign and fraction, surrounded by optional white
+/// space; anything else is not a number.
 pub(super) fn to_number(text: &str) -> f64 {
     let text = text.trim_matches([' ', '\t', '\r', '\n']);
     let digits = text.strip_prefix('-').unwrap_or(text);

@@ -4,8 +4,7 @@ use std::str::FromStr;
 
 use crate::messages::{nearest, shown};
 
-/// The most elements counted around an image, which is the most that `[images]` can ask
-/// for.
+/// The most elements counted around an image, the maximum that `[images]` allows.
 const MAX_ELEMENTS: usize = 20;
 
 /// The meaning of a name in a formula.

@@ -1,21 +1,20 @@
-//! The binary form of a model beside its ARPA file, so that it loads at once.
+//! The binary form of a model beside its ARPA file, for fast loading.
 //!
-//! The ARPA file is the model: it is what people exchange, and every tool reads it. The
-//! binary is made of it, as KenLM has it in memory, and can be removed at any time. At its end, where
-//! KenLM does not look, is a seal:
+//! The ARPA file is the model: people exchange it, and every tool reads it. The binary file is
+//! built from it, in KenLM's memory layout, and can be removed at any time. Its end, which KenLM
+//! ignores, is a seal with:
 //!
-//! - the size of the ARPA file, its time of change and its digest: the binary of another
-//!   file is made again. A digest of 400 MB takes 0.1 s where the file is in memory, and as
-//!   long as reading it takes where it is not, which is why a large file of the same size
-//!   and time is taken for the same; a copy with another time is read once more at each
-//!   load. Small files are always read, because theirs may change twice in a tick of the
-//!   file system's clock.
-//! - the digest of the binary itself, checked at each load: KenLM follows what is in its
-//!   tables without asking, so a damaged file must not get there. Reading the file for it
-//!   costs little, because KenLM then finds it in memory.
+//! - the size of the ARPA file, its modification time and its digest: a binary of another file is
+//!   rebuilt. Computing the digest of 400 MB takes 0.1 s if the file is in memory, and otherwise as
+//!   long as reading it. So a large file of the same size and time is assumed to be unchanged; a
+//!   copy with another time is read again at each load. Small files are always read, because they
+//!   may change twice within a tick of the file system's clock.
+//! - the digest of the binary itself, checked at each load: KenLM trusts the contents of its
+//!   tables, so a damaged file must never reach it. Reading the file for this costs little, because
+//!   KenLM then finds it in memory.
 //!
-//! The digests find damage and not malice, as anybody can compute them: whoever can write to
-//! a model's folder is trusted, see SECURITY.md.
+//! The digests detect damage, not malice, because anyone can compute them: write access to a
+//! model's folder implies trust, see SECURITY.md.
 
 use std::fs::Metadata;
 use std::io::{self, BufReader, Read, Write};
@@ -35,8 +34,8 @@ const BUFFER: usize = 1 << 20;
 const MAGIC: [u8; 8] = *b"spoorlm1";
 const SEAL: usize = 40;
 
-/// Loads the model of an ARPA file by its binary, which is made if it is missing, stale,
-/// damaged or of another KenLM. If it cannot be made or kept, the ARPA file is loaded.
+/// Loads the model of an ARPA file from its binary, which is built if it is missing, stale, damaged
+/// or from another version of KenLM. If it cannot be built or stored, the ARPA file is loaded.
 ///
 /// # Errors
 /// [`ModelError`] names the ARPA file.
@@ -52,7 +51,7 @@ pub fn load(arpa: &Path, binary: &Path) -> Result<KenLm, ModelError> {
             Ok(model) => return Ok(model),
             Err(error) => tracing::debug!("the ARPA file is loaded instead: {error}"),
         },
-        // KenLM may still load it, or names what is wrong with it.
+        // KenLM may still load it, or report what is wrong with it.
         Err(MakeError::Arpa(why)) => {
             tracing::debug!("{}: no binary form: {why}", arpa.display());
         }
@@ -64,7 +63,7 @@ pub fn load(arpa: &Path, binary: &Path) -> Result<KenLm, ModelError> {
     KenLm::load(arpa)
 }
 
-/// Whether the binary is whole, and was made of this ARPA file. An unreadable one is not.
+/// Whether the binary is intact and was built from this ARPA file. An unreadable one is not.
 fn is_of(arpa: &Path, binary: &Path) -> bool {
     let checked = (|| {
         let Some(seal) = Seal::read(binary)? else {
@@ -93,7 +92,7 @@ enum MakeError {
     Write(io::Error),
 }
 
-/// Writes the binary form, whole or not at all.
+/// Writes the binary form, completely or not at all.
 fn make(arpa: &Path, binary: &Path) -> Result<(), MakeError> {
     if cfg!(not(all(
         target_endian = "little",
@@ -102,7 +101,7 @@ fn make(arpa: &Path, binary: &Path) -> Result<(), MakeError> {
         return Err(MakeError::Write(io::ErrorKind::Unsupported.into()));
     }
     let file = crate::fs::open(arpa).map_err(IrregularArpa::from)?;
-    // Before it is read: if it changes meanwhile, the seal is that of the old one.
+    // Before reading: if the file changes in the meantime, the seal belongs to the old one.
     let metadata = file.metadata().map_err(IrregularArpa::from)?;
     let mut seal = Seal {
         size: metadata.len(),
@@ -126,10 +125,10 @@ fn make(arpa: &Path, binary: &Path) -> Result<(), MakeError> {
     .map_err(MakeError::Write)
 }
 
-/// What the end of a binary says of its ARPA file.
+/// The information about the ARPA file at the end of a binary.
 struct Seal {
     size: u64,
-    /// Nanoseconds since 1970, 0 where that is not known.
+    /// Nanoseconds since 1970, 0 if unknown.
     changed: u64,
     digest: u64,
 }
@@ -173,7 +172,7 @@ fn digest(file: impl Read, bytes: u64) -> io::Result<Xxh3> {
     Ok(hashing.hash)
 }
 
-/// Computes the digest of all that passes.
+/// Computes the digest of everything written or read through it.
 struct Hashing<T> {
     inner: T,
     hash: Xxh3,

@@ -17,8 +17,8 @@ const SPECIAL: [&str; 3] = ["<unk>", "<s>", "</s>"];
 #[derive(Debug, Clone)]
 pub(super) struct NgramCorpus {
     pub(super) words: Vec<u32>,
-    /// By number. Words after the special ones are sorted, so that numbers compare as
-    /// words do, independent of the order of sentences.
+    /// By number. Words after the special ones are sorted, so that numbers compare like words,
+    /// regardless of the order of sentences.
     pub(super) names: WordNames,
     pub(super) sentences: usize,
 }

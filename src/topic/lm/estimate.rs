@@ -1,13 +1,12 @@
 //! Estimation: sentences become an interpolated modified Kneser-Ney model.
 //!
-//! The formulas are those of Chen & Goodman 1999 (section 3), the details those of KenLM's
-//! `lmplz --discount_fallback` (Heafield et al. 2013), so both give the same model:
+//! The formulas are from Chen & Goodman 1999 (section 3), the details from KenLM's `lmplz
+//! --discount_fallback` (Heafield et al. 2013), so both give the same model:
 //!
-//! - the count of an n-gram of the highest order, or of one that begins with `<s>`, is its
-//!   number of occurrences; that of any other is the number of different words that
-//!   precede it;
-//! - unigrams are interpolated with the uniform distribution over the vocabulary, with
-//!   `<unk>` and `</s>` but without `<s>`, and `<unk>` gets nothing else;
+//! - the count of an n-gram of the highest order, or of one that begins with `<s>`, is its number
+//!   of occurrences; for any other n-gram it is the number of different words that precede it;
+//! - unigrams are interpolated with the uniform distribution over the vocabulary, with `<unk>` and
+//!   `</s>` but without `<s>`, and `<unk>` gets no other probability;
 //! - `<s>` has probability 1, so scoring it changes nothing.
 //!
 //! N-grams are neither hashed nor stored: they are runs of the sorted positions of the

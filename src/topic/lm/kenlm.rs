@@ -26,7 +26,7 @@ pub trait LanguageModel: Send + Sync {
     /// The longest n-gram it knows.
     fn order(&self) -> u8;
 
-    /// The number of a token; all that the model does not know have the same.
+    /// The number of a token; all tokens unknown to the model have the same.
     fn word(&self, token: &str) -> u32;
 
     /// Scores a sentence of words with these numbers from `<s>` to `</s>`, even one without
@@ -42,9 +42,9 @@ pub trait LanguageModel: Send + Sync {
         self.score_words(&words)
     }
 
-    /// Reads a text that contains many parts to score, of words with these numbers. `ends`
-    /// are places, as numbers of words and in order, at which parts are likely to end.
-    /// `None` if the model has no faster way than scoring each part by itself.
+    /// Reads a text that contains many parts to score, of words with these numbers. `ends` are
+    /// positions, counted in words and in order, at which parts are likely to end. `None` if the
+    /// model cannot do this faster than scoring each part by itself.
     fn read<'m>(
         &'m self,
         _words: &'m [u32],
@@ -54,17 +54,17 @@ pub trait LanguageModel: Send + Sync {
     }
 }
 
-/// A running text that is read once, so that parts of it can be scored, however they
-/// overlap. For the model a token has the same probability in a part as in the whole,
-/// except for those at the part's beginning that have fewer words before them.
+/// A running text that is read once, so that its parts, even overlapping ones, can be scored. To
+/// the model a token has the same probability in a part as in the whole, except for those at the
+/// part's beginning that have fewer words before them.
 pub struct Running<'m> {
     model: &'m KenLm,
     words: &'m [WordIndex],
     /// The probability of each word given those before it.
     log10: Vec<f64>,
-    /// That of `</s>` after so many words; not a number where it is not known yet.
+    /// The probability of `</s>` after this many words; NaN if not known yet.
     ends: RefCell<Vec<f64>>,
-    /// That of the first words after `<s>`, as many as the model's memory takes, by the
+    /// The probability of the first words after `<s>`, as many as the model's memory takes, by the
     /// number of the first.
     begins: RefCell<Vec<f64>>,
 }
@@ -93,7 +93,7 @@ impl<'m> Running<'m> {
         }
     }
 
-    /// The score of a range of tokens, equal to that of a sentence of them.
+    /// The score of a range of tokens, equal to that of a sentence with the same tokens.
     pub fn score(&self, tokens: Range<usize>) -> SentenceScore {
         let words = self.words.get(tokens.clone()).unwrap_or_default();
         let memory = usize::from(self.model.order()).saturating_sub(1);
@@ -105,7 +105,7 @@ impl<'m> Running<'m> {
             ModelWalk::of_sentence(self.model).steps(first)
         });
         let end = known(&self.ends, tokens.end, || {
-            // Of the words before the end those that the model's memory takes.
+            // The words before the end that fit into the model's memory.
             let (_, last) = words.split_at(words.len() - memory);
             let mut walk = ModelWalk::of(self.model);
             walk.steps(last);
@@ -120,7 +120,7 @@ impl<'m> Running<'m> {
     }
 }
 
-/// What is known at this place, worked out the first time.
+/// The value for this position, computed at the first request.
 fn known(places: &RefCell<Vec<f64>>, place: usize, work_out: impl FnOnce() -> f64) -> f64 {
     let found = places.borrow().get(place).copied();
     if let Some(found) = found.filter(|found| !found.is_nan()) {
@@ -183,8 +183,8 @@ pub struct KenLm {
     frequent_is_all: bool,
 }
 
-/// How many words are kept in this table, which takes about 40 bytes for each. Those of a
-/// page are mostly among the first thousands, which stay in a processor's cache.
+/// How many words are kept in this table, which takes about 40 bytes for each. The words of a page
+/// are mostly among the first thousands, which stay in the processor's cache.
 const FREQUENT: usize = 16_384;
 
 impl KenLm {
@@ -196,7 +196,7 @@ impl KenLm {
         Self::load_by(path, path)
     }
 
-    /// Loads a binary that was made of an ARPA file.
+    /// Loads a binary that was built from an ARPA file.
     ///
     /// # Errors
     /// [`ModelError`] names the binary.
@@ -204,7 +204,7 @@ impl KenLm {
         Self::load_by(binary, arpa)
     }
 
-    /// Loads the file `path`; `arpa` is where its words are.
+    /// Loads the file `path`; `arpa` is the file with its words.
     fn load_by(path: &Path, arpa: &Path) -> Result<Self, ModelError> {
         // KenLM's message about a wrong path would be less clear.
         let readable = crate::fs::open(path).and_then(|file| file.metadata());
@@ -228,9 +228,9 @@ impl KenLm {
         let config = Config {
             show_progress: false,
             arpa_complain: ArpaLoadComplain::None,
-            // Mapped, a binary of 272 MB loads in 0.11 s instead of 0.19 s, but 30 % fewer
-            // tokens a second are scored, as files have no huge pages. And whoever copies
-            // another model over a mapped file ends the process.
+            // Mapped, a binary of 272 MB loads in 0.11 s instead of 0.19 s, but 30 % fewer tokens
+            // per second are scored, because files have no huge pages. Also, copying another model
+            // over a mapped file would kill the process.
             load_method: LoadMethod::Read,
             ..Config::default()
         };
@@ -268,7 +268,7 @@ impl KenLm {
         }
     }
 
-    /// The probability of an unknown word after a whole context of unknown words.
+    /// The probability of an unknown word after a full context of unknown words.
     fn run_of_unknown(&self) -> f64 {
         let unknown = self.model.not_found_index();
         let mut walk = ModelWalk::of(self);
@@ -276,7 +276,7 @@ impl KenLm {
         steps.last().unwrap_or_default()
     }
 
-    /// How many of these words it does not know.
+    /// How many of these words are unknown.
     fn unknown_among(&self, words: &[WordIndex]) -> usize {
         let not_found = self.model.not_found_index();
         words.iter().filter(|word| **word == not_found).count()
@@ -350,7 +350,7 @@ impl<'m> ModelWalk<'m> {
         }
     }
 
-    /// A walk from `<s>` on.
+    /// A walk that starts from `<s>`.
     fn of_sentence(model: &'m KenLm) -> Self {
         Self {
             begins: true,
@@ -358,7 +358,7 @@ impl<'m> ModelWalk<'m> {
         }
     }
 
-    /// The probability of a word, which is then behind it.
+    /// The probability of the next word; moves past it.
     fn step(&mut self, word: WordIndex) -> f64 {
         let log10 = self.look(word);
         self.begins = false;
@@ -366,12 +366,12 @@ impl<'m> ModelWalk<'m> {
         log10
     }
 
-    /// The sum of those of several words.
+    /// The sum over several words.
     fn steps(&mut self, words: &[WordIndex]) -> f64 {
         words.iter().fold(0.0, |sum, word| sum + self.step(*word))
     }
 
-    /// The probability of `</s>` here.
+    /// The probability of `</s>` at this point.
     fn end(&mut self) -> f64 {
         self.look(self.model.model.end_sentence_index())
     }
@@ -441,13 +441,13 @@ fn reason(message: &str) -> String {
     let message = message
         .strip_prefix("failed to load KenLM model: ")
         .unwrap_or(message);
-    let told = match message.split_once('\n') {
-        Some((place, told)) if place.contains(" threw ") && !told.trim().is_empty() => told,
+    let text = match message.split_once('\n') {
+        Some((place, text)) if place.contains(" threw ") && !text.trim().is_empty() => text,
         _ => message,
     };
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    match told.split_once(". ") {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.split_once(". ") {
         Some((first, _)) => first.to_owned(),
-        None => told,
+        None => text,
     }
 }

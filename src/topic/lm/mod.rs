@@ -1,14 +1,14 @@
 //! The language model of a topic: estimated from its sentences, used to score others.
 //!
-//! The module [`words`](crate::words) turns running text into [`Sentence`]s. [`mod@estimate`] builds an interpolated modified
-//! Kneser-Ney model from sentences (`corpus` numbers their words, `runs` sorts and counts
-//! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a file and scores
-//! sentences with it, [`binary`] keeps beside it KenLM's binary form (`probing`), so that it
-//! loads at once, [`perplexity`] turns log probabilities into the measure behind
-//! all ratings.
+//! The module [`words`](crate::words) turns running text into [`Sentence`]s. [`mod@estimate`]
+//! builds an interpolated modified Kneser-Ney model from sentences (`corpus` numbers their words,
+//! `runs` sorts and counts their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a
+//! file and scores sentences with it, [`binary`] keeps beside it KenLM's binary form (`probing`),
+//! so that it loads at once, [`perplexity`] turns log probabilities into the measure behind all
+//! ratings.
 //!
-//! A model is trained once and then only read, from any number of threads. Nothing here
-//! knows pages, links, keywords, scores or the source of sentences.
+//! A model is trained once and then only read, from any number of threads. This module does not
+//! know pages, links, keywords, scores or the source of sentences.
 //!
 //! ```
 //! use spoor_topic::lm::{KenLm, arpa, estimate, perplexity, sentences};

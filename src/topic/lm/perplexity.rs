@@ -23,7 +23,7 @@ pub fn unknown(lm: &dyn LanguageModel) -> f64 {
 /// The perplexity of a document with its counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DocumentPerplexity {
-    /// Over all that was scored; [`unknown`] if nothing was.
+    /// Over everything that was scored; [`unknown`] if nothing was.
     pub perplexity: f64,
     /// How many sentences were scored.
     pub sentences: usize,

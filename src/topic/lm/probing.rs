@@ -1,26 +1,26 @@
-//! KenLM's binary form of a model: the tables that it builds in memory when it reads an
-//! ARPA file, as bytes.
+//! KenLM's binary form of a model: the in-memory tables that it builds when it reads an ARPA file,
+//! as bytes.
 //!
-//! KenLM itself can write them, but only its command `build_binary` does so, and the
-//! binding's function for that (kenlm-rs 0.1.0, feature `tools`) does not link. The tables
-//! are plain (model type *probing*, no quantization, every number an `f32` as in the
-//! ARPA file), so they are made here, and the tests hold the scores by them against those
-//! by KenLM's own reading of the ARPA file, bit by bit.
+//! KenLM can write them itself, but only with its command `build_binary`, and the binding's
+//! function for that (kenlm-rs 0.1.0, feature `tools`) does not link. The tables are simple (model
+//! type *probing*, no quantization, every number an `f32` as in the ARPA file), so they are built
+//! here. The tests compare the resulting scores bit by bit with those from KenLM's own reading of
+//! the ARPA file.
 //!
 //! ```text
 //!  header | words: hash -> number | 1-grams by number | 2-grams: hash -> weights | ... | n-grams
 //! ```
 //!
-//! The tables are open hash tables with linear probing; key 0 is an empty slot. The key of
-//! an n-gram is a hash of its words from the last to the first. Two signs carry meaning: a
-//! positive probability is that of an n-gram which is the end of a longer one, and a
-//! back-off of -0 is that of an n-gram which no longer one begins with.
+//! The tables are open hash tables with linear probing; key 0 marks an empty slot. The key of an
+//! n-gram is a hash of its words from the last to the first. Two signs carry meaning: a positive
+//! probability belongs to an n-gram that is the end of a longer one, and a back-off of -0 to an
+//! n-gram that no longer one begins with.
 
 use std::io::{self, BufRead, Write};
 
 /// KenLM's `format version 5`; any other value is another format.
 const MAGIC: &[u8; 51] = b"mmap lm http://kheafield.com/code format version 5\n";
-/// The size of the magic text with what fills it up.
+/// The size of the magic text with its padding.
 const MAGIC_SIZE: usize = 56;
 /// Slots for each n-gram, KenLM's own default.
 const MULTIPLIER: f32 = 1.5;
@@ -31,13 +31,13 @@ const SHORTEST_LINE: u64 = 4;
 /// The number of `<unk>`.
 const UNKNOWN: u32 = 0;
 
-/// Why the tables cannot be made: KenLM then reads the file, and may have an error for it.
+/// Why the tables cannot be built: KenLM then reads the file itself, and may report an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IrregularArpa {
     /// It cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is not the form that is known here.
+    /// Its form is not supported here.
     #[error("line {line}: {why}")]
     Form {
         /// Counted from 1.
@@ -78,7 +78,7 @@ impl NgramWeights {
 }
 
 impl Probing {
-    /// Reads an ARPA file of so many bytes.
+    /// Reads an ARPA file of this many bytes.
     ///
     /// # Errors
     /// [`IrregularArpa`] with the line.
@@ -110,7 +110,7 @@ impl Probing {
         for _ in 0..self.counts[0] {
             let (word, weights) = lines.ngram(false, |words| words.to_owned())?;
             let number = if is_unknown(&word) {
-                // Where there are two, they are not in the order of their numbers.
+                // If there are two, they are not in the order of their numbers.
                 if std::mem::replace(&mut has_unknown, true) {
                     return Err(lines.wrong("a second <unk>"));
                 }
@@ -149,7 +149,7 @@ impl Probing {
         let highest = order == self.counts.len();
         // From the last word to the first.
         let mut words: Vec<u32> = Vec::with_capacity(order);
-        // Of the last two words, the last three, and so on.
+        // For the last two words, the last three, and so on.
         let mut keys: Vec<u64> = Vec::with_capacity(order);
         for _ in 0..self.counts[order - 1] {
             words.clear();
@@ -178,8 +178,8 @@ impl Probing {
         Ok(())
     }
 
-    /// Marks the n-grams that this one ends with. Those that were pruned are put in with
-    /// the probability that back-off gives them, because a search goes through them.
+    /// Marks the n-grams that this one ends with. Pruned ones are inserted with their back-off
+    /// probability, because a search passes through them.
     fn mark_end(&mut self, words: &[u32], keys: &[u64]) -> Option<()> {
         let order = words.len();
         let mut basis = order - 1;
@@ -190,7 +190,7 @@ impl Probing {
         let mut log10 = -self.end(words, keys, basis)?.log10.abs();
         self.end(words, keys, basis)?.end_of_longer();
         for missing in basis + 1..order {
-            // Nothing has to be in the model for a back-off of 0.
+            // A back-off of 0 needs no entry in the model.
             if let Some(context) = self.weights(&words[1..missing]) {
                 context.extend();
                 log10 += context.backoff;
@@ -216,7 +216,7 @@ impl Probing {
         Some(())
     }
 
-    /// The weights of an n-gram, its last word first.
+    /// The weights of an n-gram, given with its last word first.
     fn weights(&mut self, words: &[u32]) -> Option<&mut NgramWeights> {
         let (last, others) = words.split_first()?;
         if others.is_empty() {
@@ -226,7 +226,7 @@ impl Probing {
         self.longer[others.len() - 1].find_mut(key)
     }
 
-    /// Writes the tables as KenLM has them in memory.
+    /// Writes the tables in KenLM's memory layout.
     ///
     /// # Errors
     /// Those of `out`.
@@ -236,7 +236,7 @@ impl Probing {
         out.write_all(&0_u32.to_le_bytes())?;
         let words = self.unigrams.len() as u32 - 1;
         out.write_all(&words.to_le_bytes())?;
-        // A word's number has the place of a probability.
+        // In this table, a word's number takes the place of a probability.
         self.words.write_to(false, out)?;
         for weights in &self.unigrams {
             out.write_all(&weights.log10.to_le_bytes())?;
@@ -255,7 +255,7 @@ impl Probing {
     fn write_header(&self, out: &mut impl Write) -> io::Result<()> {
         let mut header = MAGIC.to_vec();
         header.resize(MAGIC_SIZE, 0);
-        // By these KenLM knows a machine with the same numbers.
+        // KenLM uses these to recognise a machine with the same number format.
         for number in [0.0_f32, 1.0, -0.5] {
             header.extend(number.to_le_bytes());
         }
@@ -265,7 +265,7 @@ impl Probing {
         header.extend(1_u64.to_le_bytes());
         header.extend([self.counts.len() as u8, 0, 0, 0]);
         header.extend(MULTIPLIER.to_le_bytes());
-        // The type (probing), no texts of words at the end, the version of the search.
+        // The type (probing), no word texts at the end, the version of the search.
         for number in [0_u32, 0, 0] {
             header.extend(number.to_le_bytes());
         }
@@ -300,7 +300,7 @@ impl ProbingTable {
         }
     }
 
-    /// The place of a key, or the empty one where it belongs.
+    /// The slot of a key, or the empty slot where it belongs.
     fn place(&self, key: u64) -> usize {
         let mut at = (key % self.slots.len() as u64) as usize;
         while self.slots[at].key != key && self.slots[at].key != 0 {
@@ -322,8 +322,8 @@ impl ProbingTable {
         Some(&mut self.slots[at].weights)
     }
 
-    /// `None` if the key is there already, is that of an empty slot, or would take the last
-    /// empty slot, which ends every search.
+    /// `None` if the key exists already, equals that of an empty slot, or would take the last empty
+    /// slot, which every search needs to end.
     fn insert(&mut self, key: u64) -> Option<&mut NgramWeights> {
         let at = self.place(key);
         if self.slots[at].key == key || key == 0 || self.empty < 2 {
@@ -380,7 +380,7 @@ struct ArpaLines<R> {
     arpa: R,
     line: Vec<u8>,
     number: usize,
-    /// How many n-grams the file can have: room is made for as many as it says.
+    /// The maximum number of n-grams in the file: memory is allocated for as many as it declares.
     most: u64,
 }
 
@@ -410,7 +410,7 @@ impl<R: BufRead> ArpaLines<R> {
         Ok(whole || !self.line.is_empty())
     }
 
-    /// Reads the next line that is not empty.
+    /// Reads the next non-empty line.
     fn next_filled(&mut self) -> Result<bool, IrregularArpa> {
         while self.next()? {
             if !self.line.trim_ascii().is_empty() {
@@ -420,7 +420,7 @@ impl<R: BufRead> ArpaLines<R> {
         Ok(false)
     }
 
-    /// The numbers of n-grams of each order.
+    /// The number of n-grams of each order.
     fn counts(&mut self) -> Result<Vec<u64>, IrregularArpa> {
         if !self.next_filled()? || self.line != b"\\data\\" {
             return Err(self.wrong("not \\data\\"));
@@ -438,7 +438,7 @@ impl<R: BufRead> ArpaLines<R> {
             self.most = most;
             counts.push(count);
         }
-        // What KenLM is compiled for.
+        // The orders that KenLM is compiled for.
         if !(2..=6).contains(&counts.len()) {
             return Err(self.wrong("not of order 2 to 6"));
         }
@@ -457,7 +457,7 @@ impl<R: BufRead> ArpaLines<R> {
         }
     }
 
-    /// The next n-gram: what `of` makes of its words, and its weights.
+    /// The next n-gram: the result of `of` for its words, and its weights.
     fn ngram<T>(
         &mut self,
         highest: bool,

@@ -1,11 +1,11 @@
 //! Every n-gram of a corpus, of every order, in one sorted array.
 //!
-//! The positions of the corpus are sorted by the words that *end* there, read backwards:
-//! at most as many as the model's order, and no further than `<s>`. After sorting, every
-//! n-gram of every order is one run of positions, identified by its first position, and
-//! the n-gram without its first word is the run around it. So n-grams are never stored:
-//! two small numbers per position ([`Step`]) mark where the runs of each order begin, and
-//! an n-gram's number is the number of runs that begin before it.
+//! The positions of the corpus are sorted by the words that *end* there, read backwards: at most as
+//! many as the model's order, and not beyond `<s>`. After sorting, every n-gram of every order is
+//! one run of positions, identified by its first position, and the n-gram without its first word is
+//! the run around it. So n-grams are never stored: two small numbers per position ([`Step`]) mark
+//! where the runs of each order begin, and an n-gram's number is the number of runs that begin
+//! before it.
 //!
 //! The n-gram without its *last* word, its context, ends one position earlier in the
 //! corpus; [`NgramRuns::before`] gives the sorted place of that position, and [`RunMarks`] the run
@@ -17,7 +17,7 @@ use std::thread;
 
 use super::corpus::{BOS, NgramCorpus};
 
-/// The number of worker threads, each with scratch memory of its own.
+/// The number of worker threads, each with its own scratch memory.
 pub(super) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |threads| threads.get().min(8))
 }

@@ -1,4 +1,4 @@
-//! Our models and scores held against those of KenLM's own tools; see
+//! Compares our models and scores with those of KenLM's own tools; see
 //! `tests/fixtures/lm/README.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ fn arpa_text(estimate: &Estimate) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Words to log10 probability and back-off, 0 where there is none, by order less one.
+/// Words to log10 probability and back-off, 0 if there is none, by order less one.
 fn ngrams(estimate: &Estimate) -> Vec<BTreeMap<String, (f64, f64)>> {
     let mut all = Vec::new();
     let done: Result<(), ()> = estimate.each_section(|section| {
@@ -56,7 +56,7 @@ fn ngrams(estimate: &Estimate) -> Vec<BTreeMap<String, (f64, f64)>> {
     all
 }
 
-/// Words to log10 probability and, where the line has one, back-off.
+/// Words to log10 probability and, if the line has one, back-off.
 fn parse_arpa(text: &str) -> BTreeMap<&str, (f64, Option<f64>)> {
     text.lines()
         .filter(|line| line.contains('\t'))
@@ -70,7 +70,7 @@ fn parse_arpa(text: &str) -> BTreeMap<&str, (f64, Option<f64>)> {
         .collect()
 }
 
-/// Holds our model against lmplz's; `name` as in `o3` or `tiny_o5`.
+/// Compares our model with lmplz's; `name` as in `o3` or `tiny_o5`.
 fn like_lmplz(train: &str, name: &str, order: usize, fallbacks: &[usize]) {
     let ours = estimate(corpus(train), order).unwrap();
     assert_eq!(ours.fallbacks(), fallbacks);
@@ -197,15 +197,15 @@ fn scores_as_query_with_our_models_and_with_lmplzs() {
     }
 }
 
-/// Holds the binary form against what KenLM itself makes of the ARPA file: every score of
-/// every part of the text, bit by bit.
+/// Compares the binary form with KenLM's own reading of the ARPA file: every score of every part of
+/// the text, bit by bit.
 fn same_by_binary(arpa: &Path) {
     let binary = arpa.with_extension("binary");
     let (by_arpa, by_binary) = (
         KenLm::load(arpa).unwrap(),
         binary::load(arpa, &binary).unwrap(),
     );
-    // And not by the ARPA file in its place.
+    // This must not fall back to the ARPA file.
     KenLm::load_binary(&binary, arpa).unwrap();
     assert_eq!(by_arpa.order(), by_binary.order());
     assert_eq!(by_arpa.unknown_log10(), by_binary.unknown_log10());
@@ -228,8 +228,8 @@ fn same_by_binary(arpa: &Path) {
     }
 }
 
-/// Ends of longer n-grams that were pruned: KenLM puts them in with the probability that
-/// back-off gives them, and scores rest on it.
+/// Ends of longer n-grams that were pruned: KenLM inserts them with their back-off probability, and
+/// scores depend on it.
 #[test]
 fn a_pruned_model_scores_the_same_by_its_binary() {
     let folder = tempfile::tempdir().unwrap();
@@ -262,7 +262,7 @@ fn a_pruned_model_scores_the_same_by_its_binary() {
     same_by_binary(&path);
 }
 
-/// What a damaged, stale or foreign binary is replaced by.
+/// A damaged, stale or foreign binary is replaced.
 #[test]
 fn a_binary_that_does_not_fit_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ fn a_binary_that_does_not_fit_is_made_again() {
         bytes[at] ^= 1;
         damaged.push(bytes);
     }
-    // As another version of KenLM would seal it.
+    // As sealed by another version of KenLM.
     let mut other = first[..first.len() - 8].to_vec();
     other[49] = b'4';
     other.extend(xxhash_rust::xxh3::xxh3_64(&other).to_le_bytes());
@@ -308,7 +308,7 @@ fn a_binary_that_does_not_fit_is_made_again() {
     assert_eq!(load().order(), 3);
 }
 
-/// The ARPA file is loaded where its binary cannot be kept or made.
+/// The ARPA file is loaded if its binary cannot be stored or built.
 #[test]
 fn a_model_without_a_binary_loads_from_its_arpa_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +323,7 @@ fn a_model_without_a_binary_loads_from_its_arpa_file() {
     fs::write(&path, format!("# as KenLM allows it\n{text}")).unwrap();
     assert_eq!(binary::load(&path, &binary).unwrap().order(), 3);
     assert!(!binary.exists());
-    // A count for which there is no memory.
+    // A count that would need more memory than there is.
     fs::write(&path, text.replacen("ngram 3=", "ngram 3=99999999", 1)).unwrap();
     let error = binary::load(&path, &binary).unwrap_err();
     assert!(error.to_string().contains("tiny.arpa"), "{error}");
@@ -354,7 +354,7 @@ fn text_with_nothing_to_score_is_a_run_of_unknown_words() {
         perplexity::document::<Sentence>(&lm, &[]).perplexity
     ));
 
-    // A short text is scored whole all the same, and a long unknown one nears the run.
+    // A short text is scored as a whole nevertheless, and a long unknown one approaches the run.
     assert!(perplexity::text(&lm, &short[1]) < run / 2.0);
     let junk = normalise(&"qqq zzz ".repeat(500));
     assert!((perplexity::text(&lm, &junk) / run - 1.0).abs() < 0.02);
@@ -410,7 +410,7 @@ fn a_model_that_cannot_be_used_is_named() {
             "{error}"
         );
     }
-    // What KenLM says reaches the user, where in its source it says so does not.
+    // KenLM's message reaches the user, its source location does not.
     fs::write(&broken, format!("\\data\\\n{seven}\n")).unwrap();
     let error = KenLm::load(&broken).unwrap_err().to_string();
     assert!(
@@ -503,7 +503,7 @@ fn log10(model: &BTreeMap<String, (f64, f64)>, context: &[&str], word: &str) -> 
     }
 }
 
-/// The formulas of Chen & Goodman as they stand, over maps of whole n-grams.
+/// The formulas of Chen & Goodman taken literally, over maps of whole n-grams.
 fn reference(corpus: &[Sentence], order: usize) -> Vec<BTreeMap<Vec<&str>, (f64, f64)>> {
     let mut raw = vec![BTreeMap::<Vec<&str>, u64>::new(); order];
     for sentence in corpus {
@@ -596,7 +596,7 @@ proptest! {
             prop_assert_eq!(ours.len(), expected.len());
             for (words, (p, backoff)) in expected {
                 let (our_p, our_backoff) = ours[&words.join(" ")];
-                // 1e-9 before both are rounded to the `f32` that the file holds.
+                // 1e-9 before both are rounded to the `f32` in the file.
                 let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 + f64::from(f32::EPSILON) * b.abs();
                 prop_assert!(near(our_p, p.min(0.0)) && near(our_backoff, *backoff), "{words:?} {our_p} {p} {our_backoff} {backoff}");
             }

@@ -6,8 +6,8 @@ use crate::page::Bucket;
 
 /// The highest score of each bucket, inclusive.
 ///
-/// Perplexities differ between models, so training proposes boundaries of its own; the
-/// default ones are those of the thesis's model of cats.
+/// Perplexities differ between models, so training proposes its own boundaries; the defaults are
+/// those of the thesis's model of cats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boundaries {

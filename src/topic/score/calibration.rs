@@ -1,11 +1,10 @@
 //! The meaning of the perplexities of one model: measured by training, stored with the
 //! model in `model.toml`, and used by all ratings.
 //!
-//! A perplexity has no absolute meaning: it grows with the vocabulary and shrinks with the
-//! corpus. What can be compared is where held-out text about the topic lies on the model's
-//! own scale, and where everything else does. Documents and texts of an anchor's length
-//! are measured separately, because short texts are far more surprising. Training does the
-//! fitting; this is its result.
+//! A perplexity has no absolute meaning: it grows with the vocabulary and shrinks with the corpus.
+//! What can be compared is the position of held-out text about the topic, and of other text, on the
+//! model's own scale. Documents and texts as short as anchors are measured separately, because
+//! short texts are far more surprising. Training does the fitting; this is its result.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +67,8 @@ pub struct OnTopic {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The highest perplexity at which a text counts as about the topic: where the share
-    /// of positive texts below it exceeds that of neutral ones most (Youden 1950).
+    /// The highest perplexity at which a text counts as about the topic: where the share of
+    /// positive texts below it exceeds that of neutral ones most (Youden 1950).
     pub cut: f64,
     /// The share of positive texts above the cut, 0 to 1.
     pub missed: f64,
@@ -123,7 +122,7 @@ impl Calibration {
         self.on_topic.likelihood(perplexity)
     }
 
-    /// What follows from boundaries alone: the anchor threshold at the thesis's distance
+    /// A calibration derived from boundaries alone: the anchor threshold at the thesis's distance
     /// from `high`, and a curve with 0.5 at `medium` and 0.9 at `high`.
     pub fn of_boundaries(method: Method, boundaries: Boundaries) -> Self {
         let Boundaries { high, medium, .. } = boundaries;

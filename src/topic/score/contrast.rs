@@ -13,15 +13,14 @@
 //! - the weight of the n-th occurrence of a word falls with n, because a document that has
 //!   a word once is likely to repeat it (Rennie et al. 2003).
 //!
-//! A crawl uses it to compare pages with one another, smoothed so strongly that a word
-//! must occur several times in the topic's texts before it counts much. To *count* pages
-//! on topic, it uses little smoothing and the language model as well: with much text that
-//! estimates the number on topic well, but it ranks pages worse, above all with little
-//! text.
+//! A crawl uses it to compare pages with one another, smoothed so strongly that a word must occur
+//! several times in the topic's texts before it counts much. To *count* pages on topic, it uses
+//! little smoothing and the language model as well: with much text that estimates the number on
+//! topic well, but it ranks pages worse, especially with little text.
 //!
-//! A contrast is not a probability: training measures where documents of both kinds lie,
-//! and [`Topicality`](super::Topicality) turns that into a number from 0 to 1. The words
-//! that a crawl adds to those of the topic while it runs are [`Adopted`].
+//! A contrast is not a probability: training measures the contrasts of documents of both kinds, and
+//! [`Topicality`](super::Topicality) maps a contrast to a number from 0 to 1. The words that a
+//! crawl adds to those of the topic while it runs are [`Adopted`].
 
 use std::fmt;
 use std::io::Write;
@@ -171,8 +170,8 @@ impl CountTable {
     }
 }
 
-/// What a model knows of a word. It is in one place, because looking a word up costs more than
-/// most of what is done with the result.
+/// A word's entry in the model. All of it is in one place, because looking up a word costs more
+/// than most of the following computation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownWord {
     stats: WordStats,
@@ -240,7 +239,7 @@ pub struct Contrast {
     positive: f64,
     /// `p(word | neutral)` of an unseen word.
     unknown: f64,
-    /// The passages of both kinds of text; `None` where neutral text is known only by its
+    /// The passages of both kinds of text; `None` if neutral text is known only by its
     /// words, and in models of earlier versions.
     passages: Option<Passages>,
 }
@@ -284,7 +283,8 @@ impl Contrast {
             };
             (word.as_str(), stats)
         });
-        // Sums of numbers depend on the order, in their last digits: it is that of a map.
+        // The result of a sum depends on the order, in its last digits; here it is the order of a
+        // map.
         let words: FxHashMap<&str, WordStats> = words.collect();
         let words = words.into_iter();
         contrast.all = words.map(|(word, stats)| (word.into(), stats)).collect();
@@ -305,7 +305,7 @@ impl Contrast {
     pub fn with_passages(mut self, passages: Option<Passages>) -> Self {
         self.passages = passages.map(|mut passages| {
             for (word, place) in passages.take_words() {
-                // Texts have all words of their passages, unless a file was changed.
+                // The texts contain all words of their passages, unless a file was changed.
                 if let Some(known) = self.words.get_mut(&word) {
                     known.in_passages = place;
                 }
@@ -315,7 +315,7 @@ impl Contrast {
         self
     }
 
-    /// The same, which knows the numbers of its words in this language model.
+    /// The same, with the numbers of its words in this language model.
     #[must_use]
     pub fn with_model(mut self, model: &Arc<dyn LanguageModel>) -> Self {
         for (word, _) in &self.all {
@@ -327,7 +327,7 @@ impl Contrast {
         self
     }
 
-    /// What it knows of a word; `None` if the texts lack it.
+    /// The entry of a word; `None` if the texts lack it.
     pub(super) fn find(&self, word: &str) -> Option<&KnownWord> {
         self.words.get(word)
     }
@@ -395,7 +395,7 @@ impl Contrast {
         }
     }
 
-    /// What words tell that were looked up, in their order.
+    /// The evidence of words that were looked up, in order.
     pub(super) fn evidence<'a>(
         &self,
         words: impl Iterator<Item = (&'a str, Option<&'a KnownWord>)>,
@@ -403,11 +403,11 @@ impl Contrast {
     ) -> Vec<WordEvidence> {
         let fall = self.fall(adopted);
         words
-            .map(|(word, known)| self.tells(word, known, adopted, fall))
+            .map(|(word, known)| self.evidence_of(word, known, adopted, fall))
             .collect()
     }
 
-    fn tells(
+    fn evidence_of(
         &self,
         word: &str,
         known: Option<&KnownWord>,
@@ -425,9 +425,9 @@ impl Contrast {
         }
     }
 
-    /// The contrasts of a document with this perplexity, compared with `passages` if there are
-    /// any, which are those of this contrast; `None` if it has no token. Words are summed in the
-    /// order in which they first occur.
+    /// The contrasts of a document with this perplexity, compared with `passages` of this contrast
+    /// if there are any; `None` if it has no token. Words are summed in the order in which they
+    /// first occur.
     pub fn document(
         &self,
         sentences: &[Sentence],
@@ -438,11 +438,11 @@ impl Contrast {
         let times = times_of(sentences.iter().flat_map(Sentence::tokens));
         let words = times.iter().map(|(word, _)| (*word, self.find(word)));
         let evidence = self.evidence(words, adopted);
-        let told = evidence
+        let counted = evidence
             .iter()
             .zip(times)
-            .map(|(told, (_, times))| (told, times));
-        Measured::of(told, perplexity, passages)
+            .map(|(counted, (_, times))| (counted, times));
+        Measured::of(counted, perplexity, passages)
     }
 
     /// The contrast of the words of a text; `None` if it has none.
@@ -450,9 +450,14 @@ impl Contrast {
         let fall = self.fall(adopted);
         let words = words.iter().filter(|(_, times)| **times > 0);
         let words: Vec<_> = words
-            .map(|(word, times)| (self.tells(word, self.find(word), adopted, fall), *times))
+            .map(|(word, times)| {
+                (
+                    self.evidence_of(word, self.find(word), adopted, fall),
+                    *times,
+                )
+            })
             .collect();
-        ContrastMeans::of(words.iter().map(|(told, times)| (told, *times)))
+        ContrastMeans::of(words.iter().map(|(evidence, times)| (evidence, *times)))
             .map(|means| means.of_words)
     }
 
@@ -502,7 +507,7 @@ pub(super) fn mean_and_best(ratios: impl Iterator<Item = f64>) -> (f64, f64) {
     (sum / f64::from(count.max(1)), best)
 }
 
-/// What one word tells about the topic, in nats.
+/// The evidence of one word about the topic, in nats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WordEvidence {
     /// Its ratio including what was adopted; 0 if it is unseen.
@@ -518,7 +523,7 @@ pub(super) struct WordEvidence {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// For counting pages: the contrast of the words with little smoothing, averaged with
-    /// `by_model`, from the given texts alone.
+    /// `by_model`, using the given texts alone.
     pub counting: f64,
     /// For comparing pages: the contrast of the words, including those that the crawl
     /// adopted.
@@ -533,7 +538,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From what each distinct word of a document tells, with the number of its occurrences,
+    /// From the evidence of each distinct word of a document, with its number of occurrences,
     /// compared with `passages` if there are any; `None` if there is no word.
     pub(super) fn of<'e>(
         words: impl Iterator<Item = (&'e WordEvidence, u32)> + Clone,
@@ -634,7 +639,7 @@ mod tests {
         assert_eq!(none, (0.0, 0.0));
         let (mean_of_both, best) = of("the cat");
         assert!(best > mean_of_both);
-        // By hand: 9 words of the topic, 14 neutral ones, 11 different ones.
+        // Computed by hand: 9 words of the topic, 14 neutral ones, 11 different ones.
         let all = 14.0 + 0.5 * 11.0;
         let of_cat = 0.5 / all;
         let expected = ((2.0 / of_cat + PRIOR) / (9.0 + PRIOR)).ln();
@@ -651,7 +656,7 @@ mod tests {
             None
         );
         let stats = |word: &str| contrast.find(word).unwrap().stats;
-        // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
+        // Computed by hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
         let of = |word: &str| f64::from(stats(word).ratio).max(AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
         let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln());
@@ -659,7 +664,7 @@ mod tests {
         assert!((mixed - expected).abs() < 1e-6);
         let of_words = contrast.of_words(&counted("cat cat law zebra"), &Adopted::default());
         assert!((of_words.unwrap() - expected).abs() < 1e-6);
-        // Where pages are counted, the language model has a say.
+        // For counting pages, the language model contributes.
         let of = |word: &str| f64::from(stats(word).counting).max(COUNTING_AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
         let surprise = |word: &str| -f64::from(stats(word).neutral).ln();
@@ -721,7 +726,8 @@ mod tests {
         let both = before.document(&page, 50.0, &adopted, None).unwrap();
         assert_eq!(both.counting, measured(&before, &page).counting);
         assert!(both.of_words > given(&before, &page));
-        // A word that neither kind of text had is one more of which neutral text has none.
+        // A word that neither kind of text had is one more word without occurrences in neutral
+        // text.
         let close = |a: f64, b: f64| (a - b).abs() < 0.01;
         assert!(close(both.of_words, given(&after, &page)));
         let (mean, deviation) = before.of_neutral(&adopted);

@@ -1,10 +1,9 @@
 //! Ratings of the words around images.
 //!
-//! They overlap: an image in a table cell has the row, the table and the section as
-//! parents, each of up to thousands of characters, and most of these are shared with the
-//! next image. So the page's text is scored by the model once, and every part, including
-//! its sentences, is assembled from that. The result is bit for bit the rating of the part
-//! by itself.
+//! They overlap: an image in a table cell has the row, the table and the section as parents, each
+//! of up to thousands of characters, and most of these are shared with the next image. So the
+//! page's text is scored by the model once, and every part, including its sentences, is assembled
+//! from that. The result equals the rating of the part by itself, bit for bit.
 
 use std::ops::Range;
 
@@ -125,7 +124,7 @@ mod tests {
         PageWords::of(&page.tokens, &*LM, keywords, None)
     }
 
-    /// The scores of all sentences, those that are too short as well.
+    /// The scores of all sentences, including those that are too short.
     fn sentences(page_text: &ImagePageText<'_>, page: &Extracted) -> Vec<(SentenceScore, f64)> {
         let of = |(_, tokens): (&Sentence, Range<usize>)| {
             let keyword = page_text.words.keyword(page_text.keywords, &tokens);

@@ -1,26 +1,25 @@
 //! How a learning crawl judges pages while it runs.
 //!
-//! The texts about a topic may be a few sentences, which show little about where its pages
-//! lie. The crawl itself knows more: its seeds are about the topic, if they resemble its
-//! texts at all, and the fetched pages show how much pages differ. So the judge of a crawl
+//! The texts about a topic may be a few sentences, which show little about the position of its
+//! pages. The crawl itself knows more: its seeds are about the topic, if they resemble its texts at
+//! all, and the fetched pages show how much pages differ. So the judge of a crawl
 //!
 //! - *adopts* the words of the seeds' own pages, as if they were in the texts, if the
-//!   seeds lie clearly above neutral text;
+//!   seeds are clearly above neutral text;
 //! - puts the *midpoint* of its curve between neutral text and the *level* of the topic,
 //!   which is estimated from whole held-out documents and the seeds; if neither is
 //!   available, a page far above neutral text is on topic;
-//! - moves the midpoint and the width towards those of recently seen pages: if nearly all
-//!   are alike, only outliers teach anything;
-//! - compares a page with the passages of the texts that are nearest to it, if there are
-//!   several;
+//! - moves the midpoint and the width towards those of recently seen pages: if nearly all are
+//!   similar, only outliers teach anything;
+//! - compares a page with the nearest passages of the texts, if there are several;
 //! - gives the language model a share of a quarter, if whole held-out documents show how
 //!   to weigh it.
 //!
 //! All contrasts are measured in standard deviations above neutral text, so that they stay
 //! comparable when further words are adopted.
 //!
-//! Pages that the crawl itself is sure of are not adopted. In the lab that made crawls
-//! with little text drift: what they found first became the topic.
+//! Pages that the crawl itself is sure of are not adopted. In the lab that made crawls with little
+//! text drift: their first finds became the topic.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,22 +35,20 @@ use crate::page::{Heard, Nearness, WordCounts};
 pub const SEEDS: usize = 20;
 /// How many of the latest pages are remembered.
 pub const SEEN: usize = 512;
-/// The number of pages from which on they influence the midpoint.
+/// From this many pages on, they influence the midpoint.
 const ENOUGH_SEEN: usize = 20;
-/// The mean of the seeds, in deviations above neutral text, from which on they count as being
-/// about the topic: with up to [`SHORT`] tokens about it, and how much it grows with their
-/// logarithm. The more text there is, the further above neutral text lies any page of similar
-/// kind. In the lab the mean of seeds on topic was 2.2 and more with up to 1,500 tokens, 3.4 and
-/// more with up to 6,000, 5.1 and more with 30,000 to 80,000. That of others was at most 1.1, 1.6
-/// and 2.5.
+/// The mean of the seeds, in deviations above neutral text, at which they count as being about
+/// the topic: with up to [`SHORT`] tokens about it, and how much it grows with their logarithm. The
+/// more text there is, the further any page of a similar kind is above neutral text. In the lab the
+/// mean of seeds on topic was 2.2 and more with up to 1,500 tokens, 3.4 and more with up to 6,000,
+/// 5.1 and more with 30,000 to 80,000. That of others was at most 1.1, 1.6 and 2.5.
 const SEEDS_ON_TOPIC: f64 = 1.8;
 const SEEDS_GROWTH: f64 = 0.4;
 const SHORT: f64 = 1_200.0;
 /// The deviations that a single such seed must reach for its words to be adopted.
 const SEED_ADOPTED: f64 = 0.5;
-/// The number of adopted seeds from which on they define a level by comparison with each
-/// other.
-const SEEDS_TELL: usize = 3;
+/// From this many adopted seeds on, they define a level by comparison with each other.
+const ENOUGH_SEEDS: usize = 3;
 /// Crawled pages vary more than chosen texts: the level of the topic is that of held-out
 /// documents, reduced to this share of its distance from neutral text.
 const MET: f64 = 0.85;
@@ -60,8 +57,7 @@ const DOCUMENTS_WEIGH: f64 = 10.0;
 /// The weight of the language model relative to the words, if it is used. In the lab 0.35
 /// brought 2,590 pages instead of 2,500; 0.2 and 0.5 brought no more.
 const MODEL_WEIGHS: f64 = 0.35;
-/// The weight of the passages that are nearest to a page relative to its words, where there are
-/// enough of them.
+/// The weight of the passages nearest to a page relative to its words, if there are enough of them.
 const PASSAGES_WEIGH: f64 = 0.75;
 /// By how much pages differ more by their words than by their passages, both in standard
 /// deviations of neutral text: in the lab by 4.3 to 6.7 on four topics in six sizes.
@@ -79,9 +75,9 @@ const LEAST_LEVEL: f64 = 1.0;
 /// to a sixth.
 const SEEN_MIDPOINT: f64 = 0.4;
 const SEEN_WEIGHS: f64 = 0.65;
-/// The same if no level is known: the midpoint moves half way there with [`ENOUGH_TOKENS`]
-/// tokens about the topic, and three quarters of the way with [`MANY_TOKENS`]. With fewer, pages
-/// differ mostly by chance.
+/// The same if no level is known: the midpoint moves halfway there with [`ENOUGH_TOKENS`] tokens
+/// about the topic, and three quarters of the way with [`MANY_TOKENS`]. With fewer, pages differ
+/// mostly by chance.
 const SEEN_MIDDLE: f64 = 0.5;
 const ENOUGH_TOKENS: f64 = 600.0;
 const MANY_TOKENS: f64 = 40_000.0;
@@ -133,7 +129,7 @@ pub struct Judge {
     seen: VecDeque<f64>,
     number: u64,
     /// Whether the warning about off-topic seeds was given.
-    told: bool,
+    has_warned: bool,
 }
 
 impl Judge {
@@ -157,7 +153,7 @@ impl Judge {
             seeds_level: None,
             seen: VecDeque::new(),
             number: 0,
-            told: false,
+            has_warned: false,
         })
     }
 
@@ -203,8 +199,8 @@ impl Judge {
         (contrast - self.neutral.mean) / self.neutral.deviation
     }
 
-    /// Takes a page into account from now on: the words of a seed, for the first seeds,
-    /// and the value of any other page. The result is to be stored for [`Judge::restore`].
+    /// Takes a page into account from now on: the words of a seed, for the first seeds, and the
+    /// value of any other page. The result must be stored for [`Judge::restore`].
     pub fn hear(&mut self, nearness: &Nearness) -> Option<Heard> {
         match nearness {
             Nearness::Likely(_) => None,
@@ -240,11 +236,11 @@ impl Judge {
     /// The evidence of the seeds if they look off topic, returned once: after three seeds,
     /// or at the first page after them.
     pub fn doubts_seeds(&mut self) -> Option<SeedsStand> {
-        let enough = self.seeds.len() >= SEEDS_TELL || self.number > 0;
+        let enough = self.seeds.len() >= ENOUGH_SEEDS || self.number > 0;
         let doubt = self
             .stand
-            .filter(|stand| enough && !self.told && !stand.are_on_topic());
-        self.told |= doubt.is_some();
+            .filter(|stand| enough && !self.has_warned && !stand.are_on_topic());
+        self.has_warned |= doubt.is_some();
         doubt
     }
 
@@ -290,7 +286,7 @@ impl Judge {
         self.adopted = Arc::new(adopted);
         self.seeds_level = match alone.len() {
             0 => None,
-            n if n < SEEDS_TELL => Some(mean),
+            n if n < ENOUGH_SEEDS => Some(mean),
             n => Some(alone.iter().map(|c| self.deviations(*c)).sum::<f64>() / n as f64),
         };
     }
@@ -333,14 +329,14 @@ impl Judge {
         logistic((deviations - midpoint) / width.max(1e-6))
     }
 
-    /// How far the midpoint rises to the pages seen lately if no level is known, 0 to 1.
+    /// How far the midpoint rises towards recently seen pages if no level is known, 0 to 1.
     fn way_up(&self) -> f64 {
         let tokens = self.contrast.tokens();
         let more = (tokens - ENOUGH_TOKENS) / (MANY_TOKENS - ENOUGH_TOKENS);
         0.5 * (tokens / ENOUGH_TOKENS).min(1.0) + 0.25 * more.clamp(0.0, 1.0)
     }
 
-    /// The value below which the share `below` of recent pages lies, and their width.
+    /// The value below which the share `below` of recent pages is, and their width.
     fn lately(&self, below: f64) -> Option<(f64, f64)> {
         if self.seen.len() < ENOUGH_SEEN {
             return None;
@@ -422,7 +418,7 @@ mod tests {
         contrast_of(1)
     }
 
-    /// Of this many times the same text.
+    /// From this many repetitions of the same text.
     fn contrast_of(times: usize) -> Arc<Contrast> {
         let mut counts = CountTable::default();
         counts.add_positive(&vec![normalise(TOPIC); times]);
@@ -502,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_are_off_topic_are_told_of_once() {
+    fn seeds_that_are_off_topic_are_reported_once() {
         let mut judge = judge(None);
         judge.hear(&seed(OTHER));
         judge.hear(&above(0.5));
@@ -531,7 +527,7 @@ mod tests {
             judge.hear(&above(9.0));
         }
         assert!(judge.reward(6.0) < before);
-        // Where no level is known, poor pages do not lower it, and good ones lift it.
+        // If no level is known, poor pages do not lower it, and good ones raise it.
         let mut judge = super::tests::judge(None);
         let before = judge.reward(4.0);
         for _ in 0..SEEN {
@@ -541,7 +537,7 @@ mod tests {
         for _ in 0..SEEN {
             judge.hear(&above(9.0));
         }
-        // The few words of these texts let them do so by a little.
+        // The few words of these texts allow that only slightly.
         let little = judge.reward(4.0);
         assert!(little < before && before > 0.7 && little > 0.5, "{little}");
         assert_eq!(judge.hear(&above(f64::NAN)), None);
@@ -586,7 +582,7 @@ mod tests {
         let (alone, both) = (of(None), of(Some(topic)));
         let page = |by_model| page(by_model, None);
         assert_eq!(alone.nearness(&page(3.0)), alone.deviations(2.5));
-        // The words say 4 deviations, the model the whole level of 8.5.
+        // The words give 4 deviations, the model the whole level of 8.5.
         let expected = (4.0 + 0.35 * 8.5) / 1.35;
         assert!((both.nearness(&page(3.0)) - expected).abs() < 1e-9);
         assert!(both.nearness(&page(1.0)) < 4.0);
@@ -620,7 +616,7 @@ mod tests {
             Judge::new(Arc::new(contrast), &curve).unwrap()
         };
         let (few, many) = (judge(5), judge(40));
-        // The words say 4 deviations, the passages 2, each of which counts fivefold.
+        // The words give 4 deviations, the passages 2, each of them counted fivefold.
         let near = page(3.0, Some(0.2));
         assert_eq!(few.nearness(&near), 4.0);
         let expected = (4.0 + PASSAGES_WEIGH * 5.0 * 2.0) / (1.0 + PASSAGES_WEIGH);

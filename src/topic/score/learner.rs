@@ -15,9 +15,9 @@
 //!   into a table of fixed size (Weinberger et al. 2009), so memory is bounded, and a
 //!   source that no longer yields pages fades as its weight falls.
 //!
-//! A crawl of some hundred pages has few examples, and a single step extracts little from
-//! each. So with every new example some of the latest ones are replayed, drawn by a hash
-//! (experience replay; Lin 1992).
+//! A crawl of a few hundred pages has few examples, and a single step extracts little from each. So
+//! with every new example some of the latest ones are replayed, drawn by a hash (experience replay;
+//! Lin 1992).
 //!
 //! A poor page between two good ones costs its links only the weight of one measure among
 //! several, so the crawl tunnels through it if nothing better is known (Diligenti et al.
@@ -39,11 +39,10 @@ const MEASURE_STEP: f64 = 0.3;
 /// each new one.
 const REMEMBERED: usize = 512;
 const REPEATED: u64 = 6;
-/// By how much an example counts less if the page is as likely on topic as off topic,
-/// compared with a certain one.
+/// How much less an example counts if the page is as likely on topic as off topic, compared with a
+/// certain one.
 const DOUBT: f64 = 0.8;
-/// The number of certain examples at which what was learned weighs as much as the link
-/// score.
+/// The number of certain examples at which what was learned weighs as much as the link score.
 const EVIDENCE: f64 = 10.0;
 /// Initial sums of squared gradients: the larger, the longer a weight stays near its
 /// initial value.
@@ -75,8 +74,8 @@ pub struct Learner {
     evidence: f64,
     weights: Measures,
     squares: Measures,
-    /// Weight and sum of squared gradients by slot. Empty, which takes half a megabyte less,
-    /// until something is learned of a trait.
+    /// Weight and sum of squared gradients by slot. Empty until something is learned about a trait,
+    /// which saves half a megabyte.
     traits: Vec<(f32, f32)>,
     /// The latest examples; example number `n` is at index `n` modulo [`REMEMBERED`].
     memory: Vec<Remembered>,
@@ -451,7 +450,7 @@ mod tests {
         }
         assert!(learner == resumed);
         let snapshot = learner.snapshot();
-        // The evidence is the last eight bytes.
+        // The evidence is in the last eight bytes.
         for part in [8, 9].map(|cut| &snapshot[..snapshot.len() - cut]) {
             assert_eq!(Learner::restore(part), None);
         }

@@ -1,10 +1,10 @@
-//! `ln(1 + n)` of numbers of occurrences. The words of a text mostly occur once or twice, and a
-//! logarithm takes longer than all else that is computed of a word, so the first are tables.
+//! `ln(1 + n)` of numbers of occurrences. Most words of a text occur once or twice, and a logarithm
+//! takes longer than the rest of the computation for a word, so the first values are in tables.
 
 use std::array;
 use std::sync::LazyLock;
 
-/// How many are in the tables.
+/// The number of values in the tables.
 const KNOWN: usize = 16;
 
 static DOUBLE: LazyLock<[f64; KNOWN]> = LazyLock::new(|| array::from_fn(|n| (n as f64).ln_1p()));

@@ -1,4 +1,4 @@
-//! What was measured of a short text.
+//! The measurements of a short text.
 
 use crate::page::TextScore;
 

@@ -20,7 +20,7 @@ use crate::settings::Clue;
 
 /// The most words of an anchor, and of an address, that become traits.
 const MAX_WORDS: usize = 6;
-/// The most traits of a link that are no words.
+/// The most traits of a link that are not words.
 const OTHER_TRAITS: usize = 6;
 
 /// The judgement about a page.
@@ -156,7 +156,7 @@ impl PageObserver {
         self.contrast.as_deref()
     }
 
-    /// Looks at the words of a page, which were looked up in its contrast.
+    /// Analyses the words of a page, which were looked up in its contrast.
     pub(super) fn examine<'a>(&'a self, words: &'a PageWords<'a>) -> Examined<'a> {
         let adopted = self.adopted();
         let contrast = self.contrast.as_ref();
@@ -169,12 +169,12 @@ impl PageObserver {
     }
 }
 
-/// A page of which every word was looked at.
+/// A page whose words were all analysed.
 pub(super) struct Examined<'a> {
     observer: &'a PageObserver,
     adopted: Arc<Adopted>,
     words: &'a PageWords<'a>,
-    /// What each of its distinct words tells, by number; `None` without a contrast.
+    /// The evidence of each distinct word, by number; `None` without a contrast.
     evidence: Option<Vec<WordEvidence>>,
 }
 
@@ -183,9 +183,9 @@ impl Examined<'_> {
     pub(super) fn judge(&self, perplexity: f64) -> PageVerdict {
         let measured = self.evidence.as_ref().and_then(|evidence| {
             let times = self.words.times();
-            let told = times.iter();
-            let told = told.filter_map(|(n, times)| Some((evidence.get(*n)?, *times)));
-            Measured::of(told, perplexity, self.observer.passages())
+            let counted = times.iter();
+            let counted = counted.filter_map(|(n, times)| Some((evidence.get(*n)?, *times)));
+            Measured::of(counted, perplexity, self.observer.passages())
         });
         let is_empty = self.words.counted().next().is_none();
         self.observer.verdict(measured, is_empty, perplexity)
@@ -240,7 +240,7 @@ struct PageFeatures<'a> {
     of_blocks: FxHashMap<u32, f32>,
     /// Mean, best, and traits.
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
-    /// The bytes that the number of a trait is the hash of.
+    /// The bytes whose hash is the number of a trait.
     key: Vec<u8>,
 }
 
@@ -486,7 +486,7 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// So they need not be replaced by spaces first.
+        /// So these need not be replaced by spaces first.
         #[test]
         fn signs_of_addresses_separate_words(
             text in "([a-zA-Z0-9]|[_./+=&-]|[é猫カΣहि\u{301}\u{AD}\u{200D}\u{5D4}\u{1F1E6}]|\\PC){0,30}",
@@ -497,7 +497,7 @@ mod tests {
 
         /// So a block's words need not be cut into sentences first.
         #[test]
-        fn words_are_the_same_whatever_sentences_they_stand_in(
+        fn words_are_the_same_in_any_sentences(
             text in "[a-zA-Z0-9 .:!?'\u{301}\u{AD}\u{200D}é猫カΣ\n\u{2003}]{0,60}|\\PC{0,60}",
         ) {
             let sentences = crate::lm::sentences(std::iter::once(text.as_str()));

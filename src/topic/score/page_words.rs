@@ -1,8 +1,8 @@
 //! The words of a page, each distinct one looked up once.
 //!
-//! A page has three to five times as many tokens as distinct words. Every token is looked
-//! up by its letters once, in a table of this page that fits a processor's cache; the
-//! number found there leads to all that is known of the word.
+//! A page has three to five times as many tokens as distinct words. Every token is looked up by its
+//! letters once, in a table of this page that fits a processor's cache; the number found there
+//! leads to everything known about the word.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) struct PageWords<'p> {
     tokens: &'p Tokens,
     /// The distinct words.
     distinct: Distinct<'p>,
-    /// What the contrast knows of each, if there is one.
+    /// The contrast's entry for each, if there is a contrast.
     known: Vec<Option<&'p KnownWord>>,
     /// The number of each token's word.
     of_tokens: Vec<u32>,
@@ -38,8 +38,8 @@ impl<'p> PageWords<'p> {
         let mut of_tokens = Vec::with_capacity(tokens.len());
         of_tokens.extend(tokens.iter().map(|token| distinct.number(token)));
         let words = distinct.words();
-        // All in one loop, so that the processor fetches the places of several words at once:
-        // the contrast's table does not fit its caches.
+        // All in one loop, so that the processor can fetch the entries of several words at once:
+        // the contrast's table does not fit into its caches.
         let of_contrast: Vec<Option<&KnownWord>> = match contrast {
             Some(contrast) => words.iter().map(|word| contrast.find(word)).collect(),
             None => vec![None; words.len()],
@@ -94,7 +94,7 @@ impl<'p> PageWords<'p> {
         keywords.share(weights.map(|(_, weight)| *weight))
     }
 
-    /// The distinct words, in the order of their numbers, with what the contrast knows of each.
+    /// The distinct words, in the order of their numbers, with the contrast's entry for each.
     pub(super) fn looked_up(&self) -> impl Iterator<Item = (&'p str, Option<&'p KnownWord>)> {
         let words = self.distinct.words().iter().copied();
         words.zip(self.known.iter().copied())
@@ -198,8 +198,8 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::usual!())]
 
-        /// Every score by the numbers of words is that by their letters, to the last bit,
-        /// whether the contrast knows these numbers, none, or those of another model.
+        /// Every score by word numbers equals the score by spelling, to the last bit, whether the
+        /// contrast has these numbers, none, or those of another model.
         #[test]
         fn numbers_and_letters_give_equal_scores(
             blocks in proptest::collection::vec(

@@ -1,18 +1,17 @@
 //! How much nearer a page is to passages about the topic than to neutral ones.
 //!
-//! A topic has parts. The contrast of a page compares it with all texts at once, so a page
-//! about a neighbouring field, which shares a little with each part, looks like one that is
-//! about a single part. So the texts of both kinds are cut into passages, and a page is
-//! compared with the passages that are nearest to it: a classifier by nearest neighbours
-//! (Cover & Hart 1967; Yang & Liu 1999 for texts). Passages and page are weighted words, TF-IDF
-//! of unit length, and the measure is the mean cosine with the nearest passages about the
-//! topic minus that with as many of the nearest neutral ones.
+//! A topic has parts. The contrast of a page compares it with all texts at once, so a page about a
+//! neighbouring field, which shares a little with each part, looks like one that is about a single
+//! part. So the texts of both kinds are cut into passages, and a page is compared with the nearest
+//! passages: a classifier by nearest neighbours (Cover & Hart 1967; Yang & Liu 1999 for texts).
+//! Passages and page are weighted words, TF-IDF of unit length, and the measure is the mean cosine
+//! with the nearest passages about the topic minus that with as many of the nearest neutral ones.
 //!
-//! On four topics of the lab with all text this and the contrast together ranked the pages
-//! near the topic as well as the contrast alone or better: AUC .822 to .865, .862 to .866,
-//! .972 to .974, and .846 to .840, where the first 300 pages held 222 on topic instead of 207.
-//! With fewer than twenty passages it was worse for some, so its weight grows with their
-//! number.
+//! On four topics of the lab with all text, this and the contrast together ranked the pages near
+//! the topic about as well as the contrast alone or better. The AUC went from .822 to .865, .862 to
+//! .866, .972 to .974, and .846 to .840; in the last case the first 300 pages held 222 on topic
+//! instead of 207. With fewer than twenty passages it was worse for some, so its weight grows with
+//! their number.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,20 +22,20 @@ use crate::fs::{IoError, atomic};
 use crate::lm::Sentence;
 use crate::words::Distinct;
 
-/// Tokens of a passage. 150, 250 and 500 ranked pages alike.
+/// Tokens of a passage. 150, 250 and 500 ranked pages equally well.
 const LENGTH: usize = 200;
 /// Tokens of the shortest last passage of a document.
 const SHORTEST: usize = 40;
-/// The most passages about the topic and of neutral text, which bound memory and time; of more
-/// they are taken evenly.
+/// The most passages about the topic and of neutral text, which bounds memory and time; if there
+/// are more, an evenly spaced selection is taken.
 const MOST: (usize, usize) = (1_000, 4_000);
 /// How many of the nearest passages of each kind count.
 const NEAREST: usize = 10;
-/// A word that occurs in more than one of so many passages is left out: it tells little, and
-/// costs most of the time.
+/// A word that occurs in more than one in this many passages is left out: it carries little
+/// information, and costs most of the time.
 const COMMON: usize = 8;
-/// The passages about the topic up to which the measure counts nothing, and how many more give
-/// it its full weight.
+/// Up to the first number of passages about the topic the measure does not count; with the second
+/// number in addition it has its full weight.
 const FEW: usize = 8;
 const ENOUGH: usize = 20;
 
@@ -61,7 +60,7 @@ impl PassageTable {
         self.neutral.extend(cut(sentences));
     }
 
-    /// The same with no more passages than are used, taken evenly.
+    /// The same with at most as many passages as are used, evenly spaced.
     #[must_use]
     pub fn bounded(self) -> Self {
         Self {
@@ -116,7 +115,7 @@ impl PassageTable {
     }
 }
 
-/// The passages of a document: whole sentences, at least [`LENGTH`] tokens but in the last.
+/// The passages of a document: whole sentences, at least [`LENGTH`] tokens except in the last one.
 fn cut<'a>(sentences: impl IntoIterator<Item = &'a Sentence>) -> Vec<String> {
     let mut passages = Vec::new();
     let (mut passage, mut tokens) = (String::new(), 0);
@@ -139,7 +138,7 @@ fn cut<'a>(sentences: impl IntoIterator<Item = &'a Sentence>) -> Vec<String> {
     passages
 }
 
-/// At most `most` of these, taken evenly.
+/// At most `most` of these, evenly spaced.
 fn evenly(passages: Vec<String>, most: usize) -> Vec<String> {
     let count = passages.len();
     if count <= most {
@@ -150,7 +149,7 @@ fn evenly(passages: Vec<String>, most: usize) -> Vec<String> {
     taken.map(|(_, passage)| passage).collect()
 }
 
-/// Where a word is in the passages; by default in none.
+/// The occurrences of a word in the passages; by default there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct InPassages {
     /// `ln(passages / passages with the word)`.
@@ -162,12 +161,12 @@ pub(super) struct InPassages {
 /// Compares pages with the passages of both kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passages {
-    /// Empty where the contrast keeps them.
+    /// Empty if the contrast holds them.
     words: Vec<(Box<str>, InPassages)>,
     /// The numbers of the passages with each word.
     postings: Vec<u16>,
-    /// The weight of the word in each of them. Apart they are a fourth shorter: a page goes
-    /// through most of them, and they do not fit a processor's cache.
+    /// The weight of the word in each of them. In separate lists they are a quarter shorter: a page
+    /// goes through most of them, and they do not fit into the processor's cache.
     weights: Vec<f32>,
     /// How many passages are about the topic; they come first.
     topic: usize,
@@ -243,7 +242,7 @@ impl Passages {
         }
     }
 
-    /// Its words, which are kept elsewhere from now on.
+    /// Takes its words out; they are kept elsewhere from now on.
     pub(super) fn take_words(&mut self) -> Vec<(Box<str>, InPassages)> {
         std::mem::take(&mut self.words)
     }
@@ -281,7 +280,7 @@ impl Passages {
     }
 }
 
-/// The mean of the `count` largest.
+/// The mean of the `count` largest values.
 fn best(cosines: &mut [f32], count: usize) -> f32 {
     if count == 0 {
         return 0.0;
@@ -299,10 +298,10 @@ fn weight(times: u32, rarity: f32) -> f32 {
 #[derive(Default)]
 struct Bags<'t> {
     words: Distinct<'t>,
-    /// In how many passages each word is.
+    /// The number of passages that contain each word.
     passages: Vec<u32>,
-    /// The numbers of each passage's words in the order in which they first occur in it, and
-    /// how often they do.
+    /// The words of each passage by number, in the order of their first occurrence there, with the
+    /// number of occurrences.
     entries: Vec<(u32, u32)>,
     /// Where the entries of each passage end.
     ends: Vec<usize>,
@@ -311,7 +310,7 @@ struct Bags<'t> {
 impl<'t> Bags<'t> {
     fn of(passages: impl Iterator<Item = &'t String>) -> Self {
         let mut bags = Self::default();
-        // Behind the last entry of each word.
+        // The position after the last entry of each word.
         let mut behind: Vec<usize> = Vec::new();
         for passage in passages {
             let first = bags.entries.len();
@@ -366,7 +365,7 @@ mod tests {
         vec![normalise(words); sentences]
     }
 
-    /// Enough that no word is common.
+    /// Enough parts that no word is common.
     const PARTS: [&str; 5] = [
         "looms weave threads and patterns of cloth by shuttles",
         "engines burn oil and steam of boilers by pistons",
@@ -431,7 +430,7 @@ mod tests {
             let words = |p: &String| p.split(' ').count();
             passages.iter().map(words).collect::<Vec<_>>()
         };
-        // Numbers are no words.
+        // Numbers do not count as words.
         assert_eq!(lengths(cut(&sentences)), [200, 50]);
         assert_eq!(
             lengths(cut(&sentences[..47])),

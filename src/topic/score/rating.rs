@@ -29,7 +29,7 @@ impl Default for Weights {
     }
 }
 
-/// `perplexity * (1 - gamma_keyword * keyword)`, and 1 where that is below 0.
+/// `perplexity * (1 - gamma_keyword * keyword)`, but at least 1.
 ///
 /// Never negative; a number too large for `f64` becomes the largest finite one.
 pub fn weighted(perplexity: f64, keyword: f64, gamma_keyword: f64) -> f64 {

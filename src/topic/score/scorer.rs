@@ -176,7 +176,7 @@ impl Scorer {
         }
     }
 
-    /// The rating of the document with these words, by `text` where it was read as a whole.
+    /// The rating of the document with these words, from `text` if it was read as a whole.
     fn rate_page(&self, words: &PageWords<'_>, text: Option<&ImagePageText<'_>>) -> DocumentScore {
         // The keyword score is a sum over tokens, so that of the document is the sum over
         // its sentences. Starts from +0, because `sum` of nothing is -0.
@@ -290,7 +290,7 @@ struct RatedTexts<'scorer, 'page> {
 }
 
 impl<'scorer, 'page> RatedTexts<'scorer, 'page> {
-    /// No texts yet, of a page with so many links.
+    /// No texts yet, for a page with this many links.
     fn new(
         scorer: &'scorer Scorer,
         page_text: Option<ImagePageText<'scorer>>,
@@ -330,7 +330,7 @@ mod tests {
     use crate::lm::{KenLm, Sentence, SentenceScore, arpa, estimate};
     use crate::page::{Embedding, Found, ImageTexts, Link};
 
-    /// A real model that counts how often it is asked.
+    /// A real model that counts its calls.
     struct Counting {
         lm: KenLm,
         asked: AtomicUsize,
@@ -436,8 +436,8 @@ mod tests {
         let page = page();
         let scored = scorer.score(&url(""), &page);
         let asked = counting.asked.load(Ordering::Relaxed);
-        // Two sentences; the anchors "cat hunting behavior" and "Home", which recur as
-        // alt and parent; one more parent, one file name. Empty text is not asked.
+        // Two sentences; the anchors "cat hunting behavior" and "Home", which recur as alt and
+        // parent; one more parent, one file name. Empty text is not scored.
         assert_eq!(asked, 2 + 2 + 2);
 
         assert_eq!(
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn alt_texts_that_nobody_wrote_are_not_rated_and_captions_are() {
+    fn generated_alt_texts_are_not_rated_and_captions_are() {
         let (scorer, counting) = scorer();
         let unknown = 10_f64.powf(-counting.lm.unknown_log10());
         let rated = |alt_kind| {

@@ -38,14 +38,14 @@ pub struct Topicality {
     /// and of those of `topic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_model: Option<(f64, f64)>,
-    /// The values of neutral documents by the passages nearest to them
-    /// ([`Measured::of_passages`](super::contrast::Measured::of_passages)); `None` where
-    /// neutral text is known only by its words, and in models of earlier versions.
+    /// The values of neutral documents by their nearest passages
+    /// ([`Measured::of_passages`](super::contrast::Measured::of_passages)); `None` if neutral text
+    /// is known only by its words, and in models of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_passages: Option<Lump>,
     /// How uncertain the midpoint for counting is with the given documents, in units of the
     /// measure: its standard deviation over curves of documents drawn from them with
-    /// replacement (the bootstrap; Efron 1979). `None` where no curve lies between two kinds,
+    /// replacement (the bootstrap; Efron 1979). `None` if no curve lies between two kinds,
     /// and in models of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter: Option<f64>,
@@ -85,18 +85,18 @@ pub const ABOVE_NEUTRAL: f64 = 3.0;
 pub const SURE: f64 = 2.944;
 /// The same for the curve over contrasts: 83 %.
 const LIKE: f64 = 1.6;
-/// For counting pages, if the two kinds of texts do not overlap, the midpoint moves half
-/// way to a point below the lowest text of the topic: by this share of the distance to the
-/// highest neutral one.
+/// For counting pages, if the two kinds of texts do not overlap, the midpoint moves halfway to a
+/// point below the lowest text of the topic: by this share of the distance to the highest neutral
+/// one.
 const BETWEEN: f64 = 1.0 / 3.0;
 /// Draws of the bootstrap: its standard deviation is then right to about 5 %.
 const DRAWS: u64 = 200;
 /// The factor by which the log-odds are larger for counting pages. The uncertainty of the
 /// midpoint takes about an eighth of it away.
 const COUNTED: f64 = 2.3;
-/// The least distance of the midpoint for counting from the topic's mean, as a share of
-/// the distance to the neutral texts: a few texts by one author are more alike than the
-/// pages of a crawl.
+/// The least distance of the midpoint for counting from the topic's mean, as a share of the
+/// distance to the neutral texts: a few texts by one author are more similar than the pages of a
+/// crawl.
 const LEAST: f64 = 0.15;
 
 impl Topicality {
@@ -119,10 +119,9 @@ impl Topicality {
         let below = between.min(p_deviation.max(LEAST * (p - n)));
         let midpoint = p - below;
         let width = below / LIKE;
-        // If no text of either kind comes near the other, they are few and alike, and
-        // their variance says little about the pages of a crawl. Any cut between them fits
-        // the texts; but off-topic pages of a crawl are nearer to the topic than neutral
-        // text is.
+        // If no text of one kind comes near the other kind, the texts are few and similar, and
+        // their variance says little about the pages of a crawl. Any cut between them fits the
+        // texts; but off-topic pages of a crawl are nearer to the topic than neutral text is.
         let lowest = positive.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = neutral.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let between = lowest - (lowest - highest) * BETWEEN;
@@ -200,7 +199,7 @@ impl Topicality {
         }
     }
 
-    /// The key of a number that no curve has, if there is one: somebody changed it.
+    /// The key of an impossible number, if there is one: the file was edited.
     pub fn unusable(&self) -> Option<&'static str> {
         let finite = |value: Option<f64>| value.is_none_or(f64::is_finite);
         let sound = |lump: Option<Lump>| {
@@ -235,8 +234,8 @@ impl Topicality {
     /// of these would miss one page in five. So for counting the mean page gets some 96 %, which
     /// matches the truth about whole crawls.
     ///
-    /// Where the midpoint is uncertain it is the mean over the midpoints that are possible (the
-    /// moderated output of MacKay 1992).
+    /// If the midpoint is uncertain, this is the mean over the possible midpoints (the moderated
+    /// output of MacKay 1992).
     pub fn counted(&self, contrast: f64) -> f64 {
         let odds = COUNTED / self.width;
         let uncertain = odds * self.scatter.unwrap_or(0.0);
@@ -275,10 +274,11 @@ mod tests {
         assert!((curve.of(2.0) - 0.832).abs() < 1e-3);
         assert!(curve.of(-2.0) < 1e-3);
         assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
-        // One standard deviation below the topic's mean, and where the two kinds are nearer
-        // to one another than that allows, between them.
+        // One standard deviation below the topic's mean; if the two kinds are closer together than
+        // that, between them.
         assert!((curve.midpoint - (2.0 - 0.5_f64.sqrt())).abs() < 1e-12);
-        // For counting it is surer of both, and where the kinds overlap no less strict.
+        // For counting it is more certain about both, and if the kinds overlap it is no less
+        // strict.
         assert!(curve.counted(2.0) > 0.95 && curve.counted(-2.0) < 1e-4);
         let apart = [-7.0, -8.0, -6.0, -7.0];
         let apart = Topicality::curve_between(&positive, &apart).unwrap();
@@ -293,7 +293,7 @@ mod tests {
         let curve = Topicality::curve_between(&positive, &near).unwrap();
         assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
         assert_eq!(Topicality::curve_between(&positive[..2], &neutral), None);
-        // Without documents about the topic, only what lies far above the others is on it.
+        // Without documents about the topic, only documents far above the others are on topic.
         let above = Topicality::above(&neutral).unwrap();
         assert!(above.few && above.of(-2.0) < 0.06 && above.of(0.0) > 0.5);
         assert_eq!(Topicality::above(&neutral[..3]), None);
@@ -343,9 +343,9 @@ mod tests {
         let curve = |n| Topicality::between(&alternating(n, 1.9), &alternating(500, -1.9)).unwrap();
         let [few, more, many] = [5, 20, 500].map(curve);
         let scatter = |curve: &Topicality| curve.scatter.unwrap();
-        // The midpoint is one deviation (the root of 2) below the mean, so its error is that of
-        // the mean and of the deviation together: 1.4 of it for a normal distribution, and less
-        // for an even one.
+        // The midpoint is one deviation (the root of 2) below the mean, so its error combines that
+        // of the mean and of the deviation: 1.4 times as much for a normal distribution, and less
+        // for a uniform one.
         let expected = |n: f64| (2.0 / n).sqrt();
         for (curve, n) in [(&more, 20.0), (&many, 500.0)] {
             let ratio = scatter(curve) / expected(n);
@@ -353,7 +353,7 @@ mod tests {
         }
         assert!(scatter(&few) > scatter(&more));
         assert_eq!(curve(20), more, "equal documents, equal curves");
-        // All are about as sure of what is far from the midpoint as they can be.
+        // Far from the midpoint all are nearly as certain as possible.
         assert_eq!(few.counted(few.middle()), 0.5);
         let sure = |curve: &Topicality| curve.counted(curve.middle() + curve.width);
         assert!(sure(&few) < sure(&more) && sure(&more) < sure(&many));

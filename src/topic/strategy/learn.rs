@@ -24,18 +24,18 @@ const DIGITS: f64 = 1e3;
 /// counts. So a score far beyond the boundaries keeps its place in the order, and evidence
 /// can still outweigh it.
 const PLAIN_ODDS: f64 = 8.0;
-/// What part of the width of the measured curve the log-odds of a score have at least. Little
-/// text has boundaries close together by chance, and nearly every score would then be certain.
-/// On four topics with 10 to 300 lines of text and the built-in neutral words, from off-topic
-/// seeds, half of it found 50.3 % of what an oracle finds, nothing 48.0 %, and the whole 50.4 %
-/// but a third less in the worst case.
+/// The minimum log-odds width of a score, as a share of the width of the measured curve. With
+/// little text the boundaries may be close together by chance, and nearly every score would then be
+/// certain. On four topics with 10 to 300 lines of text and the built-in neutral words, from
+/// off-topic seeds, a share of one half found 50.3 % of what an oracle finds, zero 48.0 %, and one
+/// 50.4 % but a third less in the worst case.
 const CURVE_SHARE: f64 = 0.5;
-/// The log-odds against a link below which it is never above the cutoff (`razor`). Little text
-/// has a wide curve and a cutoff near the other boundaries: with ten lines about Linux and the
-/// built-in neutral words, links with log-odds of -0.24 lay above it, and of twelve crawls of 500
-/// fetches two had nothing left after 46 and 166.
+/// The log-odds against a link below which it is never above the cutoff (`razor`). Little text has
+/// a wide curve and a cutoff near the other boundaries: with ten lines about Linux and the built-in
+/// neutral words, links with log-odds of -0.24 were above it, and of twelve crawls of 500 fetches
+/// two had nothing left after 46 and 166.
 const RAZOR_ODDS: f64 = 8.0;
-/// The least width where no curve was measured.
+/// The minimum width if no curve was measured.
 const LEAST_WIDTH: f64 = 0.02;
 
 /// What one crawl has learned. Clones share it, so that another strategy or other weights
@@ -46,8 +46,7 @@ pub struct Learned {
     /// The basis of the judge; `None` if the model cannot separate the words of the topic
     /// from others.
     contrast: Option<(Arc<Contrast>, Topicality)>,
-    /// Created when the first learning strategy needs it, because that goes through every
-    /// word.
+    /// Created when the first learning strategy needs it, because that visits every word.
     judge: Arc<OnceLock<Option<Arc<RwLock<Judge>>>>>,
     /// Whether it does not log warnings.
     silent: bool,
@@ -114,7 +113,7 @@ pub(super) struct Learn {
     learned: Learned,
     /// How much the logarithm of a score falls when the log-odds rise by 1.
     width: f64,
-    /// The same for log-odds against a link: so little that only links with hardly a chance lie
+    /// The same for log-odds against a link: so small that only links with hardly a chance are
     /// above the cutoff.
     width_against: f64,
 }
@@ -143,7 +142,7 @@ impl Learn {
         (odds.abs().min(PLAIN_ODDS) + beyond.ln_1p()).copysign(odds)
     }
 
-    /// The log-odds of a link by what was learned and by its link score, each with its
+    /// The log-odds of a link according to the learned model and to its link score, each with its
     /// weight.
     fn odds(&self, of_learner: impl FnOnce(&Learner) -> f64, link: Option<&LinkParts>) -> f64 {
         let (learned, weight) = self.learned.read(|l| (of_learner(l), l.weight()));
@@ -339,7 +338,7 @@ mod tests {
         }
         let (after, _) = learn.rate(&clues, Some(&link));
         assert!(after < before && learn.weight() > 0.98);
-        // What the parts add up to is what the score says.
+        // The sum of the parts gives the score.
         let parts = learn.parts(&clues, Some(&link));
         let sum: f64 = parts.iter().map(|part| part.adds).sum();
         let one = odds(learn.rate(&clues, Some(&link)).0) / sum;
@@ -349,7 +348,7 @@ mod tests {
         assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
     }
 
-    /// Where there is little text, a score twice as good can be 30 widths of the boundaries away.
+    /// With little text, a score twice as good can be 30 boundary widths away.
     fn of_narrow_boundaries(width: f64) -> Learn {
         let boundaries = Boundaries {
             high: 290.0,
@@ -381,7 +380,7 @@ mod tests {
 
     #[test]
     fn only_links_with_hardly_a_chance_lie_above_the_cutoff() {
-        // As training measured them for ten lines of text.
+        // As measured in training for ten lines of text.
         let boundaries = Boundaries {
             high: 199.0,
             medium: 199.0,
@@ -407,11 +406,11 @@ mod tests {
 
     #[test]
     fn a_score_is_no_surer_than_half_the_measured_curve() {
-        // Twice as good a score: by the boundaries alone certain, by the curve 3.5 widths away.
+        // Twice as good a score: certain by the boundaries alone, 3.5 widths away by the curve.
         let chance = |width| of_narrow_boundaries(width).chance(150.0);
         assert!(chance(0.0) > 0.999_999);
         assert!((chance(0.4) - logistic(2.0_f64.ln() / 0.2)).abs() < 1e-9);
-        // Boundaries far apart decide by themselves.
+        // If the boundaries are far apart they decide alone.
         let far = |width| {
             Learn::new(
                 Parameters {

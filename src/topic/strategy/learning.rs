@@ -41,13 +41,11 @@ pub trait Learning: Send + Sync {
     /// The probability that a link with this score is on topic, 0 to 1.
     fn chance(&self, score: f64) -> f64;
 
-    /// A link is not fetched while a more likely one becomes available shortly, if its own
-    /// probability is below this share of the other's: at 0.5 half of it; 0 disables
-    /// waiting.
+    /// A link is not fetched while a more likely one will be available shortly, if its own
+    /// probability is below this share of the other's: at 0.5 half of it; 0 disables waiting.
     fn patience(&self) -> f64;
 
-    /// The weight of what was learned in a score, 0 to 1; the rest is the rating without
-    /// clues.
+    /// The weight of the learned part in a score, 0 to 1; the rest is the rating without clues.
     fn weight(&self) -> f64;
 
     /// The parts of the score, in order.

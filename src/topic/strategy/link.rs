@@ -36,9 +36,8 @@ impl Strategy for StrategyLink {
     }
 }
 
-/// The link score of Werner 2015: the document's perplexity, lowered by an anchor
-/// that is near the topic and nearer than its page, amplified by the keywords of the
-/// anchor.
+/// The link score of Werner 2015: the document's perplexity, lowered by an anchor that is near the
+/// topic and nearer than its page, and amplified by the keywords of the anchor.
 pub fn link_score(parts: &LinkParts, weights: &Weights) -> f64 {
     let LinkParts {
         document,

@@ -1,13 +1,13 @@
-//! What decides the order in which links are followed.
+//! The order in which links are followed.
 //!
 //! A strategy is one file with one type that implements [`Strategy`]. To add one: write the file,
-//! add a variant to [`StrategyKind`], and a line to [`of`]. Nothing else in the crate knows which
-//! strategies there are.
+//! add a variant to [`StrategyKind`], and a line to [`of`]. No other code in the crate knows which
+//! strategies exist.
 //!
 //! | file | order |
 //! |---|---|
 //! | `unfocused.rs` | breadth first |
-//! | `document.rs` | by the perplexity of the page that a link stands on (Remus & Biemann 2016) |
+//! | `document.rs` | by the perplexity of the page that contains a link (Remus & Biemann 2016) |
 //! | `link.rs` | by the link score (Werner 2015) |
 //! | `learn.rs` | by what the crawl learns, from the link score on; the default |
 //!
@@ -33,8 +33,8 @@ pub use learn::Learned;
 pub use learning::Learning;
 pub use link::link_score;
 
-/// Grows by one with each change after which the same parameters give other scores, so that a
-/// crawl that goes on after an upgrade rates its links again.
+/// Incremented with each change after which the same parameters give other scores, so that a crawl
+/// that continues after an upgrade rates its links again.
 const FORM: u32 = 2;
 
 /// Priority of a link: its score and its bucket; without a bucket it is above the cutoff
@@ -56,8 +56,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// A hash that is equal in every process for all crawls that rate by a strategy of
-    /// this kind with these parameters.
+    /// A hash that is the same in every process for all crawls with this kind of strategy and these
+    /// parameters.
     pub fn digest(&self, kind: StrategyKind) -> u64 {
         let Self {
             weights,
@@ -75,7 +75,7 @@ impl Parameters {
     }
 }
 
-/// Decides in which order links, images and listed pages are fetched.
+/// Decides the order in which links, images and listed pages are fetched.
 pub trait Strategy: Send + Sync {
     /// Rates a link by its target and its parts.
     fn link(&self, target: &PageUrl, parts: &LinkParts) -> Score;
@@ -102,7 +102,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The strategy of a kind. Strategies that learn share what was learned so far.
+/// The strategy of a kind. Learning strategies share what was learned so far.
 pub fn of(kind: StrategyKind, terms: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
     match kind {
         StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use url::{Position, Url};
 
-/// A canonical address by its parts. [`Url`] has more of them than an address can have,
-/// and takes twice the memory: a crawl holds an address for each link.
+/// A canonical address by its parts. [`Url`] has more parts than such an address can have, and
+/// takes twice the memory: a crawl holds an address for each link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AddressParts {
-    /// At most [`super::MAX_URL_BYTES`] long, so that places take two bytes.
+    /// At most [`super::MAX_URL_BYTES`] long, so that positions take two bytes.
     text: Box<str>,
     host: Range<u16>,
     /// The port, if it is not the default of the scheme.
@@ -21,7 +21,7 @@ pub(super) struct AddressParts {
 }
 
 impl AddressParts {
-    /// The parts of a canonical URL, which is short enough.
+    /// The parts of a canonical URL that is short enough.
     pub(super) fn of(url: Url) -> Self {
         let place = |position| small(url[..position].len());
         let host = place(Position::BeforeHost)..place(Position::AfterHost);
@@ -41,8 +41,8 @@ impl AddressParts {
         }
     }
 
-    /// The address with this text in place of its path and query. The text begins with a
-    /// path; its query, with the `?`, begins at `query`.
+    /// The address with another path and query. The text begins with a path; its query, with the
+    /// `?`, begins at `query`.
     pub(super) fn with_path(&self, path: &[&str], query: usize) -> Self {
         let origin = self.origin();
         let mut text =
@@ -59,8 +59,8 @@ impl AddressParts {
         }
     }
 
-    /// An address that was written canonically: its host, without a port, and its path
-    /// and query are at these places.
+    /// An address that was written canonically, with its host (without port) and its path and query
+    /// at these positions.
     pub(super) fn written(text: &str, host: Range<usize>, query: usize) -> Self {
         Self {
             text: text.into(),

@@ -1,14 +1,13 @@
-//! Addresses that need no parser, because nothing in them has to be changed.
+//! Addresses that need no parser, because they are already canonical.
 //!
-//! A page has hundreds of links, and nearly all are such: a host in lower case, and a path
-//! of letters, digits and a few signs. What is anything else goes through the parser of
-//! the URL standard, which has the same result here; a test compares them.
+//! A page has hundreds of links, and nearly all are of this kind: a host in lower case, and a path
+//! of letters, digits and a few signs. All others go through the parser of the URL standard, which
+//! gives the same result for these; a test compares the two.
 
 use super::MAX_URL_BYTES;
 use super::parts::AddressParts;
 
-/// The address of `href` on the page `base`; `None` if it has to be parsed. The text is
-/// trimmed.
+/// The address of `href` on the page `base`; `None` if it must be parsed. The text is trimmed.
 pub(super) fn resolved(base: &AddressParts, href: &str) -> Option<AddressParts> {
     if !base.has_labels || href.len() + base.text().len() > MAX_URL_BYTES {
         return None;
@@ -28,11 +27,11 @@ pub(super) fn resolved(base: &AddressParts, href: &str) -> Option<AddressParts> 
     }
 }
 
-/// The text of the address of `href` on the page `base`, to be parsed by itself: the base
-/// need not be parsed as well. `None` if the parser may take the host from `href`.
+/// The absolute text of `href` on the page `base`, to be parsed without also parsing the base.
+/// `None` if the parser may take the host from `href`.
 pub(super) fn spelled_out(base: &AddressParts, href: &str) -> Option<String> {
     let is_rest = !href.starts_with("//")
-        // The parser takes control characters away, and a backslash for a slash.
+        // The parser removes control characters, and reads a backslash as a slash.
         && !href.bytes().any(|byte| byte < b' ' || byte == b'\\')
         && !segment(href).contains(':')
         && !href.starts_with(['?', '#'])
@@ -54,7 +53,7 @@ fn segment(text: &str) -> &str {
     text.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The address that `text` is, if it is written in full and canonically.
+/// The address given by `text`, if it is absolute and canonical.
 pub(super) fn absolute(text: &str) -> Option<AddressParts> {
     if text.len() > MAX_URL_BYTES {
         return None;
@@ -78,7 +77,7 @@ fn relative(base: &AddressParts, href: &str) -> Option<AddressParts> {
     let mut rest = href;
     loop {
         if let Some(after) = rest.strip_prefix("../") {
-            // The first folder has none above it.
+            // The first folder has no parent.
             let above = folder[..folder.len() - 1].rfind('/');
             folder = &folder[..=above.unwrap_or(0)];
             rest = after;
@@ -97,8 +96,8 @@ fn relative(base: &AddressParts, href: &str) -> Option<AddressParts> {
     Some(base.with_path(&[folder, &rest[..end]], folder.len() + query))
 }
 
-/// Where a path with its query ends, which is before any fragment, and where its query
-/// begins, or its end; `None` if the parser would change anything in it.
+/// Where a path with its query ends, before any fragment, and where its query begins (or its end);
+/// `None` if the parser would change anything in it.
 fn tail(text: &str) -> Option<(usize, usize)> {
     let bytes = text.as_bytes();
     let path = plain(bytes, 0, PATH)?;
@@ -113,8 +112,8 @@ fn tail(text: &str) -> Option<(usize, usize)> {
     (end > path + 1).then_some((end, path))
 }
 
-/// Where the characters of such a part end, at its end or that of the text; `None` if one
-/// of them has to be changed.
+/// Where the characters of such a part end, at the latest at the end of the text; `None` if one of
+/// them must be changed.
 fn plain(bytes: &[u8], from: usize, part: u8) -> Option<usize> {
     let mut at = from;
     while let Some(byte) = bytes.get(at) {
@@ -135,7 +134,7 @@ fn plain(bytes: &[u8], from: usize, part: u8) -> Option<usize> {
     Some(at)
 }
 
-/// Whether two digits are those of an escape that stays as it is.
+/// Whether these two digits belong to an escape that stays unchanged.
 fn is_plain_escape(digits: &[u8]) -> bool {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -151,7 +150,7 @@ fn is_plain_escape(digits: &[u8]) -> bool {
     !byte.is_ascii_alphanumeric() && !matches!(byte, b'-' | b'_' | b'~' | b'.')
 }
 
-/// Whether a host is a name that the standard leaves as it is.
+/// Whether a host is a name that the standard leaves unchanged.
 fn is_plain_host(host: &str) -> bool {
     let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     let last = host.rsplit('.').next().unwrap_or_default();
@@ -163,7 +162,7 @@ fn is_plain_host(host: &str) -> bool {
         && !host.contains("..")
 }
 
-// What a byte is allowed in without being changed.
+// Where a byte is allowed unchanged.
 const PATH: u8 = 1;
 const QUERY: u8 = 2;
 /// It ends a path or a query.

@@ -1,4 +1,4 @@
-//! Canonical forms, refusals, and what needs no parser.
+//! Canonical forms, refusals, and addresses that need no parser.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ fn canonical(text: &str) -> String {
     PageUrl::parse(text).unwrap().to_string()
 }
 
-/// Found by fuzzing: a scheme has no length of its own.
+/// Found by fuzzing: a scheme has no length limit.
 #[test]
 fn a_scheme_without_end_is_not_repeated() {
     let refused = PageUrl::parse(&format!("{}:x", "Ht..".repeat(900))).unwrap_err();
@@ -29,7 +29,7 @@ fn hosts_with_empty_labels_are_refused() {
         let empty = matches!(refused, AddressError::EmptyLabel { .. });
         assert!(empty, "{text}: {refused}");
         assert_eq!(base.join(text), Err(refused), "{text}");
-        // What is stored is not judged again.
+        // Stored addresses are not judged again.
         let stored = PageUrl::from_stored(text).unwrap();
         let json = serde_json::to_string(&stored).unwrap();
         assert_eq!(serde_json::from_str::<PageUrl>(&json).unwrap(), stored);
@@ -101,7 +101,7 @@ fn refusals_name_the_reason() {
         PageUrl::parse(&long),
         Err(AddressError::TooLong { .. })
     ));
-    // Told by its length alone, though its canonical form would be short.
+    // Refused for its length alone, although its canonical form would be short.
     let fragment = format!("#{}", "a".repeat(MAX_TEXT_BYTES));
     let base = PageUrl::parse("http://example.org/").unwrap();
     assert!(matches!(
@@ -199,7 +199,7 @@ proptest! {
         }
     }
 
-    /// What needs no parser is what the parser makes of it.
+    /// Addresses that need no parser are the same as with the parser.
     #[test]
     fn plain_addresses_are_as_parsed(
         base in "https?://(a.b|www.c-d.org|x--y.z|1.2.3.4|\\[::1\\]|a.b:8080|a..b|ü.de)(/(a/|b%7C/|/|:x/|[.]{1,3}/|x|'|[|])*)([?]q=[%'?]?[37]?)?",

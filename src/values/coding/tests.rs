@@ -1,4 +1,4 @@
-//! Every coding, in every order and however its bytes come.
+//! Every coding, in every order and with its bytes split in any way.
 
 use std::io::Write;
 

@@ -58,7 +58,7 @@ impl<'a> Unfinished<'a> {
         })
     }
 
-    /// The same with whole paths.
+    /// The same with absolute paths.
     ///
     /// # Errors
     /// As [`create`].
@@ -73,10 +73,10 @@ impl<'a> Unfinished<'a> {
         &mut self.file
     }
 
-    /// Moves the file to its place, replacing whatever has its name, even a link.
+    /// Moves the file to its place and replaces any entry with its name, even a link.
     ///
     /// # Errors
-    /// The system's error; also where a link leads out of the folder.
+    /// The system's error; also if a link leads out of the folder.
     pub fn put(mut self, durability: Durability) -> io::Result<()> {
         if durability != Durability::Later {
             self.file.sync_all()?;
@@ -103,7 +103,7 @@ impl Drop for Unfinished<'_> {
 /// For files that only one process writes; [`write_in`] is for all others.
 ///
 /// # Errors
-/// The system's error; also where a link leads out. The partial file is then removed.
+/// The system's error; also if a link leads out. The partial file is then removed.
 pub fn write_through(
     folder: &Path,
     part: &str,
@@ -116,7 +116,7 @@ pub fn write_through(
     unfinished.put(durability)
 }
 
-/// The same as [`write_in`] with a whole path.
+/// The same as [`write_in`] with an absolute path.
 pub fn write(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
@@ -129,7 +129,7 @@ pub fn write(
 /// name contains the process id, so that several processes may write the same file.
 ///
 /// # Errors
-/// The error of `body` or of the system; also where a link leads out. The partial file is
+/// The error of `body` or of the system; also if a link leads out. The partial file is
 /// then removed.
 pub fn write_in(
     folder: &Path,
@@ -210,7 +210,7 @@ pub fn sweep(folder: &Path, name: impl AsRef<Path>) {
     sweep_of(folder, name.as_ref(), None);
 }
 
-/// The same, only for the file with this name.
+/// The same, but only for the file with this name.
 fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
     // A missing folder has no entries.
     for (name, kind) in entries(folder, below).unwrap_or_default() {
@@ -243,7 +243,7 @@ fn is_locked(folder: &Path, name: &Path) -> bool {
     matches!(locked, Ok(Err(TryLockError::WouldBlock)))
 }
 
-/// Whether the process exists; true where that is unknown.
+/// Whether the process exists; true if that is unknown.
 #[cfg(unix)]
 fn lives(process: u32) -> bool {
     let process = i32::try_from(process).ok();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_comes_whole_whatever_its_durability() {
+    fn a_file_is_complete_with_any_durability() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         fs::create_dir(folder.join("sub")).unwrap();

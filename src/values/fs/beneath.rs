@@ -52,7 +52,7 @@ impl JobPath {
     /// Checks a text.
     ///
     /// # Errors
-    /// [`JobPathError`] where it is empty, absolute, too long, or has a part that leads
+    /// [`JobPathError`] if it is empty, absolute, too long, or has a part that leads
     /// out of the folder or has a special meaning on some file system.
     pub fn parse(text: &str) -> Result<Self, JobPathError> {
         let wrong = |why| {
@@ -134,12 +134,12 @@ impl fmt::Display for JobPath {
 /// Opens a file for reading.
 ///
 /// # Errors
-/// The system's error; also where a link leads out, or it is not a regular file.
+/// The system's error; also if a link leads out, or it is not a regular file.
 pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     open_with(folder, name, OpenOptions::new().read(true))
 }
 
-/// Opens a file for reading, by its whole path.
+/// Opens a file for reading, by its full path.
 ///
 /// # Errors
 /// As [`open`].
@@ -148,7 +148,7 @@ pub fn open_at(path: &Path) -> io::Result<File> {
     open(folder, name)
 }
 
-/// The same as [`append`] with a whole path.
+/// The same as [`append`] with a full path.
 ///
 /// # Errors
 /// As [`append`].
@@ -163,10 +163,10 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
 
-/// Opens a file for reading and appending, and creates it where it is missing.
+/// Opens a file for reading and appending, and creates it if it is missing.
 ///
 /// # Errors
-/// As [`open`], and where it is a link.
+/// As [`open`], and if it is a link.
 pub fn append(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     let name = name.as_ref();
     refuse_link(folder, name)?;
@@ -177,8 +177,8 @@ pub fn append(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     )
 }
 
-/// Opens a file for reading and writing without truncating it, and creates it where it is
-/// missing; for lock files.
+/// Opens a file for reading and writing without truncating it, and creates it if it is missing; for
+/// lock files.
 ///
 /// # Errors
 /// As [`append`].
@@ -197,7 +197,7 @@ pub fn open_or_create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File>
 /// written through a link.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     let name = name.as_ref();
     let dir = dir(folder)?;
@@ -205,12 +205,12 @@ pub fn create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     options.read(true).write(true).create_new(true);
     let made = match dir.open_with(name, &options) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            dir.remove_file(name).map_err(told)?;
+            dir.remove_file(name).map_err(explained)?;
             dir.open_with(name, &options)
         }
         made => made,
     };
-    made.map(cap_std::fs::File::into_std).map_err(told)
+    made.map(cap_std::fs::File::into_std).map_err(explained)
 }
 
 /// All bytes of a file.
@@ -228,7 +228,7 @@ pub fn read(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// A file as text.
 ///
 /// # Errors
-/// As [`open`], and where it is not UTF-8.
+/// As [`open`], and if it is not UTF-8.
 pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(folder, name)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
@@ -237,7 +237,7 @@ pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<Strin
 /// Creates a folder and its parents; existing ones are kept.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let name = name.as_ref();
     let dir = dir(folder)?;
@@ -245,25 +245,25 @@ pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     // exists".
     match dir.metadata(name) {
         Ok(found) if found.is_dir() => return Ok(()),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(explained(error)),
         _ => {}
     }
-    dir.create_dir_all(name).map_err(told)
+    dir.create_dir_all(name).map_err(explained)
 }
 
 /// Removes a file, or a link but not its target. A missing file is an error of that kind.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn remove_file(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
-    dir(folder)?.remove_file(name).map_err(told)
+    dir(folder)?.remove_file(name).map_err(explained)
 }
 
 /// Removes a folder and its contents, or a file or a link; links inside are removed, not
 /// followed.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
     let removed = match dir.symlink_metadata(&name) {
@@ -271,24 +271,24 @@ pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
         Ok(_) => dir.remove_file(name),
         Err(error) => Err(error),
     };
-    removed.map_err(told)
+    removed.map_err(explained)
 }
 
 /// Renames a file, replacing any entry with the new name. Nothing is synced; use `atomic`
 /// to move a new file to its place.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn rename(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
-    dir.rename(from, &dir, to).map_err(told)
+    dir.rename(from, &dir, to).map_err(explained)
 }
 
-/// Syncs the folder that contains `name`: otherwise a synced file may have no name after
-/// a loss of power.
+/// Syncs the folder that contains `name`: otherwise a synced file may have lost its name after a
+/// loss of power.
 ///
 /// # Errors
-/// The system's error, where it can sync folders; also where a link leads out.
+/// The system's error, if it can sync folders; also if a link leads out.
 pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let parent = match name.as_ref().parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -300,7 +300,7 @@ pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
         Err(_) if cfg!(not(unix)) => return Ok(()),
         // A folder may be writable but not readable, and can then not be synced.
         Err(error) if error.raw_os_error() == Some(EACCES) => return Ok(()),
-        opened => opened.map_err(told)?,
+        opened => opened.map_err(explained)?,
     };
     match opened.sync_all() {
         // Some file systems do not support this call for folders (fsync(2)).
@@ -312,16 +312,16 @@ pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
 /// Adds a hard link to a file.
 ///
 /// # Errors
-/// The system's error; also where a link leads out, or the name exists.
+/// The system's error; also if a link leads out, or the name exists.
 pub fn hard_link(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
-    dir.hard_link(from, &dir, to).map_err(told)
+    dir.hard_link(from, &dir, to).map_err(explained)
 }
 
 /// Adds a hard link in another folder to a file.
 ///
 /// # Errors
-/// The system's error; also where a link leads out of either folder, the name exists, or the
+/// The system's error; also if a link leads out of either folder, the name exists, or the
 /// folders are on two file systems.
 pub fn hard_link_into(
     folder: &Path,
@@ -329,15 +329,17 @@ pub fn hard_link_into(
     into: &Path,
     to: impl AsRef<Path>,
 ) -> io::Result<()> {
-    dir(folder)?.hard_link(from, &dir(into)?, to).map_err(told)
+    dir(folder)?
+        .hard_link(from, &dir(into)?, to)
+        .map_err(explained)
 }
 
-/// The length of a regular file; `None` where it is missing, or a link to it leads out.
+/// The length of a regular file; `None` if it is missing, or a link to it leads out.
 pub fn length(folder: &Path, name: impl AsRef<Path>) -> Option<u64> {
     look(folder, name).ok().flatten()
 }
 
-/// The length of the regular file with this name; `None` where it is missing.
+/// The length of the regular file with this name; `None` if it is missing.
 ///
 /// # Errors
 /// The system's error, for example when no file descriptor is left: treating that as a
@@ -368,11 +370,11 @@ pub fn is_dir(folder: &Path, name: impl AsRef<Path>) -> bool {
     dir(folder).is_ok_and(|dir| dir.is_dir(name))
 }
 
-/// The entries of a folder below `folder`, in no order. A link is reported as a link,
-/// whatever its target. Names that are not UTF-8 are not spoor's and are left out.
+/// The entries of a folder below `folder`, in no order. A link is reported as a link, regardless of
+/// its target. Names that are not UTF-8 are not from spoor and are left out.
 ///
 /// # Errors
-/// The system's error; also where a link leads out.
+/// The system's error; also if a link leads out.
 pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String, Kind)>> {
     let name = name.as_ref();
     let name = if name.as_os_str().is_empty() {
@@ -381,7 +383,7 @@ pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String,
         name
     };
     let mut found = Vec::new();
-    for entry in dir(folder)?.read_dir(name).map_err(told)? {
+    for entry in dir(folder)?.read_dir(name).map_err(explained)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
@@ -410,9 +412,9 @@ pub enum Kind {
     Other,
 }
 
-/// Refuses links that lead out of `folder`, among the entries of the folder `name` below
-/// it and `deeper` levels further down; does nothing where there is no such folder. For
-/// files that other code than this module opens, such as a store.
+/// Refuses links that lead out of `folder`, among the entries of the folder `name` below it and
+/// `deeper` levels further down; does nothing if there is no such folder. For files that other code
+/// opens, such as a store.
 ///
 /// # Errors
 /// An error that names the link.
@@ -438,7 +440,7 @@ pub fn refuse_links_out(folder: &Path, name: &str, deeper: usize) -> io::Result<
         };
         match kind {
             Kind::Link => {
-                if let Err(error) = dir.metadata(&below).map_err(told)
+                if let Err(error) = dir.metadata(&below).map_err(explained)
                     && error.kind() == ErrorKind::InvalidInput
                 {
                     let named = format!("{}: {error}", shown(&below));
@@ -471,10 +473,10 @@ fn open_with(folder: &Path, name: impl AsRef<Path>, options: &OpenOptions) -> io
                 "it is not a regular file; move it away",
             ));
         }
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(explained(error)),
         _ => {}
     }
-    let opened = dir.open_with(name, options).map_err(told)?;
+    let opened = dir.open_with(name, options).map_err(explained)?;
     Ok(opened.into_std())
 }
 
@@ -484,13 +486,13 @@ fn refuse_link(folder: &Path, name: &Path) -> io::Result<()> {
             ErrorKind::InvalidInput,
             "it is a symbolic link, and spoor does not write through links in a job; remove it",
         )),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(told(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(explained(error)),
         _ => Ok(()),
     }
 }
 
-/// Explains an error that means that a path leads out.
-fn told(error: io::Error) -> io::Error {
+/// Explains the error that a path leads out of the folder.
+fn explained(error: io::Error) -> io::Error {
     // Errors of the system itself have a number.
     match error.kind() {
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => io::Error::new(
@@ -599,7 +601,7 @@ mod tests {
         assert!(create_dir_all(&job, "folder").is_err());
         assert!(entries(&job, "folder").is_err());
         assert!(remove_all(&job, "folder/.").is_err());
-        // Links are replaced and removed, not followed.
+        // Links are replaced and removed, but not followed.
         atomic::write_bytes(&job, "out", b"new").unwrap();
         create(&job, "absolute").unwrap();
         remove_all(&job, "folder").unwrap();

@@ -1,6 +1,6 @@
-//! The files of a job: opened relative to its folder, so that no path or link leads out
-//! of it ([`beneath`]), and replaced atomically (`atomic`). `tracked` reads them with places;
-//! `packed` compresses short texts, each by itself. `regular` opens files that lie elsewhere.
+//! The files of a job: opened relative to its folder, so that no path or link leads out of it
+//! ([`beneath`]), and replaced atomically (`atomic`). `tracked` tracks the position while reading;
+//! `packed` compresses short texts, each by itself. `regular` opens files elsewhere.
 
 use std::io;
 use std::path::{Path, PathBuf};

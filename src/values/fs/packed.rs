@@ -1,6 +1,6 @@
-//! Short texts, each a frame of zstd (RFC 8878) or compressed by deflate (RFC 1951), by
-//! contexts that each thread keeps: to make a new one for each document takes a third of the
-//! time of building a corpus of short ones.
+//! Short texts, each compressed as a zstd frame (RFC 8878) or by deflate (RFC 1951), with contexts
+//! that each thread keeps: a new context for each document would take a third of the time of
+//! building a corpus of short ones.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -10,7 +10,7 @@ use zstd::bulk::Compressor;
 use zstd::stream::read::Decoder;
 use zstd::zstd_safe::{CParameter, DCtx};
 
-/// The most bytes that a thread keeps to write compressed ones to.
+/// The maximum size of the output buffer that a thread keeps.
 const KEPT_ROOM: usize = 256 << 10;
 
 thread_local! {
@@ -19,7 +19,7 @@ thread_local! {
     static UNPACK: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// A frame of these bytes, with their number and a checksum.
+/// A frame with these bytes, including their number and a checksum.
 ///
 /// # Errors
 ///
@@ -41,11 +41,11 @@ pub fn frame(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     })
 }
 
-/// The bytes of the next frame in `from`, of which nothing behind the frame is read.
+/// The bytes of the next frame in `from`; nothing after the frame is read.
 ///
 /// # Errors
 ///
-/// The bytes are no frame, are damaged, or end too early ([`ErrorKind::UnexpectedEof`]), or
+/// The bytes are not a frame, are damaged, or end too early ([`ErrorKind::UnexpectedEof`]), or
 /// there are more than `max` in the frame ([`ErrorKind::InvalidData`]).
 pub fn of_frame(from: impl BufRead, max: u64) -> io::Result<Vec<u8>> {
     UNPACK.with_borrow_mut(|kept| {
@@ -61,8 +61,8 @@ pub fn of_frame(from: impl BufRead, max: u64) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Appends these bytes as a stream of deflate. Of 1,000 pages with 18.1 KB of sentences each,
-/// level 1 makes 6.8 KB in 89 microseconds, 2 makes 6.6 in 147, and 6 6.4 in 233.
+/// Appends these bytes as a deflate stream. For 1,000 pages with 18.1 KB of sentences each, level 1
+/// gives 6.8 KB in 89 microseconds, 2 gives 6.6 in 147, and 6 gives 6.4 in 233.
 pub fn deflate(bytes: &[u8], to: &mut Vec<u8>) {
     DEFLATE.with_borrow_mut(|kept| {
         let (own, room) = kept.get_or_insert_with(|| {
@@ -70,7 +70,7 @@ pub fn deflate(bytes: &[u8], to: &mut Vec<u8>) {
             (Deflate::new(level), Vec::new())
         });
         room.resize(own.deflate_compress_bound(bytes.len()), 0);
-        // In so much room compressing does not fail.
+        // With this much room compressing cannot fail.
         let length = own.deflate_compress(bytes, room).unwrap_or(0);
         to.extend_from_slice(room.get(..length).unwrap_or_default());
         if room.len() > KEPT_ROOM {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_back_whatever_was_compressed_before() {
+    fn texts_come_back_regardless_of_earlier_ones() {
         let long = "x1 ".repeat(500_000);
         let mut seen = Vec::new();
         for text in ["a", &long, "", "bb", &long, "a"] {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn deflated_texts_come_back_whatever_was_deflated_before() {
+    fn deflated_texts_come_back_regardless_of_earlier_ones() {
         let long = (0..200_000)
             .map(|n| format!("{} ", n % 977))
             .collect::<String>();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_and_endless_frames_are_told() {
+    fn damaged_and_endless_frames_are_refused() {
         let mut packed = frame("abcdefgh".repeat(100).as_bytes(), 3).unwrap();
         let error = of_frame(packed.as_slice(), 799).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);

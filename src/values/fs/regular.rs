@@ -1,6 +1,5 @@
-//! Files by their paths, wherever they lie. A pipe, a device or a socket in the place of a file
-//! is refused: to open a pipe waits for a writer, and a device may have no end. Links to files
-//! are followed.
+//! Files by arbitrary paths. A pipe, a device or a socket in the place of a file is refused:
+//! opening a pipe waits for a writer, and a device may have no end. Links to files are followed.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
@@ -10,14 +9,14 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// That of the system; also if there is something else than a file.
+/// The system's error; also if there is something other than a file.
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // Without it the system waits for a pipe's writer.
+        // Without this flag, the system waits for a pipe's writer.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = options.open(path)?;
@@ -29,11 +28,11 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
-/// Opens a folder, to write out what was changed in it.
+/// Opens a folder, to sync changes in it.
 ///
 /// # Errors
 ///
-/// That of the system.
+/// The system's error.
 #[expect(clippy::disallowed_methods, reason = "a folder is no pipe")]
 pub fn open_folder(path: impl AsRef<Path>) -> io::Result<File> {
     File::open(path)

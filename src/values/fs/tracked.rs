@@ -1,4 +1,4 @@
-//! A file that tracks how far it was read, and finds frames of zstd behind damage.
+//! A file that tracks how far it was read, and finds zstd frames after damage.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Reads on from where the file is, which is `at` bytes from its beginning.
+    /// Continues reading from the file's position, which is `at` bytes from its beginning.
     pub fn new(file: File, at: u64) -> Self {
         let inner = BufReader::with_capacity(1 << 16, file);
         Self { inner, at }

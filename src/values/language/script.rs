@@ -1,4 +1,4 @@
-//! The script that most words of a text are written in.
+//! The script of most words of a text.
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::Script;
@@ -7,10 +7,10 @@ use whatlang::Lang;
 /// Letters of a word in scripts that are written without blanks, on average.
 const HAN_WORD: usize = 2;
 const SPACELESS_WORD: usize = 4;
-/// A line is in another script than Latin if so large a share of its words is, as a divisor:
-/// names and terms stand in Latin letters in texts of all scripts, and rarely the other way.
+/// A line is in a script other than Latin if at least this share of its words is, as a divisor:
+/// names and terms are in Latin letters in texts of all scripts, but rarely the other way round.
 const SHARE: usize = 3;
-/// The share of kana among the characters of a Japanese text, as a divisor, at least.
+/// The minimum share of kana among the characters of a Japanese text, as a divisor.
 const KANA: usize = 20;
 
 /// A script, or several that one language mixes.
@@ -23,7 +23,7 @@ pub(super) enum Writing {
 }
 
 impl Writing {
-    /// The writing of a letter; `None` for what is no letter of a script.
+    /// The writing of a letter; `None` if it is not a letter of a script.
     fn of(c: char) -> Option<Self> {
         if c.is_ascii() {
             return c.is_ascii_alphabetic().then_some(Self::Of(Script::Latin));
@@ -47,7 +47,7 @@ impl Writing {
         }
     }
 
-    /// How many words a run of so many letters is.
+    /// The number of words in a run of this many letters.
     fn words(self, letters: usize) -> usize {
         match self {
             Self::EastAsian => letters.div_ceil(HAN_WORD),
@@ -58,7 +58,7 @@ impl Writing {
         }
     }
 
-    /// The language of East Asian characters, which they tell by themselves.
+    /// The language of East Asian characters, which follows from the characters themselves.
     pub(super) fn east_asian(self, text: &str) -> Option<Lang> {
         if self != Self::EastAsian {
             return None;
@@ -83,7 +83,7 @@ impl Writing {
     }
 }
 
-/// The lines of a text that are in the script of most of its words, with nothing of others.
+/// The lines of a text that are in the script of most of its words, without words of other scripts.
 pub(super) fn of_most_words(text: &str) -> (String, Writing) {
     let lines: Vec<(&str, Writing, usize)> = text
         .lines()
@@ -99,7 +99,7 @@ pub(super) fn of_most_words(text: &str) -> (String, Writing) {
     let mut kept = String::with_capacity(text.len());
     for (line, writing, _) in lines {
         if writing == most {
-            // Signs and marks stay, and words of other scripts become blanks.
+            // Signs and marks stay; words in other scripts become blanks.
             kept.extend(line.chars().map(|c| match Writing::of(c) {
                 Some(other) if other != most => ' ',
                 _ => c,
@@ -110,7 +110,7 @@ pub(super) fn of_most_words(text: &str) -> (String, Writing) {
     (kept, most)
 }
 
-/// The script of a line, and how many of its words count.
+/// The script of a line, and the number of words that count.
 fn of_line(line: &str) -> Option<(Writing, usize)> {
     let latin = Writing::Of(Script::Latin);
     let mut counts: Vec<(Writing, usize)> = Vec::new();
@@ -165,8 +165,8 @@ fn runs(piece: &str) -> Vec<(Writing, &str)> {
     found.into_iter().filter_map(run).collect()
 }
 
-/// Whether a run of Latin letters looks like a name or like code: with capitals, or joined by
-/// signs and digits to others.
+/// Whether a run of Latin letters looks like a name or like code: with capitals, or joined to
+/// others by signs and digits.
 fn is_name_or_code(piece: &str, run: &str) -> bool {
     let is_joined = |c: char| c.is_ascii_digit() || "_-./\\:@#=<>(){}[]$".contains(c);
     let inner = piece.trim_matches(|c: char| !c.is_alphanumeric());

@@ -71,7 +71,7 @@ impl Clues {
         }
     }
 
-    /// All numbers of it, to be checked where it comes from elsewhere.
+    /// All its numbers, to be checked if it comes from another machine.
     pub fn numbers(&self) -> [f32; 9] {
         let words = self.words;
         [

@@ -1,8 +1,8 @@
-//! What a `Content-Type` says.
+//! The meaning of a `Content-Type`.
 
 /// The type of PDF files.
 const PDF: &str = "application/pdf";
-/// How a PDF begins.
+/// The first bytes of a PDF.
 const PDF_BEGIN: &[u8] = b"%PDF-";
 
 /// The media type of a `Content-Type` header, as it is written, without parameters (RFC 9110
@@ -11,12 +11,12 @@ pub fn media_type(header: &str) -> &str {
     header.split(';').next().unwrap_or_default().trim()
 }
 
-/// The content type that the header lines of a response with this body state; `None` where they
-/// state none, and the body has to be looked at.
+/// The content type in the header lines of a response with this body; `None` if they state none, so
+/// that the body must be examined.
 ///
-/// Of several the last valid one counts, and a charset that an earlier one of the same type
-/// names (Fetch standard, "extract a MIME type"). What stands for an unknown type states none
-/// (MIME Sniffing standard, section 7). A PDF that is sent as any bytes is a PDF.
+/// If there are several, the last valid one counts, with the charset that an earlier one of the
+/// same type names (Fetch standard, "extract a MIME type"). A type that stands for "unknown" counts
+/// as none (MIME Sniffing standard, section 7). A PDF sent as arbitrary bytes is a PDF.
 ///
 /// ```
 /// use spoor_values::page::content_type;

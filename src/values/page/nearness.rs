@@ -20,7 +20,7 @@ pub enum Nearness {
     Likely(f64),
     /// The result of comparing its words.
     Above {
-        /// How far it lies above neutral text, in standard deviations of neutral text.
+        /// How far it is above neutral text, in standard deviations of neutral text.
         deviations: f64,
         /// Its words, if it is a seed that the model was not trained on.
         seed: Option<WordCounts>,

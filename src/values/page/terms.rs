@@ -1,8 +1,8 @@
 //! Terms of use: what publishers state about the use of their pages and images, and which
 //! statements forbid ours.
 //!
-//! All statements are recorded as found. [`Terms::forbids`] is the one place that derives
-//! consequences from them; the signals to obey are an argument.
+//! All statements are recorded as found. Only [`Terms::forbids`] derives consequences from them;
+//! the signals to obey are an argument.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct TermsHeaders {
 }
 
 impl TermsHeaders {
-    /// Takes them from a head, of which `all` gives the values of a name.
+    /// Takes them from a head; `all` returns the values of a header.
     pub fn of(all: impl Fn(&str) -> Vec<String>) -> Self {
         Self {
             robots_tags: all("x-robots-tag"),
@@ -167,10 +167,10 @@ impl Terms {
         *self == Self::default()
     }
 
-    /// Combines these terms with `nearer` ones: robots directives, signals and licences
-    /// add up, while a nearer TDM reservation replaces the farther one with its policy
-    /// (TDM Reservation Protocol, "Processing priority": a header supersedes the host's
-    /// file, and metadata of the page both).
+    /// Combines these terms with `nearer` ones: robots directives, signals and licences add up,
+    /// while a nearer TDM reservation replaces the farther one together with its policy (TDM
+    /// Reservation Protocol, "Processing priority": a header supersedes the host's file, and
+    /// metadata of the page both).
     #[must_use]
     pub fn then(mut self, nearer: Self) -> Self {
         self.directives.add(&nearer.directives);

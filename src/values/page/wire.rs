@@ -7,17 +7,17 @@ use bytes::Bytes;
 /// A request and its response as they were sent, for an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wire {
-    /// When the request was sent at the earliest, in milliseconds since 1970.
+    /// The earliest time at which the request can have been sent, in milliseconds since 1970.
     pub asked: u64,
     /// The address of the server; `None` behind a proxy.
     pub ip: Option<IpAddr>,
-    /// The protocol that was spoken, as WARC names it: `http/1.1` or `h2`.
+    /// The protocol used, as WARC names it: `http/1.1` or `h2`.
     pub protocol: &'static str,
     /// The status.
     pub status: u16,
-    /// The head of the request, with the empty line behind it.
+    /// The head of the request, including the empty line after it.
     pub request: Vec<u8>,
-    /// The head of the response, with the empty line behind it.
+    /// The head of the response, including the empty line after it.
     pub response: Vec<u8>,
     /// The body as received, in its content coding.
     pub body: Bytes,

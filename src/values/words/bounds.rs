@@ -24,11 +24,11 @@ pub(super) fn sentence_bounds(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Signs and digits in a row without a letter, from which on a text is no running text.
+/// From this many signs and digits in a row without a letter on, a text is not running text.
 const RULE: usize = 1_000;
 
-/// The same for texts of anybody: of what is no running text the lines, because to look for
-/// sentences there takes quadratic time.
+/// The same for untrusted texts: text that is not running text is split into lines, because looking
+/// for sentences in it takes quadratic time.
 pub fn bounded_sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut run = 0;
     let is_ruled = text.chars().any(|c| {
@@ -108,7 +108,7 @@ fn first_end(text: &str) -> Option<usize> {
 fn first_stop(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let mark = memchr3(b'.', b'?', b'!', rest);
-    // Line ends are rare, as blocks have none.
+    // Line ends are rare, because blocks have none.
     let before = rest.get(..mark.unwrap_or(rest.len())).unwrap_or_default();
     let found = memchr2(b'\n', b'\r', before).or(mark);
     found.map(|n| from + n)

@@ -1,16 +1,16 @@
-//! The number of words of a text, as it is told to people.
+//! The number of words of a text, for display.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The number of words of a text by UAX #29, without numbers.
 pub fn count(text: &str) -> u32 {
-    // No word has a space in it.
+    // No word contains a space.
     let count = text.split_ascii_whitespace().map(between_spaces);
     u32::try_from(count.sum::<usize>()).unwrap_or(u32::MAX)
 }
 
 fn between_spaces(text: &str) -> usize {
-    // Nearly all are letters with punctuation around them, which takes no table.
+    // Nearly all are letters with punctuation around them, which need no table.
     let inner = text.trim_matches(|c: char| c.is_ascii_punctuation());
     if inner.bytes().all(|b| b.is_ascii_alphabetic()) {
         return usize::from(!inner.is_empty());

@@ -2,7 +2,7 @@
 
 use super::map::WordMap;
 
-/// Words, numbered from 0 in the order in which they were first met.
+/// Words, numbered from 0 in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub struct Distinct<'t> {
     numbers: WordMap<&'t str, u32>,
@@ -10,7 +10,7 @@ pub struct Distinct<'t> {
 }
 
 impl<'t> Distinct<'t> {
-    /// No words yet, and room for so many short ones.
+    /// No words yet, with room for this many short ones.
     pub fn with_room(words: usize) -> Self {
         Self {
             numbers: WordMap::with_room(words),
@@ -18,8 +18,8 @@ impl<'t> Distinct<'t> {
         }
     }
 
-    /// The number of a word, which is another one if it was not met before. There are less
-    /// than 2^32: texts are shorter.
+    /// The number of a word, a new one if the word is new. There are fewer than 2^32, because texts
+    /// are shorter.
     pub fn number(&mut self, word: &'t str) -> u32 {
         self.numbers.get(word).copied().unwrap_or_else(|| {
             let number = self.words.len() as u32;
@@ -29,7 +29,7 @@ impl<'t> Distinct<'t> {
         })
     }
 
-    /// The number of a word that was met.
+    /// The number of a known word.
     pub fn find(&self, word: &str) -> Option<u32> {
         self.numbers.get(word).copied()
     }

@@ -1,4 +1,4 @@
-//! What a character is to a token.
+//! The role of a character in a token.
 
 use std::sync::LazyLock;
 

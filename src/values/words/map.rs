@@ -1,12 +1,12 @@
-//! A map from words: short ones are numbers in it, so that finding one takes no comparison
-//! of letters somewhere else in memory.
+//! A map from words in which short words are stored as numbers, so that finding one needs no
+//! comparison of letters elsewhere in memory.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// The longest word that is a number, in bytes.
+/// The longest word that is stored as a number, in bytes.
 const SHORT: usize = 15;
 
 /// A map from words to values; `L` are the long words.
@@ -31,7 +31,7 @@ impl<L: Eq + Hash + Borrow<str>, V> WordMap<L, V> {
         }
     }
 
-    /// The value of a word, to change it.
+    /// The value of a word, mutable.
     pub fn get_mut(&mut self, word: &str) -> Option<&mut V> {
         match packed(word) {
             Some(word) => self.short.get_mut(&word),
@@ -49,7 +49,7 @@ impl<L: Eq + Hash + Borrow<str>, V> WordMap<L, V> {
 }
 
 impl<L: Eq + Hash, V> WordMap<L, V> {
-    /// An empty map with room for so many short words.
+    /// An empty map with room for this many short words.
     pub fn with_room(words: usize) -> Self {
         let mut short = FxHashMap::default();
         short.reserve(words);
@@ -69,12 +69,12 @@ impl<L: Eq + Hash + Borrow<str>, V> FromIterator<(L, V)> for WordMap<L, V> {
     }
 }
 
-/// A short word as a number: its first byte is the lowest, and a 1 is above its last. Other
-/// words have other numbers, and none is 0. `None` if it has more than 15 bytes.
+/// A short word as a number: its first byte is the lowest, and a 1 is above its last. Different
+/// words have different numbers, and none is 0. `None` if the word has more than 15 bytes.
 pub const fn packed(word: &str) -> Option<u128> {
     let bytes = word.as_bytes();
     let length = bytes.len();
-    // Both ends are read at once; where they overlap, they have the same bits.
+    // Both ends are read at once; if they overlap, the common bits are the same.
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         if length > SHORT {
             return None;
@@ -132,7 +132,7 @@ mod tests {
         #![proptest_config(spoor_testing::usual!())]
 
         #[test]
-        fn a_word_can_be_told_from_its_number(word in "[a-c]{0,20}|\\PC{0,6}") {
+        fn a_word_is_determined_by_its_number(word in "[a-c]{0,20}|\\PC{0,6}") {
             let expected = (word.len() <= SHORT).then(|| {
                 word.bytes().rev().fold(1, |key, byte| key << 8 | u128::from(byte))
             });

@@ -1,22 +1,22 @@
 //! Words: running text becomes normalised [`Sentence`]s of tokens.
 //!
-//! Sentences and words are split by Unicode UAX #29. Only letters and their combining
-//! marks are kept of a word, in lower case:
+//! Sentences and words are split by Unicode UAX #29. Only the letters of a word and their combining
+//! marks are kept, in lower case:
 //!
-//! - digits and invisible characters (soft hyphen, joiners, variation selectors) are
-//!   removed without separating: `mp3` is `mp`, `99` is no token at all;
-//! - every other character, including the apostrophe, separates tokens: `don't` is `don
-//!   t`, `l'homme` is `l homme`, `cat's` is `cat s` and so contains the keyword `cat`.
+//! - digits and invisible characters (soft hyphen, joiners, variation selectors) are removed
+//!   without separating: `mp3` becomes `mp`, and `99` gives no token;
+//! - every other character, including the apostrophe, separates tokens: `don't` becomes `don t`,
+//!   `l'homme` becomes `l homme`, and `cat's` becomes `cat s`, which contains the keyword `cat`.
 //!   KenLM's reference corpora use the same form;
 //! - scripts without spaces are split as UAX #29 does: one token per Han, Hiragana or Thai
 //!   character, while runs of Katakana and Hangul stay whole;
 //! - no Unicode normalisation form is applied, because web pages are in NFC.
 //!
-//! Fingerprints, training, documents, anchors, alt texts and keyword tables all use this
-//! module, and nothing else in spoor may split or lower-case words. The text of a page is
-//! split once, when it is extracted ([`Tokens`]); `letters` has the classes of characters,
-//! `bounds` the quick way to where a sentence ends, [`WordMap`] is for what is known of words,
-//! [`Distinct`] numbers them, and [`count()`] counts those of texts as people do.
+//! Fingerprints, training, documents, anchors, alt texts and keyword tables all use this module,
+//! and no other code in spoor may split or lower-case words. The text of a page is split once, when
+//! it is extracted ([`Tokens`]). `letters` has the classes of characters, `bounds` finds sentence
+//! ends quickly, [`WordMap`] maps words to values, [`Distinct`] numbers them, and [`count()`]
+//! counts the words of a text as people do.
 
 mod bounds;
 mod count;

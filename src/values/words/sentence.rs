@@ -1,4 +1,4 @@
-//! Sentences: normalised sequences of tokens, and how text is written as such.
+//! Sentences: normalised sequences of tokens, and how text is converted to them.
 
 use std::fmt;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl Sentence {
         self.tokens
     }
 
-    /// Whether no token is left of the text.
+    /// Whether it has no tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens == 0
     }
@@ -78,7 +78,7 @@ impl From<Sentence> for String {
     }
 }
 
-/// Writes the tokens of sentences one after the other, a space between two of them.
+/// Writes the tokens of sentences one after the other, separated by spaces.
 #[derive(Debug, Default)]
 pub(super) struct SentenceWriter {
     pub(super) text: String,
@@ -92,12 +92,12 @@ pub(super) struct SentenceWriter {
     pub(super) places: Option<Vec<TokenPlace>>,
 }
 
-/// Where a token stands.
+/// The position of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenPlace {
     /// Its first byte in the written text.
     pub(super) written: u32,
-    /// Its first byte in the text that was read.
+    /// Its first byte in the original text.
     pub(super) from: u32,
     /// The end of its last character there.
     pub(super) to: u32,
@@ -128,8 +128,8 @@ impl SentenceWriter {
         self.push_ascii(rest);
     }
 
-    /// Appends the tokens of an ASCII text that begins and ends with a word. Words with
-    /// single spaces between them are written as they are, many at a time.
+    /// Appends the tokens of an ASCII text that begins and ends with a word. Words separated by
+    /// single spaces are copied unchanged, many at a time.
     fn push_ascii(&mut self, text: &str) {
         self.text.reserve(text.len() + 1);
         let bytes = text.as_bytes();
@@ -217,7 +217,7 @@ impl SentenceWriter {
         self.at += word.len();
     }
 
-    /// Begins another token, which is at `from` in the text.
+    /// Begins another token, at `from` in the text.
     fn begin_token(&mut self, from: usize) {
         if !self.text.is_empty() {
             self.text.push(' ');
@@ -228,7 +228,7 @@ impl SentenceWriter {
         self.another_token(self.text.len(), from);
     }
 
-    /// Counts another token, which is `written` there and at `from` in the text.
+    /// Counts another token, at `written` in the output and at `from` in the text.
     fn another_token(&mut self, written: usize, from: usize) {
         self.tokens += 1;
         if let Some(places) = &mut self.places {
@@ -269,7 +269,7 @@ impl SentenceWriter {
     }
 }
 
-/// A sentence in the text that was written.
+/// A sentence in the written text.
 pub(super) struct WrittenSentence {
     text: Range<usize>,
     pub(super) tokens: usize,
@@ -291,12 +291,12 @@ fn small(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// How many letters an ASCII text begins with.
+/// The number of letters at the start of an ASCII text.
 fn letters(ascii: &[u8]) -> usize {
     let mut at = 0;
     while let Some(eight) = ascii.get(at..).and_then(|rest| rest.first_chunk()) {
-        // Eight at a time. Adding sets the highest bit of each byte from `a` on, and of each
-        // one behind `z`; none carries into the next.
+        // Eight at a time. The additions set the highest bit of each byte from `a` on, and of each
+        // byte after `z`; none carries into the next byte.
         let lower = u64::from_le_bytes(*eight) | u64::from_ne_bytes([0x20; 8]);
         let from_a = lower + u64::from_ne_bytes([0x80 - b'a'; 8]);
         let behind_z = lower + u64::from_ne_bytes([0x7F - b'z'; 8]);
@@ -316,8 +316,8 @@ fn run(bytes: &[u8], from: usize, such: fn(&u8) -> bool) -> usize {
     end.unwrap_or(rest.len())
 }
 
-/// Splits each block into sentences and normalises them, in order. Sentences without
-/// tokens are left out, short ones are not (see [`MIN_TOKENS`]).
+/// Splits each block into sentences and normalises them, in order. Sentences without tokens are
+/// left out; short ones are kept (see [`MIN_TOKENS`]).
 ///
 /// A sentence never crosses a block. Within a block a line break ends a sentence (UAX #29,
 /// rule SB4), so blocks must have their white space folded. A run of 32 characters without
@@ -397,8 +397,8 @@ fn next_piece(block: &str) -> Option<(&str, &str)> {
     (!block.is_empty()).then_some((block, ""))
 }
 
-/// Where the ruled line of an ASCII text is complete: of most stretches of such a length
-/// only the last characters are looked at.
+/// Where the ruled line of an ASCII text is complete. In most stretches of this length, only the
+/// last characters are examined.
 fn ascii_rule(bytes: &[u8]) -> Option<usize> {
     let mut start = 0;
     loop {
@@ -497,7 +497,7 @@ mod tests {
         assert_eq!(kept(&[short]), ["a b c d e f g h i j"]);
     }
 
-    /// Unguarded, each of these takes an hour or more.
+    /// Without a guard, each of these takes an hour or more.
     #[test]
     fn no_text_takes_quadratic_time() {
         let before = spoor_testing::worked();

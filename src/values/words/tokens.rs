@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::sentence::{Sentence, SentenceWriter, TokenPlace, WrittenSentence, cut};
 
-/// The most bytes of text that are split, so that places take four bytes.
+/// Maximum number of bytes that are split, so that positions take four bytes.
 const MAX_BYTES: usize = 1 << 30;
 /// The usual length of a token with the space before it.
 const USUAL_BYTES: usize = 6;
 
-/// A text of blocks split into sentences and tokens, with the place of each token. Clones
-/// share the written text.
+/// A text of blocks split into sentences and tokens, with the position of each token. Clones share
+/// the written text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tokens {
     /// The tokens of all blocks, each followed by a space.
@@ -19,12 +19,12 @@ pub struct Tokens {
     places: Vec<TokenPlace>,
     /// The sentences of the chosen blocks, in order.
     sentences: Vec<Sentence>,
-    /// The number of each one's first token.
+    /// The number of each sentence's first token.
     firsts: Vec<usize>,
     blocks: Vec<BlockParts>,
     /// Where the last block ends.
     end: usize,
-    /// Whether the tokens are those that each block has by itself.
+    /// Whether each block has the same tokens as by itself.
     whole: bool,
 }
 
@@ -36,8 +36,8 @@ struct BlockParts {
 }
 
 impl Tokens {
-    /// Splits blocks as [`sentences`](super::sentences) does. Of more than a gigabyte the
-    /// last blocks are left out.
+    /// Splits blocks as [`sentences`](super::sentences) does. Beyond a gigabyte, the last blocks
+    /// are left out.
     pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> Self {
         let blocks = blocks.into_iter();
         let bytes = blocks.clone().map(str::len).sum::<usize>().min(MAX_BYTES);
@@ -86,8 +86,8 @@ impl Tokens {
         }
     }
 
-    /// Marks the blocks for which `kept` is true as chosen, and numbers them before the
-    /// others. All blocks are chosen at first.
+    /// Marks the blocks for which `kept` is true as chosen, and moves them before the others. At
+    /// first all blocks are chosen.
     pub fn choose(&mut self, kept: &[bool]) {
         let kept = kept.iter().copied().chain(std::iter::repeat(false));
         let blocks = std::mem::take(&mut self.blocks).into_iter().zip(kept);
@@ -108,14 +108,14 @@ impl Tokens {
         self.places.len()
     }
 
-    /// True where no block has a token.
+    /// True if no block has a token.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// The tokens of all blocks in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        // By places, because a search for each space costs more than such short tokens.
+        // By position, because a search for each space costs more for such short tokens.
         let starts = self.places.iter().map(|place| place.written as usize);
         let ends = starts.clone().skip(1).chain([self.written.len()]);
         let token = |(start, end): (usize, usize)| self.written.get(start..end - 1);
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(tokens.at(sun), Some(3));
         assert_eq!(tokens.at(end), Some(tokens.len()));
         assert_eq!(tokens.at(end + 1), None);
-        // Marks that are taken for a ruled line part what is one token by itself.
+        // Marks that are mistaken for a ruled line split what is one token by itself.
         let marks = format!("a{}b", "\u{301}".repeat(40));
         assert_eq!(Tokens::of([&*marks]).at(0), None);
         let ruled = format!("a {} b", "-".repeat(40));

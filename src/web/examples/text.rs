@@ -8,7 +8,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let url = PageUrl::parse(&arguments.next().unwrap_or_default())?;
     for file in arguments {
-        let page = extract_text(&url, &spoor_values::fs::read_to_string(&file)?, &Options::default());
+        let page = extract_text(
+            &url,
+            &spoor_values::fs::read_to_string(&file)?,
+            &Options::default(),
+        );
         for block in &page.blocks {
             println!("{block}");
         }

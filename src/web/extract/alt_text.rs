@@ -268,7 +268,7 @@ mod tests {
         }
 
         #[test]
-        fn the_name_of_the_file_is_known_whatever_separates_its_words(
+        fn the_name_of_the_file_is_known_with_any_separators(
             words in prop::collection::vec("[a-z]{2,8}", 1..5),
             folder in "[a-z]{1,8}",
             size in prop::sample::select(vec!["", "-300x200", "-scaled", "@2x", "_640px"]),

@@ -22,10 +22,10 @@ use super::text::{TextRole, role};
 /// pages reached 400,000.
 const MAX_STEPS: usize = 1_000_000;
 
-/// How many elements are open directly within `html`, with the document itself.
+/// The number of open elements directly within `html`, including the document itself.
 const WITHIN_HTML: usize = 2;
 
-/// The attributes that it uses.
+/// The attributes that Readability uses.
 const ATTRIBUTES: [&str; 13] = [
     "aria-hidden",
     "aria-modal",
@@ -59,7 +59,7 @@ pub(super) struct ArticleCopy {
     pending: StrTendril,
     /// How many of the last texts are in it.
     waiting: usize,
-    /// The copy of each text of the page, in order; `None` where it is left out.
+    /// The copy of each text of the page, in order; `None` if it is left out.
     texts: Vec<Option<NodeId>>,
 }
 
@@ -91,8 +91,9 @@ impl ArticleCopy {
             self.left_out += 1;
             return;
         }
-        // A pass without a tree meets a title between head and body after the head, and a tree
-        // has it there (HTML standard, section 13.2.6.4.6). Readability compares it with headings.
+        // A pass without a tree meets a title between head and body after the head, but a tree puts
+        // it into the head (HTML standard, section 13.2.6.4.6). Readability compares it with
+        // headings.
         if name == "title"
             && self.open.len() == WITHIN_HTML
             && let Some(head) = self.head
@@ -191,7 +192,7 @@ impl std::fmt::Debug for ArticleCopy {
 fn search(document: Document) -> Option<HashSet<NodeId>> {
     let config = Config {
         disable_json_ld: true,
-        // Only which texts are within matters, so nothing needs to be cleaned.
+        // It only matters which texts are inside, so nothing needs to be cleaned.
         keep_classes: true,
         ..Config::default()
     };
@@ -249,7 +250,7 @@ mod tests {
                 .collect();
             format!("{open}{}", inner.repeat(n))
         };
-        // As many as are copied; each element around them is cleaned of what is in it.
+        // As many nodes as are copied; Readability cleans the contents of each element around them.
         for html in [
             deep("div", "<p>some words, and more of them", 1_900),
             deep("div", "<div><p>a, b<img src=a></div>", 700),

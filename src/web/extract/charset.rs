@@ -1,10 +1,10 @@
 //! Detects the encoding of a body and decodes it.
 //!
-//! The order is the WHATWG's: byte order mark, HTTP header, `meta` or XML declaration,
-//! detection. Labels are those of the Encoding standard; unknown ones are ignored. One
-//! thing goes beyond the HTML standard's prescan of 1,024 bytes: of 27 real pages that
-//! were not UTF-8, nine declared it later, so the search continues to the `body` element,
-//! like browsers that reload the page.
+//! The order is that of the WHATWG: byte order mark, HTTP header, `meta` or XML declaration,
+//! detection. Labels are those of the Encoding standard; unknown ones are ignored. One thing goes
+//! beyond the HTML standard's prescan of 1,024 bytes: of 27 real pages that were not UTF-8, nine
+//! declared it later, so the search continues to the `body` element, like browsers that reload the
+//! page.
 
 use std::borrow::Cow;
 

@@ -22,9 +22,9 @@ use super::text::BlockLine;
 
 /// The number of empty lines that end a segment.
 const GAP: u32 = 3;
-/// The words per line from which on a segment is dense.
+/// The words per line at which a segment is dense.
 const MIN_DENSITY: f64 = 10.0;
-/// The cosine to the title from which on a sparse segment is kept.
+/// The similarity to the title at which a sparse segment is kept.
 const MIN_SIMILARITY: f64 = 0.3;
 
 /// Which of the blocks to keep. `lines` and `words` give the position and the number of
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn three_empty_lines_end_a_segment() {
-        // The short line stands with the long one, or alone.
+        // The short line is beside the long one, or alone.
         let page = |above| [(0, LONG), (above, "A short line")];
         assert_eq!(kept(&page(2), ""), [true, true]);
         assert_eq!(kept(&page(3), ""), [true, false]);

@@ -19,13 +19,13 @@ pub(super) fn of_headers(values: &[String], agent: &str) -> Directives {
     let mut all = Directives::default();
     for value in values {
         let mut ours = true;
-        // A name may stand apart from its colon.
+        // A name may be separated from its colon.
         let value = value.replace(" :", ":");
         for word in words(&value) {
             let mut rule = word;
             if let Some((name, rest)) = word.split_once(':')
                 && is_agent(name)
-                // An address is no name, and neither is the time of a date.
+                // An address is not a name, and neither is the time of a date.
                 && !rest.starts_with("//")
             {
                 ours = name.eq_ignore_ascii_case(agent) || name == "*";
@@ -59,7 +59,7 @@ pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str, ag
     }
 }
 
-/// The items of a list, however they are separated and quoted.
+/// The items of a list, with any separators and quotes.
 fn words(list: &str) -> impl Iterator<Item = &str> {
     let words = list.split([',', ';']).flat_map(str::split_whitespace);
     words.map(|word| word.trim_matches(['"', '\'']))

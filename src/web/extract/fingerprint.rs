@@ -1,4 +1,4 @@
-//! Fingerprints, by which the text of a page is recognised.
+//! Fingerprints for recognising the text of a page.
 //!
 //! The simhash is that of Charikar (2002) over shingles of three words, as Manku, Jain and
 //! Das Sarma (2007) use it for the web. A shingle never crosses a block, so the same
@@ -10,8 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::page::{BlockPrint, Prints};
 use crate::words::{Block, Tokens};
 
-/// The fewest words of a page for a simhash: of a few words most belong to the site, on
-/// every page.
+/// The fewest words of a page for a simhash: if there are only a few, most are on every page of the
+/// site.
 const MIN_WORDS: usize = 40;
 /// The number of words of a shingle.
 const SHINGLE: usize = 3;
@@ -31,7 +31,7 @@ pub(super) fn fingerprints(tokens: &Tokens) -> (Prints, Vec<u32>) {
             continue;
         }
         simhash.add_block(block);
-        // Either half would do.
+        // Either half would work.
         let hash = (xxh3_64(block.text().as_bytes()) >> 32) as u32;
         if prints.len() < MAX_BLOCKS && seen.insert(hash) {
             prints.push(BlockPrint { hash, words: count });
@@ -143,7 +143,7 @@ impl Simhash {
         }
     }
 
-    /// The bits that most features have set.
+    /// The bits that are set in most features.
     fn finish(mut self) -> u64 {
         self.carry();
         let ones = self.carried.iter().enumerate();
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn prints_never_change() {
-        // They are stored: another value here needs another format of the store.
+        // Simhashes are stored: another value here requires another format of the store.
         let blocks = vec!["The keeper of the light, 1903.".to_owned(), text(50, 3)];
         let prints = prints(&blocks);
         assert_eq!((prints.blocks[0].words, prints.blocks[1].words), (5, 50));

@@ -25,7 +25,7 @@ const MAX_LANGUAGE_BYTES: usize = 35;
 /// The longest target of a link that each image inside it keeps.
 const MAX_TARGET_BYTES: usize = 2_000;
 
-/// The result of one walk over the tree.
+/// Walks over the tree once and returns the result.
 ///
 /// The parser limits the depth of nodes, and the walk is not recursive anyway.
 pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> (Extracted, Layout) {
@@ -151,8 +151,8 @@ impl<'a> Collector<'a> {
         self.links.stand(path);
     }
 
-    /// Handles the start of an element outside of any [`TextRole::Void`].
-    /// `is_mark` tells whether it is one of the [marks](is_mark) of wikis.
+    /// Handles the start of an element outside of any [`TextRole::Void`]. `is_mark` is whether it
+    /// is one of the [marks](is_mark) of wikis.
     pub(super) fn open(
         &mut self,
         name: &str,
@@ -290,7 +290,7 @@ impl<'a> Collector<'a> {
     /// Handles text, of an aside or of the page's prose.
     pub(super) fn text(&mut self, text: &str, aside: bool) {
         if self.in_title {
-            // A second title is neither title nor prose.
+            // A second title is neither a title nor prose.
             if !self.has_title {
                 self.title.push(text);
             }
@@ -307,7 +307,7 @@ impl<'a> Collector<'a> {
         if let Some(room) = self.json_room.checked_sub(json.len()) {
             self.json_room = room;
             let room = self.options.max_images.saturating_sub(self.declared.len());
-            // Each may be as long as the base that it is relative to.
+            // Each may be as long as the base to which it is relative.
             let fit = self.image_room / self.base.as_str().len().max(1);
             let read = json_ld::read(&self.base, json, room.min(fit));
             for image in read.images {
@@ -422,7 +422,7 @@ impl<'a> Collector<'a> {
             let Some(image) = images::declared(&self.base, address, found) else {
                 return;
             };
-            // Its properties may follow either name.
+            // Its properties may follow under either name.
             if let Some(last) = self.declared.last_mut()
                 && last.url == image.url
             {
@@ -444,7 +444,8 @@ impl<'a> Collector<'a> {
             let href = attributes.get("href").filter(|h| !h.trim().is_empty());
             self.canonical = href.and_then(|href| self.base.join(href).ok());
         }
-        // The parts of a series, as of a list in pages (HTML standard, "sequential link types").
+        // The parts of a series, such as the pages of a list (HTML standard, "sequential link
+        // types").
         if is("next") || is("prev") {
             self.links.element(&self.base, attributes, "href", 0);
         }
@@ -482,7 +483,7 @@ impl<'a> Collector<'a> {
             let agent = &self.options.agent;
             terms::of_meta(&mut self.terms, &self.base, (name, content), agent);
         }
-        // Either attribute occurs with either vocabulary.
+        // Either attribute is used with either vocabulary.
         for key in ["property", "name"]
             .iter()
             .filter_map(|a| attributes.get(a))
@@ -565,7 +566,7 @@ fn is_furniture(name: &str, attributes: &impl ElementAttributes) -> bool {
     }
 }
 
-/// Whether the element's text is not prose, though it is no mark.
+/// Whether the element's text is not prose, although it is not a mark.
 pub(super) fn is_aside(attributes: &impl ElementAttributes, role: TextRole) -> bool {
     role == TextRole::Aside
         || attributes

@@ -83,7 +83,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
     })
 }
 
-/// The candidate for an image that metadata give by its address alone.
+/// The candidate for an image given in the metadata by its address alone.
 pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<ImageCandidate> {
     let url = resolve(base, address)?;
     Some(ImageCandidate {
@@ -260,9 +260,8 @@ fn style_dimension(style: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// The words of the last path segment, without extension, in lower case, separated by
-/// blanks. Every character but letters separates words, and so does a capital in the
-/// middle of one.
+/// The words of the last path segment, without extension, in lower case, separated by blanks. Every
+/// character except letters separates words, and so does a capital in the middle of one.
 fn file_name_words(url: &PageUrl) -> Option<String> {
     let segment = url.path().rsplit('/').next()?;
     let stem = match segment.rsplit_once('.') {

@@ -79,8 +79,8 @@ pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> JsonLdContent {
     found
 }
 
-/// The description of the page itself: of the article that has its address, or of the only
-/// article; without any, of the page. If there are several articles, none is the page.
+/// The description of the page itself: the article with its address, or the only article; without
+/// articles, the page. If there are several articles, none of them is the page.
 fn article(page: &PageUrl, value: &Value) -> Option<Article> {
     let mut seen = Described::default();
     describe(value, &mut seen);

@@ -6,11 +6,10 @@
 //! piece, and parsing stops as soon as the tree is too deep or has too many nodes, or a
 //! tag has too many attributes.
 //!
-//! Measuring the growing tree is exact. Counting start and end tags beforehand is not: in
-//! `<div><object></div>` the parser ignores the end tag, so a counter goes down while the
-//! tree gets deeper; and a tokenizer pass would cost 8 to 30 % of the time on every page.
-//! Each page is parsed once, and only those that were stopped are read a second time, by
-//! [`super::token_stream`].
+//! Measuring the growing tree is exact. Counting start and end tags in advance is not: in
+//! `<div><object></div>` the parser ignores the end tag, so a counter goes down while the tree gets
+//! deeper; and a tokenizer pass would cost 8 to 30 % of the time on every page. Each page is parsed
+//! once, and only those that were stopped are read a second time, by [`super::token_stream`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -32,15 +31,15 @@ const MAX_ATTRIBUTES: usize = 1_000;
 /// How many attributes of one tag reach the tree; the tree builder compares all attributes
 /// of formatting elements with one another.
 const KEPT_ATTRIBUTES: usize = 128;
-/// The most comparisons of attributes; more stop the parse. The tree builder compares each
-/// new formatting element with all open ones, attribute by attribute: 5,000 `b` of 127
-/// attributes within 240 others took it 156 s. A page with 20,000 of them, of 3 attributes
-/// and 30 deep, needs 2.4 million.
+/// The most comparisons of attributes; more stop the parse. The tree builder compares each new
+/// formatting element with all open ones, attribute by attribute: 5,000 `b` of 127 attributes
+/// within 240 others took it 156 s. A page with 20,000 of them, of 3 attributes and 30 deep, needs
+/// 2.4 million.
 pub(super) const MAX_COMPARISONS: usize = 5_000_000;
 
-/// What comparing a start tag with one open element counts. The tree builder copies and
-/// sorts the attributes of both, so many take longer than their number says: counted one by
-/// one, 240 open `b` of 127 attributes stayed below the limit and took 5 s.
+/// The number of comparisons charged for comparing a start tag with one open element. The tree
+/// builder copies and sorts the attributes of both, so many attributes cost more than their number:
+/// if each counted as one, 240 open `b` of 127 attributes stayed below the limit and took 5 s.
 pub(super) fn comparisons_of(attributes: usize) -> usize {
     (1 + attributes) * (1 + attributes / 16)
 }
@@ -118,7 +117,7 @@ fn boundary(text: &str, at: usize) -> usize {
 }
 
 /// The text in pieces of at most [`PIECE_BYTES`], which end before a `<` if possible: a
-/// tag that does not fit after others starts a piece of its own.
+/// tag that does not fit after others starts a new piece.
 fn pieces(html: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -412,10 +411,10 @@ mod tests {
             ..Options::default()
         };
         let nested = |n: usize| "<div>".repeat(n);
-        // The document, `html` and `body` lie above, the element itself does not.
+        // The document, `html` and `body` are above, the element itself is not.
         assert!(parse(&nested(18), &options).is_ok());
         assert_eq!(parse(&nested(19), &options).err(), Some(Excess::Nesting));
-        // Void and implied ends keep the tree flat, however many there are.
+        // Void and implied ends keep the tree flat, in any number.
         assert!(parse(&"<br><img><p>a<li>b".repeat(500), &options).is_ok());
         // The parser ignores these end tags; a counter of tags would not.
         let ignored = "<div><div><div><object></div></div></div>".repeat(5);

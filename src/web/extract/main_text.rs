@@ -1,12 +1,11 @@
 //! The main text of a page as its author wrote it: the chosen blocks, laid out for
 //! reading.
 //!
-//! A paragraph ends with an empty line. List items and table rows are on lines of their
-//! own, cells of a row are separated by tabs, and an explicit line end (`br`, `pre`) is
-//! kept. Additions of a wiki are left out if the markup shows them: links to edit a
-//! section, and footnote marks. From an article, the menus, tables of contents and lists
-//! of sources within it are left out as well, and the headings of sections that contain
-//! nothing else.
+//! A paragraph ends with an empty line. List items and table rows are on separate lines, cells of a
+//! row are separated by tabs, and an explicit line end (`br`, `pre`) is kept. Additions of a wiki
+//! are left out if the markup shows them: links to edit a section, and footnote marks. From an
+//! article, the menus, tables of contents and lists of sources within it are left out as well, and
+//! the headings of sections that contain nothing else.
 
 use super::text::{BlockSpot, Layout};
 use crate::page::Span;
@@ -99,7 +98,7 @@ impl BareHeadings {
         }
     }
 
-    /// Handles a block of which nothing is left.
+    /// Handles a block that became empty.
     fn emptied(&mut self) {
         for heading in &mut self.0 {
             heading.emptied = true;
@@ -114,7 +113,7 @@ impl BareHeadings {
                 out.truncate(heading.from);
                 *before = heading.before;
             } else {
-                // It stays, and so do those around it.
+                // The heading stays, and so do those around it.
                 self.0.clear();
             }
         }
@@ -226,7 +225,7 @@ mod tests {
             ),
             "Lamps\n\nName\tYear\nSkerry\t1811\nBell\n\nAfter"
         );
-        // A table that only lays a page out.
+        // A table that is used only for layout.
         assert_eq!(
             all("<table><tr><td><p>One one.<p>Two two.<td>Side<br><br>More</table>"),
             "One one.\n\nTwo two.\n\nSide\n\nMore"
@@ -269,7 +268,7 @@ mod tests {
         for furniture in ["free book", "Menu", "1 Night\n2 Day", "Source one"] {
             assert!(whole.contains(furniture), "{whole}");
         }
-        // A page that is nothing but a menu keeps it.
+        // A page that consists only of a menu keeps it.
         let menu = "<nav><ul><li>One<li>Two</ul></nav>";
         assert_eq!(read(menu, Extractor::Article).text, "One\nTwo");
     }
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_article_is_taken_whatever_is_rated() {
+    fn the_article_is_taken_regardless_of_what_is_rated() {
         let sentence =
             "The keeper climbed to the lamp in the evening, and lit it before the fog came in. ";
         let menu: String = (0..30)
@@ -334,7 +333,7 @@ mod tests {
         assert!(main.text.contains("Night\n\nThe keeper"), "{}", main.text);
         assert_eq!(main.text.matches("before the fog").count(), 30);
         assert!(main.share.words < page.text.words);
-        // Where there is no article, all of it is taken and said so.
+        // Without an article, the whole text is taken, and the result says so.
         let short = read("<ul><li>One<li>Two</ul>", Extractor::Article);
         assert_eq!(
             (short.text.as_str(), short.share.extractor),

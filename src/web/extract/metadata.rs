@@ -315,10 +315,10 @@ fn of_mail(text: &str) -> Option<String> {
     exact(&zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
 }
 
-/// A date in parts of any order: as JavaScript, Unix and English texts have it, with a time,
-/// a zone, a day of the week and numbers with slashes.
+/// A date whose parts are in any order: as JavaScript, Unix and English texts write it, with a
+/// time, a zone, a day of the week and numbers with slashes.
 fn in_parts(text: &str) -> Option<String> {
-    // A note of the zone's name.
+    // A remark with the zone's name.
     let text = text.split('(').next().unwrap_or_default();
     let [mut days, mut time, mut half, mut offset] = [const { String::new() }; 4];
     for part in text.split(|c: char| c.is_whitespace() || c == ',') {
@@ -338,7 +338,7 @@ fn in_parts(text: &str) -> Option<String> {
                 .iter()
                 .find_map(|end| lower.strip_suffix(end))
                 .filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
-            // The name of a zone, which stands behind the time.
+            // The name of a zone, which follows the time.
             let is_zone = !time.is_empty() && lower.bytes().all(|b| b.is_ascii_alphabetic());
             if !is_zone && !part.is_empty() {
                 days.push_str(number.unwrap_or(&lower));
@@ -354,7 +354,7 @@ fn in_parts(text: &str) -> Option<String> {
     exact(&format!("{date}T{time}{offset}"))
 }
 
-/// A time of the day in a part, and what follows it there, as `am`.
+/// The time of day in a part, and the text after it, such as `am`.
 fn clock(part: &str) -> Option<(String, &str)> {
     let is_of_clock = |c: char| c.is_ascii_digit() || c == ':';
     let end = part.find(|c| !is_of_clock(c)).unwrap_or(part.len());
@@ -370,7 +370,7 @@ fn clock(part: &str) -> Option<(String, &str)> {
     is_one.then(|| (clock.to_owned(), rest))
 }
 
-/// `15:21:00` of `3:21` and `pm`.
+/// `15:21:00` from `3:21` and `pm`.
 fn in_day(clock: &str, half: &str) -> Option<String> {
     let mut numbers = clock.split(':').map(str::parse::<u8>);
     let hour = numbers.next()?.ok()?;
@@ -385,7 +385,7 @@ fn in_day(clock: &str, half: &str) -> Option<String> {
     Some(format!("{hour:02}:{minute:02}:{second:02}"))
 }
 
-/// `+02:00` of `+0200`, `+2` and the like.
+/// `+02:00` from `+0200`, `+2` and the like.
 fn numeric_offset(part: &str) -> Option<String> {
     let sign = part
         .chars()
@@ -401,7 +401,7 @@ fn numeric_offset(part: &str) -> Option<String> {
     is_number.then(|| format!("{sign}{hours:0>2}:{minutes}"))
 }
 
-/// Whether a part in small letters says nothing of the date: a day of the week, or `at`.
+/// Whether a lower-case part is irrelevant to the date: a day of the week, or `at`.
 fn is_aside(part: &str) -> bool {
     const DAYS: [&str; 7] = [
         "sunday",
@@ -416,8 +416,8 @@ fn is_aside(part: &str) -> bool {
     matches!(part, "" | "at" | "on" | "of") || DAYS.iter().any(is_day)
 }
 
-/// A day of numbers, or of numbers and the name of a month, in small letters. Where the day
-/// and the month could be either, there is none.
+/// A day given by numbers, or by numbers and the name of a month, in lower case. `None` if day and
+/// month could be swapped.
 fn day(text: &str) -> Option<Date> {
     let text = text.replace("sept ", "sep ");
     let forms = [
@@ -441,7 +441,7 @@ fn day(text: &str) -> Option<Date> {
     if a > 31 {
         return Date::new(a, small(b)?, small(c)?).ok();
     }
-    // Four digits of a year, and a day that is no month or the same number.
+    // A year of four digits, and a day that cannot be the month or is the same number.
     let (day, month) = match (a > 12, b > 12) {
         (true, false) => (a, b),
         (false, true) => (b, a),
@@ -499,7 +499,7 @@ mod tests {
             ("May 17, 2024", some("2024-05-17")),
             ("17 May 2024", some("2024-05-17")),
             ("1887-11-01", some("1887-11-01")),
-            // As JavaScript, Unix and Java print them, and English texts write them.
+            // As JavaScript, Unix, Java and English texts write them.
             (
                 "Sat Nov 18 2017 15:21:41 GMT+0000 (Coordinated Universal Time)",
                 some("2017-11-18T15:21:41Z"),
@@ -535,7 +535,7 @@ mod tests {
             ("10:30", None),
             ("05/06/24", None),
             ("31/02/2024", None),
-            // The day or the month may be first.
+            // The day or the month may come first.
             ("05/06/2024 10:00", None),
             ("05/06/2024", None),
             ("05.06.2024", None),

@@ -1,19 +1,19 @@
 //! Extraction: the bytes of a response become an [`Extracted`] page.
 //!
-//! The journey, and the reading order:
+//! The path of a response, which is the reading order:
 //!
 //! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and decodes.
-//! 2. `stream` reads the markup in one pass without a tree. Where the HTML standard moves
-//!    what was read before, it stops and names a [`Fallback`](crate::page::Fallback), and
-//!    the page is read from a tree: `limits` parses the text once, and stops if hostile
-//!    markup would make the tree too deep, too large or too slow.
-//! 3. Both ways pass each element and each text to one `walk` and its collector (`html`),
-//!    which keeps `text` (blocks), `links`, `images` and `terms` of use (including
-//!    `directives`). An image's address comes from one of its `sources` or from `json_ld`,
-//!    the words around it from the `neighbours` found by the walk, and `alt_text` tells
-//!    whether its alt text was written for it. `path` describes the position of a link on
-//!    its page, and `fingerprint` summarises its words for recognising it. `metadata`
-//!    collects the page's dates, authors and title.
+//! 2. `stream` reads the markup in one pass without a tree. If the HTML standard moves something
+//!    that was already read, it stops with a [`Fallback`](crate::page::Fallback), and the page is
+//!    read from a tree: `limits` parses the text once, and stops if hostile markup would make the
+//!    tree too deep, too large or too slow.
+//! 3. Both ways pass each element and each text to one `walk` and its collector (`html`), which
+//!    keeps `text` (blocks), `links`, `images` and `terms` of use (including `directives`). An
+//!    image's address comes from one of its `sources` or from `json_ld`, the words around it from
+//!    the `neighbours` found by the walk, and `alt_text` determines whether its alt text was
+//!    written for it. `path` describes the position of a link on its page, and `fingerprint`
+//!    summarises its words for recognising it. `metadata` collects the page's dates, authors and
+//!    title.
 //! 4. `selection` keeps the blocks chosen by the job's extractor: `article` marks them
 //!    during the walk, `density` judges them by their position. An article costs 3.3 ms on
 //!    a page whose parse takes 2.4 (a copy of the tree, and Readability's many walks over
@@ -22,13 +22,12 @@
 //!    only once.
 //! 5. `token_stream` feeds the same collector if the tree's parse was stopped: text, links,
 //!    and images without the words around them.
-//! 6. `paged` makes the same of the text of a PDF, which a process of its own has read.
+//! 6. `paged` does the same for the text of a PDF, which a separate process has read.
 //!
-//! Everything is pure: the same bytes give the same page, with no network, no clock and no
-//! store behind it, so stored responses can be extracted again. This module must not know
-//! what is topical, what may be followed and what is fetched next; it reports nofollow,
-//! terms of use and declared sizes, and its callers act on them. [`Options`] bounds memory
-//! and time for any input.
+//! Everything is pure: the same bytes give the same page, without network, clock or store, so
+//! stored responses can be extracted again. This module must not know what is topical, what may be
+//! followed or what is fetched next; it reports nofollow, terms of use and declared sizes, and its
+//! callers act on them. [`Options`] bounds memory and time for any input.
 
 mod alt_text;
 mod article;
@@ -90,8 +89,8 @@ pub struct Options {
     pub max_links: usize,
     /// The most images; later ones are ignored.
     pub max_images: usize,
-    /// The largest wanted width and height of an image, in pixels; if a page offers
-    /// several sizes, the largest one within is taken.
+    /// The largest wanted width and height of an image, in pixels; if a page offers several sizes,
+    /// the largest one within these limits is taken.
     pub max_image: (u32, u32),
     /// The most bytes for the texts of parents and siblings of all images of a page; later
     /// images get none.
@@ -190,10 +189,10 @@ pub fn media_type(header: &str) -> String {
     page::media_type(header).to_ascii_lowercase()
 }
 
-/// How many control characters but white space a body has.
+/// How many control characters except white space a body has.
 fn controls(body: &[u8]) -> u32 {
-    // Without a branch, and in pieces whose counts fit a byte, so that the processor counts
-    // many bytes at once: byte by byte this took a fiftieth of the time of a page.
+    // Without a branch, and in chunks whose counts fit into a byte, so that the processor counts
+    // many bytes at once: one by one this took a fiftieth of the time of a page.
     let is_control =
         |byte: &u8| u8::from((*byte < 9) | ((0x0E..0x20).contains(byte)) | (*byte == 0x7F));
     let pieces = body.chunks(usize::from(u8::MAX));
@@ -238,16 +237,15 @@ fn decode<'b>(
     })
 }
 
-/// The decoded markup of a response, at most `max_text_bytes` of it; `None` if it is no
-/// HTML.
+/// The decoded markup of a response, at most `max_text_bytes` of it; `None` if it is not HTML.
 pub fn markup(url: &PageUrl, fetched: &Fetched, options: &Options) -> Option<String> {
     let decoded = decode(url, fetched, options).ok()?;
     let text = limits::cap(&decoded.text, options.max_text_bytes);
     (decoded.form == Form::Html).then(|| text.to_owned())
 }
 
-/// The tree of decoded markup; `None` if it would be too deep, too large or too slow to
-/// make, by the same limits as for extraction.
+/// The tree of decoded markup; `None` if it would be too deep, too large or too slow to build, by
+/// the same limits as for extraction.
 pub fn tree(markup: &str, options: &Options) -> Option<scraper::Html> {
     let markup = limits::cap(markup, options.max_text_bytes);
     limits::parse(markup, options).ok()

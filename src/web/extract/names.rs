@@ -1,13 +1,13 @@
-//! What the name of an element means, found by one or two comparisons of numbers: a `match`
-//! on some hundred texts compares them one after the other, several times for each element
-//! of a page.
+//! The meaning of an element's name, found with one or two comparisons of numbers: a `match` on
+//! about a hundred texts compares them one after the other, several times for each element of a
+//! page.
 
 use crate::words::packed;
 
-/// Places in a table; more than twice as many as there are names.
+/// Slots in a table; more than twice the number of names.
 const PLACES: usize = 256;
 
-/// A table from names to values, made by the compiler.
+/// A table from names to values, built by the compiler.
 #[derive(Debug)]
 pub(super) struct NameTable<T> {
     places: [(u128, T); PLACES],

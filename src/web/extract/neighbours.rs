@@ -1,8 +1,8 @@
 //! The words around an image: texts of its enclosing and sibling elements, determined
 //! after the walk.
 //!
-//! This module knows ranges of the page's text and the elements they belong to, but not
-//! addresses and attributes.
+//! This module knows ranges of the page's text and the elements they belong to, but not addresses
+//! or attributes.
 
 use std::ops::Range;
 
@@ -204,9 +204,9 @@ impl Neighbours {
     /// The texts of the enclosing elements, nearest first, with blocks separated by line
     /// ends, so that no sentence runs from one into the next.
     ///
-    /// An element that adds nothing to the text of the one inside it is skipped, because
-    /// it would repeat it. Of a long text the part around the image is kept, because the
-    /// beginning of `body` is the page's menu.
+    /// An element that adds nothing to the text of the one inside it is skipped, because it would
+    /// repeat it. Of a long text only the part around the image is kept, because the beginning of
+    /// `body` is the page's menu.
     fn parents(&self, slot: usize, text: &str, max: usize) -> Vec<(u32, Span)> {
         let mut texts = Vec::new();
         let mut steps = 0;
@@ -312,7 +312,7 @@ fn nth_from_start(text: &str, n: usize) -> Option<usize> {
     }
 }
 
-/// Where the character with `n` characters behind it starts.
+/// Where the character that is followed by `n` characters starts.
 fn nth_from_end(text: &str, n: usize) -> Option<usize> {
     let at = text.len().checked_sub(n + 1)?;
     match text.as_bytes().get(at..) {
@@ -337,7 +337,7 @@ impl TextWindow {
         Self { whole, kept }
     }
 
-    /// Whether the same part would be kept of an element with this range.
+    /// Whether the same part would be kept for an element with this range.
     fn same_in(&self, start: usize, end: usize) -> bool {
         (start == self.whole.start || self.kept.start > self.whole.start)
             && (end == self.whole.end || self.kept.end < self.whole.end)
@@ -350,7 +350,7 @@ impl TextWindow {
         start..start + kept.trim().len()
     }
 
-    /// `None` if the whole fits.
+    /// `None` if all of it fits.
     fn kept(text: &str, whole: &Range<usize>, at: usize, max: usize) -> Option<Range<usize>> {
         if whole.len() <= max {
             return None;

@@ -10,7 +10,7 @@ use super::{Options, limits, media_type, selection, terms};
 /// The longest anchor and title in characters.
 const MAX_WORDS: usize = 1_000;
 
-/// Whether a response is a PDF: by its header, or without one by its first bytes.
+/// Whether a response is a PDF: by its header, or without a header by its first bytes.
 pub fn is_pdf(fetched: &Fetched) -> bool {
     match fetched.content_type.as_deref().map(media_type).as_deref() {
         None | Some("") => pdf::begins_as_pdf(&fetched.body),
@@ -18,9 +18,9 @@ pub fn is_pdf(fetched: &Fetched) -> bool {
     }
 }
 
-/// The page of a PDF: its cleaned text with a block for each paragraph, its links, and what it
-/// says of itself. Nothing surrounds the text, so no extractor chooses among its blocks.
-/// `words` tells which words a language has, to recognise divided ones.
+/// The page of a PDF: its cleaned text with a block for each paragraph, its links, and its
+/// metadata. It contains nothing but the text, so no extractor chooses among its blocks. `words`
+/// checks whether a language has a word, to recognise hyphenated ones.
 pub fn of_pdf(
     url: &PageUrl,
     fetched: &Fetched,
@@ -65,8 +65,8 @@ pub fn of_pdf(
     page
 }
 
-/// The links with the words that they lie over. Where a link goes on in the next line, a file
-/// has it twice.
+/// The links with the words under them. A link that continues on the next line is in the file
+/// twice.
 fn links(url: &PageUrl, original: &Original, options: &Options) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let mut bytes = 0;

@@ -23,11 +23,11 @@ pub(super) struct Path {
     open: Vec<PathStep>,
     /// Number of open elements beyond [`MAX_DEPTH`].
     beyond: usize,
-    /// The hashes of elements without a class and a name, by their own: most are such.
+    /// The hashes of elements without class and id, by name: most are of this kind.
     plain: [(u128, u32); PLAIN],
 }
 
-/// Places for the hashes of plain elements.
+/// Slots for the hashes of plain elements.
 const PLAIN: usize = 32;
 
 impl Default for Path {
@@ -46,7 +46,7 @@ struct PathStep {
     own: u32,
     /// The hash of the whole path to it.
     path: u32,
-    /// It has a class, or is a section with a name.
+    /// Whether it has a class, or is a section with an id.
     marked: bool,
 }
 
@@ -61,7 +61,7 @@ impl Path {
             .get("class")
             .and_then(|class| class.split_ascii_whitespace().next())
             .unwrap_or_default();
-        // A numbered name belongs to one element, not to a kind.
+        // An id with a number belongs to one element, not to a kind.
         let id = is_section(name)
             .then(|| attributes.get("id"))
             .flatten()
@@ -83,7 +83,7 @@ impl Path {
     /// The hash of an element without a class and a name.
     fn plain(&mut self, name: &str) -> u32 {
         let of_name = || own([name, "", ""]);
-        // No number of a name is 0.
+        // The packed number of a name is never 0.
         let Some(key) = packed(name) else {
             return of_name();
         };
@@ -177,11 +177,11 @@ mod tests {
                 .zip(place(&other_class))
                 .all(|(a, b)| *a != b)
         );
-        // A name with a number is of one element.
+        // An id with a number belongs to one element.
         let numbered = |id| place(&[("html", "", ""), ("div", "", id), ("a", "", "")]);
         assert_eq!(numbered("note-1"), numbered("note-2"));
         assert_ne!(numbered("notes"), numbered("links"));
-        // The end of two paths may agree where their beginnings differ.
+        // The ends of two paths may be equal if their beginnings differ.
         let deeper = [
             ("html", "", ""),
             ("body", "", ""),

@@ -44,8 +44,8 @@ pub(super) fn text(
         let mut text = lay_out(is_article);
         let words = text.split_whitespace().take(MIN_WORDS as usize).count();
         if is_article && (words as u64) < MIN_WORDS {
-            // Next to nothing would be left of a page that is itself a list of sources or
-            // a table of contents.
+            // Hardly anything would be left of a page that is itself a list of sources or a table
+            // of contents.
             let whole = lay_out(false);
             if (text.len() as f64) < whole.len() as f64 * MIN_SHARE {
                 text = whole;
@@ -149,8 +149,8 @@ mod tests {
 
     type Around<'a> = (&'a Link, Option<&'a str>, Option<&'a str>);
 
-    /// The links with the block around each and the heading above it; by their numbers
-    /// the places may differ.
+    /// The links with the block around each and the heading above it; their positions may have
+    /// different numbers.
     fn around(page: &Extracted) -> Vec<Around<'_>> {
         let text = |number: Option<u32>| page.block(number?);
         let links = page.links.iter();
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(page.images, all.images);
             assert_eq!(page.prints, all.prints);
         }
-        // Thin, but it speaks of what the title speaks of.
+        // Sparse, but about the subject of the title.
         let dense = read(&html, Extractor::Density);
         assert!(dense.blocks.contains(&"The tower".to_owned()));
     }
@@ -242,8 +242,8 @@ mod tests {
     proptest! {
         #![proptest_config(spoor_testing::cases!(128))]
 
-        /// Whatever the markup: blocks are chosen and not made, links and images are of
-        /// the whole page, and text never vanishes whole.
+        /// For any markup: blocks are chosen and not created, links and images are those of the
+        /// whole page, and the text never disappears completely.
         #[test]
         fn extractors_choose_among_the_blocks(parts in proptest::collection::vec(
             prop_oneof![

@@ -376,7 +376,7 @@ mod tests {
 
     const NO_LIMIT: (u32, u32) = (20_000, 20_000);
 
-    /// The addresses of a set in the order in which they are asked for.
+    /// The addresses of a set in the order in which they are requested.
     fn ranked(set: &str, width: Option<u32>, max: (u32, u32)) -> Vec<String> {
         let mut offer = PictureOffer::default();
         add_set(&mut offer, set, width, max, &[Found::Srcset]);

@@ -44,7 +44,7 @@ pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders, agent: &str) -> 
 }
 
 /// Adds the terms of `<meta name=NAME content=CONTENT>`, if it has any for the product token
-/// `agent`. Of several reservations the strictest counts.
+/// `agent`. If there are several reservations, the strictest counts.
 pub(super) fn of_meta(
     terms: &mut Terms,
     base: &PageUrl,
@@ -91,7 +91,7 @@ fn address(base: &PageUrl, text: &str) -> Option<String> {
     (url.len() <= MAX_ADDRESS).then_some(url)
 }
 
-/// An address in full.
+/// An absolute address.
 fn absolute(text: &str) -> Option<String> {
     let url = PageUrl::parse(text.trim()).ok()?.to_string();
     (url.len() <= MAX_ADDRESS).then_some(url)

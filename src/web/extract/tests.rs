@@ -31,7 +31,7 @@ fn page(html: &str) -> Extracted {
     extract_text(&url(), html, &Options::default())
 }
 
-/// The stable name of a value, as the sidecar has it.
+/// The stable name of a value, as in the sidecar.
 fn name_of(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .unwrap()
@@ -287,7 +287,7 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
             .map(String::len)
             .sum();
         assert!(context <= options.max_context_bytes, "{name}: {context}");
-        // What stands behind the mess is still found, where it is not within it.
+        // Content after the mess is still found, unless it is inside it.
         let swallowed = ["svg", "templates", "select"];
         if complete && !swallowed.contains(&name) {
             assert!(page.blocks.iter().any(|b| b.contains("the end")), "{name}");
@@ -420,7 +420,7 @@ fn of_a_long_parent_the_part_around_the_image_is_kept() {
     );
     let page = page(&html);
     let parents = &page.images[0].texts.parents;
-    // 71 characters stand behind the image, so the rest lies before it.
+    // 71 characters follow the image, so the rest is before it.
     assert!(parents[0].starts_with("w007") && parents[0].ends_with("w01009"));
     let chars = parents[0].chars().count();
     assert!((1_990..=2_000).contains(&chars), "{chars}");
@@ -617,7 +617,7 @@ fn headings_and_captions_lose_the_marks_of_wikis() {
     assert_eq!(texts(0).figcaption.as_deref(), Some("Ice clouds, seen x2"));
     assert_eq!(texts(1).heading.as_deref(), Some("Unveiling"));
     assert!(texts(1).parents[0].starts_with("[edit] stays"));
-    // Links among them are links all the same.
+    // Links inside them are still links.
     assert!(page.links.iter().any(|link| link.url.path() == "/e"));
 }
 
@@ -729,7 +729,7 @@ fn licences_are_those_of_the_page_and_of_its_images() {
         <body><p>Text</p><img src="/two.png"><a rel="nofollow License" href="/foot">Terms</a>
         <a rel="licenses" href="/no">x</a></body></html>"#;
     for page in [page(html), {
-        // As a bare token stream.
+        // Read as a bare token stream.
         let deep = format!("{html}{}", "<b>".repeat(300));
         page(&deep)
     }] {

@@ -12,7 +12,7 @@ pub(super) enum TextRole {
     Inline,
     /// It ends the block before and after it.
     Block,
-    /// A block whose line ends count: a blank line ends the block.
+    /// A block in which line ends count: a blank line ends the block.
     Preformatted,
     /// It ends a line; two in a row end the block.
     Break,
@@ -34,7 +34,7 @@ pub(super) fn role(name: &str) -> TextRole {
     ROLES.get(name)
 }
 
-/// The roles that are not the usual one.
+/// The exceptions to the usual role.
 static ROLES: NameTable<TextRole> = NameTable::new(
     &[
         (
@@ -301,7 +301,7 @@ fn folded_run(ascii: &[u8]) -> usize {
             break;
         };
         let spaces = bytes_equal(word, b' ');
-        // A space after a space, and what is no space and separates.
+        // A space after a space, and any other separator.
         let twice = spaces & (spaces << 8 | u64::from(spaced) << 7);
         if twice | below_space(word) | bytes_equal(word, 0x7f) != 0 {
             break;
@@ -348,7 +348,7 @@ pub(super) struct Flow {
     here: BlockSpot,
     rows: u32,
     cells: u32,
-    /// The number of the following text, where an extractor chooses among the texts.
+    /// The number of the following text, if an extractor chooses among the texts.
     pub(super) number: Option<usize>,
 }
 
@@ -368,7 +368,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Marks the numbered texts as chosen for which `chosen` is true.
+    /// Marks the numbered texts for which `chosen` is true as chosen.
     pub(super) fn choose(&mut self, chosen: &[bool]) {
         for piece in std::mem::take(&mut self.pieces) {
             if chosen.get(piece.text).copied().unwrap_or(false)
@@ -380,7 +380,7 @@ impl Layout {
     }
 }
 
-/// What a numbered text adds to a line.
+/// The part of a line that comes from a numbered text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinePiece {
     /// The number of the text.
@@ -417,7 +417,7 @@ pub(super) struct BlockLine {
     pub(super) above: u32,
     /// How many bytes of it were chosen.
     pub(super) chosen: u32,
-    /// What kind of block it is.
+    /// The kind of block.
     pub(super) spot: BlockSpot,
 }
 
@@ -438,7 +438,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// Makes room for so many bytes of text.
+    /// Reserves memory for this many bytes of text.
     pub(super) fn expect(&mut self, bytes: usize) {
         self.folder.out.reserve(bytes);
     }
@@ -486,7 +486,7 @@ impl Flow {
             return;
         }
         let known = &mut self.layout.furniture;
-        // Parts within it have ended before it.
+        // Parts inside it have ended before it.
         while known.last().is_some_and(|inner| inner.start >= part.start) {
             known.pop();
         }

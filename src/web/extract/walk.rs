@@ -1,7 +1,7 @@
-//! What happens at each element and each text of a page, however it is read.
+//! The handling of each element and each text of a page, for both ways of reading.
 //!
-//! The tree and the stream of tags both tell their elements and texts here in document
-//! order, and get the same page for the same order.
+//! The tree and the stream of tags both report their elements and texts here in document order; the
+//! same order gives the same page.
 
 use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor};
@@ -27,10 +27,10 @@ const MARKUP_PER_TEXT: usize = 8;
 pub(super) struct PageWalk<'a> {
     options: &'a Options,
     collector: Collector<'a>,
-    /// The words around images, where images are wanted.
+    /// The words around images, if images are wanted.
     neighbours: Option<Neighbours>,
     path: Path,
-    /// Copied for the search of the article, where an extractor wants it.
+    /// Copied for the article search, if an extractor needs it.
     article: Option<article::ArticleCopy>,
     /// The open elements, outermost first.
     open: Vec<Level>,
@@ -63,7 +63,7 @@ impl<'a> PageWalk<'a> {
         }
     }
 
-    /// Makes room for the text of a page with markup of so many bytes.
+    /// Reserves memory for the text of a page with markup of this many bytes.
     pub(super) fn expect(&mut self, markup: usize) {
         self.collector.flow.expect(markup / MARKUP_PER_TEXT);
     }

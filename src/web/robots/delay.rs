@@ -1,9 +1,9 @@
 //! The value of a `Crawl-delay` line, which no standard defines: sites write `10`, `10s`,
 //! `10,5`, `1e30` and `inf`.
 //!
-//! A site that writes the line wants slow requests, so every value that begins with a
-//! number counts, and a number beyond the range of clocks counts as the longest delay. The
-//! upper limit of a crawl's delay is not decided here.
+//! A site that writes the line wants slow requests, so every value that begins with a number
+//! counts, and a number beyond the range of clocks counts as the longest delay. The upper limit of
+//! a crawl's delay is set elsewhere.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The bytes of a file in which a publisher states rules, as UTF-8. Servers send robots.txt
-//! and tdmrep.json also in other encodings; rules in them are no less meant.
+//! Converts a publisher's file with rules to UTF-8. Servers also send robots.txt and tdmrep.json in
+//! other encodings; the rules in them are meant just as seriously.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 /// Bytes by which an encoding without a mark is recognised.
 const SAMPLE: usize = 4 << 10;
 
-/// The encodings in which most bytes of a usual text are zero or every other one is.
+/// The encodings in which most bytes of ordinary text, or every second one, are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wide {
     Utf16(&'static Encoding),
@@ -16,8 +16,8 @@ enum Wide {
     Utf32(bool),
 }
 
-/// The same text as UTF-8: by its byte order mark, else by where its zeros stand, else by the
-/// `charset` of its `Content-Type` if it is not UTF-8. What remains malformed stays as it is.
+/// The same text as UTF-8: by its byte order mark, else by the positions of its zeros, else by the
+/// `charset` of its `Content-Type` if it is not UTF-8. Malformed text stays as it is.
 pub(super) fn in_utf8<'a>(bytes: &'a [u8], content_type: Option<&str>) -> Cow<'a, [u8]> {
     let (wide, mark) = match bytes {
         [0xFF, 0xFE, 0, 0, ..] => (Some(Wide::Utf32(true)), 4),
@@ -70,16 +70,16 @@ fn charset(content_type: &str) -> Option<&'static Encoding> {
     })
 }
 
-/// Whether so many bytes are zero as the key words of rules have in UTF-16. Some files have its
-/// mark and are UTF-8.
+/// Whether there are as many zero bytes as the keywords of rules have in UTF-16. Some files have
+/// its mark but are UTF-8.
 fn has_zeros(bytes: &[u8]) -> bool {
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let zeros = sample.iter().filter(|byte| **byte == 0).count();
     zeros * 16 >= sample.len()
 }
 
-/// The encoding of a text without a mark, by which of its bytes are zero: text in Latin
-/// letters, as rules are, has them at fixed places.
+/// The encoding of a text without a mark, by the positions of its zero bytes: Latin letters, which
+/// rules consist of, have them at fixed positions.
 fn wide(bytes: &[u8]) -> Option<Wide> {
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let units = sample.len() / 4;
@@ -133,7 +133,7 @@ mod tests {
         let read = in_utf8(&latin, Some("text/plain; Charset=\"ISO-8859-1\""));
         assert_eq!(read.as_ref(), "Disallow: /caf\u{e9}".as_bytes());
         assert_eq!(in_utf8(&latin, None), latin);
-        // A text that is UTF-8 is read as RFC 9309 says, whatever its header says.
+        // Valid UTF-8 is read as RFC 9309 says, regardless of its header.
         let text = in_utf8(TEXT.as_bytes(), Some("text/plain; charset=iso-8859-1"));
         assert_eq!(text.as_ref(), TEXT.as_bytes());
         for odd in [

@@ -14,8 +14,8 @@
 //!   group (section 2.2.4). A `Crawl-delay` does, and so does a content signal: for a
 //!   crawler that honours it, it is a rule of the preceding group.
 //! - `%62` in a rule or an address means `b` (section 2.2.2).
-//! - White space before a key and around the colon is ignored, however long it is and even
-//!   if the line has no colon.
+//! - White space of any length before a key and around the colon is ignored, even if the line has
+//!   no colon.
 //! - `%2A` and `%24` in a rule mean a star and a dollar, not what the bare characters mean
 //!   (section 2.2.3).
 //!
@@ -57,12 +57,12 @@ const MAX_LINE_BYTES: usize = 8 * 1024;
 /// The most sitemaps of a robots.txt.
 const MAX_SITEMAPS: usize = 1_000;
 
-/// The most bytes of an address that its host's rules with stars may read, each by itself:
-/// enough for 32,000 rules, more than a file can have, with an address of 250 bytes, and
-/// for 1,000 with the longest. A host with both could hold up all others.
+/// Maximum number of bytes that matching an address with the host's wildcard rules may read in
+/// total: enough for 32,000 rules, more than a file can have, with an address of 250 bytes, and for
+/// 1,000 with the longest address. A host with both could delay all others.
 const MAX_MATCHING: usize = 8_000_000;
 
-/// The rule that forbids an address beyond that.
+/// The rule that forbids an address beyond that limit.
 static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 
 /// The rules of one host for one crawler.
@@ -164,9 +164,9 @@ impl Robots {
         self.rules == other.rules
     }
 
-    /// The delay between requests that the host asks for; not part of RFC 9309 but widely
-    /// used. A group for the crawler's own name takes precedence over `*`. Of several
-    /// lines the longest counts; a value beyond the range of clocks is [`Duration::MAX`].
+    /// The delay between requests that the host asks for; not part of RFC 9309 but widely used. A
+    /// group for the crawler's own name takes precedence over `*`. If there are several lines, the
+    /// longest delay counts; a value beyond the range of clocks is [`Duration::MAX`].
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
@@ -196,12 +196,12 @@ impl Robots {
     }
 }
 
-/// The body of a robots.txt or tdmrep.json in UTF-8, whatever encoding it was sent in.
+/// The body of a robots.txt or tdmrep.json in UTF-8, from any encoding.
 pub fn in_utf8(fetched: &Fetched) -> Bytes {
     match encoding::in_utf8(&fetched.body, fetched.content_type.as_deref()) {
         Cow::Borrowed(_) => fetched.body.clone(),
         Cow::Owned(mut text) => {
-            // A line that was cut would cover more than the whole.
+            // A truncated line would cover more than the whole one.
             if fetched.truncated {
                 let end = text.iter().rposition(|b| matches!(b, b'\n' | b'\r'));
                 text.truncate(end.unwrap_or(0));
@@ -211,7 +211,7 @@ pub fn in_utf8(fetched: &Fetched) -> Bytes {
     }
 }
 
-/// The bytes as text. Those that are no UTF-8 are escaped, as in the addresses of a site with
+/// The bytes as text. Bytes that are not UTF-8 are escaped, as in the addresses of a site with
 /// another encoding.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -224,8 +224,8 @@ fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// Removes what hides a rule from the parser: NUL bytes, byte order marks, white space around
-/// the key and the value, however much; and cuts overlong lines.
+/// Removes what hides a rule from the parser: NUL bytes, byte order marks, and all white space
+/// around the key and the value; and cuts overlong lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive(['\n', '\r']) {
@@ -250,7 +250,7 @@ fn tidy(text: &str) -> String {
             None => (" ", rest),
         };
         let length = key.len() + separator.len() + value.len();
-        // What is left of a cut line covers more than the whole, so it may only forbid.
+        // The rest of a cut line covers more than the whole, so it may only forbid.
         if length <= MAX_LINE_BYTES || !key.eq_ignore_ascii_case("allow") {
             let start = out.len();
             out.extend([key, separator, value]);

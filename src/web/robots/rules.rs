@@ -1,9 +1,9 @@
 //! A rule of a robots.txt: what it covers, and which of several decides (RFC 9309 sections
 //! 2.2.2 and 2.2.3).
 //!
-//! Matching is implemented here because that of the `robotstxt` crate is wrong beyond the
-//! first place at which a `*` may end: with it, `/*.html$` does not cover `/a.b.html`.
-//! This module knows one path and one pattern, no group and no file.
+//! Matching is implemented here because the `robotstxt` crate gets it wrong beyond the first place
+//! where a `*` may end: with it, `/*.html$` does not cover `/a.b.html`. This module knows one path
+//! and one pattern, no group and no file.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -49,7 +49,7 @@ impl Rule {
         }
     }
 
-    /// The approximate number of bytes that matching it against `path` may read.
+    /// The approximate number of bytes that matching this rule against `path` may read.
     pub(super) fn cost(&self, path: &str) -> usize {
         match self.pattern.split_once('*') {
             Some((first, _)) if path.starts_with(first) => path.len(),
@@ -95,7 +95,7 @@ impl Rule {
             Some((between, last)) => (between, last),
             None => ("", others),
         };
-        // The earliest match of each part leaves the most for those after it.
+        // The earliest match of each part leaves the most text for the following parts.
         for part in between.split('*') {
             match rest.find(part) {
                 Some(at) => rest = &rest[at + part.len()..],
@@ -126,8 +126,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Sorts rules by precedence: the longest in bytes first, and of equally long ones those
-/// that allow.
+/// Sorts rules by precedence: the longest in bytes first, and among equally long ones those that
+/// allow.
 pub(super) fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     let key = |r: &Rule| (Reverse(r.pattern.len()), !r.allow);
     rules.sort_by(|a, b| (key(a), &a.pattern).cmp(&(key(b), &b.pattern)));

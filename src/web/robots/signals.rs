@@ -150,7 +150,7 @@ mod tests {
             (&["/*.jpg$\tai-train=no"], "/a.jpg", "-ai-train"),
             (&["/*.jpg$ ai-train=no"], "/a.jpg?x", ""),
             (&["/ü ai-train=no"], "/%c3%bc", "-ai-train"),
-            // The longer pattern goes before, for what it speaks of.
+            // The longer pattern takes precedence for the signals that it has.
             (
                 &["/ok/ ai-train=yes", "ai-train=no, search=no"],
                 "/ok/x",

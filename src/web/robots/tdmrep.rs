@@ -1,9 +1,8 @@
 //! The rules of a host's `/.well-known/tdmrep.json`, by the TDM Reservation Protocol (W3C
 //! Community Group, "TDM File on the Origin Server").
 //!
-//! Locations are patterns as in robots.txt, which the protocol adopts. It differs in
-//! precedence: the first rule of the file that covers an address decides, even if others
-//! are longer.
+//! Locations are patterns as in robots.txt, which the protocol adopts. It differs in precedence:
+//! the first rule of the file that covers an address decides, even if other patterns are longer.
 //!
 //! The protocol fails open. Here a file that cannot be read reserves everything, and a rule
 //! whose value cannot be read reserves what it covers, because a publisher who writes either
@@ -57,7 +56,7 @@ pub enum TdmError {
 ///
 /// # Errors
 ///
-/// [`TdmError`] if it cannot be read; then [`reserve_all`] is what holds.
+/// [`TdmError`] if it cannot be read; then [`reserve_all`] applies.
 pub fn parse_tdmrep(bytes: &[u8]) -> Result<Vec<TdmRule>, TdmError> {
     let bytes = bytes.strip_prefix(&[0xEF, 0xBB, 0xBF]).unwrap_or(bytes);
     if let [] | [b'<', ..] = bytes.trim_ascii_start() {
@@ -81,7 +80,7 @@ pub fn parse_tdmrep(bytes: &[u8]) -> Result<Vec<TdmRule>, TdmError> {
     Ok(rules)
 }
 
-/// The rule that holds while a host's own rules cannot be read.
+/// The rule that applies while a host's own rules cannot be read.
 pub fn reserve_all() -> Vec<TdmRule> {
     vec![TdmRule {
         location: "/".to_owned(),
@@ -90,7 +89,7 @@ pub fn reserve_all() -> Vec<TdmRule> {
     }]
 }
 
-/// An object of the file with all its members. Of several with one name each counts.
+/// An object of the file with all its members. All members of the same name count.
 #[derive(Debug, Default)]
 struct TdmEntry(Vec<(String, Value)>);
 
@@ -178,9 +177,9 @@ fn is_reserved(value: &Value) -> bool {
     }
 }
 
-/// Whether a `tdm-reservation` of a header, an element or a file reserves; `None` if it is
-/// empty. The protocol knows 0 and 1 alone. Of several values the strictest counts, and one
-/// that cannot be read reserves.
+/// Whether a `tdm-reservation` of a header, an element or a file reserves; `None` if it is empty.
+/// The protocol defines only 0 and 1. If there are several values, the strictest counts, and an
+/// unreadable one reserves.
 pub fn reservation(text: &str) -> Option<bool> {
     let values = text.split([',', ';']).flat_map(str::split_whitespace);
     let values = values.map(|value| value.trim_matches(['"', '\'']));
@@ -205,7 +204,7 @@ mod tests {
         (terms.tdm_reservation, terms.tdm_policy)
     }
 
-    /// The protocol's own example, and an exception in front.
+    /// The protocol's own example, with an exception before it.
     const FILE: &str = r#"[
         {"location": "/a/free/", "tdm-reservation": 0},
         {"location": "/a/", "tdm-reservation": 1},

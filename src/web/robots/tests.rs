@@ -46,7 +46,7 @@ fn thousands_of_stars_do_not_hold_up_others() {
         let found = rules.rule_for(&url.join(path).unwrap());
         found.map(|rule| (rule.line(), rule.allows()))
     };
-    // Every address of a usual length is judged by all of them.
+    // Every address of a usual length is checked against all of them.
     let usual = "x".repeat(200);
     assert_eq!(rule(&format!("/{usual}")), None);
     assert_eq!(rule(&format!("/{usual}10000ab")), Some((3, false)));
@@ -55,11 +55,11 @@ fn thousands_of_stars_do_not_hold_up_others() {
         Some(false)
     );
     assert_eq!(rule("/open"), Some((2, true)));
-    // The longest ones are forbidden, whatever the last rules would say.
+    // The longest addresses are forbidden, regardless of the last rules.
     let longest = "x".repeat(7_900);
     assert_eq!(rule(&format!("/{longest}")), Some((0, false)));
     assert_eq!(rule(&format!("/open{longest}")), Some((0, false)));
-    // Without stars no length is too long.
+    // Without wildcards no length is too long.
     let plain = body
         .replace('*', "y")
         .replace("User-agent: y", "User-agent: *");
@@ -161,8 +161,8 @@ fn a_star_may_end_at_any_place() {
     assert!(by_crate, "the crate is mended; its own matcher will do");
 }
 
-/// The crate's whole-body matcher with this module's way to match one pattern,
-/// because its own is wrong about `*`.
+/// The crate's whole-body matcher, but matching single patterns with this module, because the crate
+/// gets `*` wrong.
 #[derive(Default)]
 struct Corrected;
 
@@ -179,7 +179,7 @@ impl RobotsMatchStrategy for Corrected {
     }
 }
 
-/// Lines of a robots.txt; `star` is what may stand for a star.
+/// Lines of a robots.txt; `star` is what replaces a star.
 fn lines(star: &'static str) -> impl Strategy<Value = Vec<String>> {
     let agent = proptest::sample::select(vec![
         "spoor",
@@ -262,7 +262,7 @@ fn content_signals_are_those_of_the_group_that_governs() {
     let all = "{\"ai-train\":false,\"search\":true,\"train-ai\":false}";
     assert_eq!(said("spoor", "/a/b"), all);
     assert_eq!(said("own", "/a/b"), "{\"ai-train\":true}");
-    // It ends the list of agents before it, as every rule does.
+    // It ends the preceding list of agents, as every rule does.
     assert!(
         Robots::parse("own", text.as_bytes()).allows(&PageUrl::parse("http://a.org/").unwrap())
     );

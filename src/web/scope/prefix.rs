@@ -1,6 +1,6 @@
 //! The prefixes of a site whose addresses share a budget.
 //!
-//! Endless pages come from a program behind a few forms of address. So a prefix is what
+//! Endless pages come from a program that serves a few forms of address. So a prefix is what
 //! those have in common: the folder, the script if the last segment is one, and the names
 //! of the query's parameters, not their values; segments and names with digits are treated
 //! as equal, because dates, numbers and session ids are what such programs count up.

@@ -1,8 +1,8 @@
 //! The takedown list: addresses, hosts and bytes that no crawl of the job fetches or keeps
 //! again.
 //!
-//! Addresses are compared by their SURT form, so one order covers both schemes. This is
-//! the list and its look-up; it does not know files or what was removed.
+//! Addresses are compared by their SURT form, so one order covers both schemes. This is the list
+//! and its lookup; it does not know files or what was removed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -191,7 +191,7 @@ impl fmt::Display for Order {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Takedowns {
     orders: Vec<Order>,
-    /// Indices of the orders, by what is compared.
+    /// Indices of the orders, by the compared form.
     surts: HashMap<String, usize>,
     hosts: HashMap<HostKey, usize>,
     below: Vec<usize>,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_of_orders_and_not_of_their_reasons() {
+    fn the_digest_depends_on_orders_and_not_on_their_reasons() {
         let none = scope(&[]);
         assert_eq!(
             none.digest(),

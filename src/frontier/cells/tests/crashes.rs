@@ -1,5 +1,4 @@
-//! Whatever batch was the last before the process died, the crawl goes on as if nothing had
-//! happened.
+//! After a crash following any batch, the crawl continues as if nothing had happened.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -52,7 +51,7 @@ impl Store for Remembering {
     }
 }
 
-/// A folder for each life of a process, because files beside a store know how far it was.
+/// A folder for each process, because files beside a store record how far it was.
 struct Lives {
     folder: tempfile::TempDir,
     number: usize,
@@ -169,7 +168,7 @@ proptest! {
     }
 }
 
-/// What lies in the space of a cell.
+/// The pairs in the space of a cell.
 fn space(pairs: &Pairs, cell: CellId) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let own = pairs
         .iter()

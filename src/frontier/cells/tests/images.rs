@@ -1,4 +1,4 @@
-//! Pictures and the words around them, where pages and pictures lie in different cells.
+//! Pictures and the words around them, where pages and pictures are in different cells.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Kept {
     }
 }
 
-/// All that is asked of a page or picture.
+/// The answer to each request for a page or picture.
 type Answer<'a> = &'a dyn Fn(&Task) -> (Outcome, Effects);
 
 /// Crawls on until nothing is left, or until `enough` tasks are done.
@@ -101,10 +101,10 @@ fn pick(seed: u64, of: &str, n: u64, among: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64(format!("{seed} {of} {n}").as_bytes()) % among
 }
 
-/// Pages and pictures that follow from a number: pictures are shown on many pages, in several
-/// sizes, some of which are gone or have moved. No two pictures of a page have an address in
-/// common: of the words at that address only the better ones are kept, and which of them come
-/// first depends on the order of the crawl.
+/// Pages and pictures derived from a number: pictures are shown on many pages, in several sizes,
+/// some of which are gone or have moved. No two pictures of a page share an address: for a shared
+/// address only the better words are kept, and which ones come first depends on the order of the
+/// crawl.
 fn answer_of(seed: u64, task: &Task) -> (Outcome, Effects) {
     let own = task.url.as_str();
     // The addresses of three kinds of pictures.
@@ -147,8 +147,8 @@ fn answer_of(seed: u64, task: &Task) -> (Outcome, Effects) {
 proptest! {
     #![proptest_config(spoor_testing::cases!(24))]
 
-    /// The same pictures are kept with the words of the same pages, whatever the number of
-    /// cells, and also where the process dies now and then.
+    /// The same pictures are kept with the words of the same pages, for any number of cells, and
+    /// even if the process dies now and then.
     #[test]
     fn cells_keep_together_the_pictures_that_one_frontier_keeps(
         seed: u64, cells in 2_u16..40, lives in proptest::collection::vec(1_usize..30, 0..4)
@@ -179,8 +179,8 @@ proptest! {
     }
 }
 
-/// Two machines, each with a store of its own and half of the cells: what one finds for the
-/// other goes there as offers.
+/// Two machines, each with its own store and half of the cells: they exchange what they find as
+/// offers.
 struct Machines {
     both: [(Cells, Kept); 2],
     /// How far the log of each cell has come.
@@ -205,7 +205,7 @@ impl Machines {
         Self { both, logs }
     }
 
-    /// Takes everything over that waits for a machine; whether there was anything.
+    /// Takes over everything that waits for a machine. Returns whether there was anything.
     fn exchange(&mut self, now: u64) -> bool {
         let mut any = false;
         for number in 0..2 {

@@ -1,4 +1,4 @@
-//! What one cell learns all know, and which page is worth waiting for is judged over all.
+//! All cells share what one cell learns, and the wait for a better page considers all cells.
 
 use super::*;
 use crate::page::{Clues, Nearness};
@@ -75,7 +75,7 @@ fn what_one_cell_learns_all_know() {
     assert_eq!(taught.examples(), 19);
     let snapshot = taught.snapshot();
     cells.close().unwrap();
-    // Whichever cell is opened first.
+    // Regardless of the cell that is opened first.
     let again = Arc::new(Taught::default());
     let mut cells = Cells::over(Box::new(store), count(8), policy(), scope()).unwrap();
     let rating: Arc<dyn Rating> = Arc::clone(&again) as _;

@@ -1,5 +1,5 @@
-//! Machines that learn together: what a page taught is learned when it comes back, once, and all
-//! that have read as far know the same.
+//! Machines that learn together: a page's lesson is learned once, when it comes back, and all
+//! machines that have read up to the same number know the same.
 
 use super::learning::{fetch, link};
 use super::*;
@@ -42,14 +42,14 @@ impl Machine {
         (self.taught.snapshot(), self.taught.heard_so_far().len())
     }
 
-    /// Takes out what its pages taught.
+    /// Removes the lessons of its pages.
     fn lessons(&mut self) -> Vec<SharedLesson> {
         let (ids, lessons): (Vec<_>, Vec<_>) = self.cells.lessons(100).unwrap().into_iter().unzip();
         self.cells.forget_lessons(&ids).unwrap();
         lessons
     }
 
-    /// Fetches all there is, beginning with a page that has so many links.
+    /// Fetches all there is, beginning with a page that has this many links.
     fn crawl(&mut self, links: u32) {
         let mut now = 1_000;
         self.cells.add_seeds(&[url(SEED)], now).unwrap();
@@ -68,7 +68,7 @@ fn what_a_page_taught_is_learned_when_it_comes_back() {
     assert_eq!(finder.cells.lessons(100).unwrap(), []);
     assert_eq!(lessons.iter().filter(|l| l.example.is_some()).count(), 19);
     assert!(lessons.iter().all(SharedLesson::is_sound));
-    // All learn it in the same order, whoever found it.
+    // All learn in the same order, regardless of who found it.
     let (_b, mut other) = Machine::new();
     for machine in [&mut finder, &mut other] {
         let begun = machine
@@ -103,9 +103,9 @@ fn a_page_is_judged_by_targets_that_other_machines_have_fetched() {
     finder.crawl(9);
     let lessons = finder.lessons();
     let page = keys::url(&url(HUB), TaskKind::Page);
-    let worth_of_hub = |is_told: bool| {
+    let worth_of_hub = |is_sent: bool| {
         let (_b, mut machine) = Machine::new();
-        if is_told {
+        if is_sent {
             assert!(machine.cells.learn(1, lessons.clone()).unwrap());
         }
         let mut now = 1_000;
@@ -113,25 +113,25 @@ fn a_page_is_judged_by_targets_that_other_machines_have_fetched() {
         let links = (0..9).map(|n| link(&format!("http://h{n}.org/"), n));
         fetch(&mut machine.cells, &Vec::from_iter(links), &mut now).unwrap();
         let verdicts = Verdicts::default();
-        let told = machine.lessons().pop().unwrap().verdict.unwrap();
-        verdicts.add(told);
+        let verdict = machine.lessons().pop().unwrap().verdict.unwrap();
+        verdicts.add(verdict);
         verdicts.of(&page).unwrap()
     };
     assert_eq!(worth_of_hub(false), 0.5);
     // More than half of what a page on the topic links to is on the topic; here it is half.
-    let told = worth_of_hub(true);
-    assert!((0.3..0.45).contains(&told), "{told}");
+    let worth = worth_of_hub(true);
+    assert!((0.3..0.45).contains(&worth), "{worth}");
 }
 
 #[test]
-fn what_was_learned_and_what_was_not_told_outlive_the_process() {
+fn what_was_learned_and_what_was_not_sent_outlive_the_process() {
     let (_a, mut machine) = Machine::new();
     machine.crawl(9);
-    let told: Vec<_> = machine.cells.lessons(4).unwrap();
-    let lessons = Vec::from_iter(told.iter().map(|(_, lesson)| lesson.clone()));
+    let unsent: Vec<_> = machine.cells.lessons(4).unwrap();
+    let lessons = Vec::from_iter(unsent.iter().map(|(_, lesson)| lesson.clone()));
     machine.cells.learn(5, lessons).unwrap();
     let (known, store) = (machine.knows(), machine.store.reopened());
-    // As a process that is killed before anybody has confirmed that they arrived.
+    // As if the process were killed before their arrival was confirmed.
     drop(machine);
     let mut again = Machine::over(store);
     assert_eq!(again.knows(), known);
@@ -139,7 +139,7 @@ fn what_was_learned_and_what_was_not_told_outlive_the_process() {
     let waiting = again.cells.lessons(100).unwrap();
     // Nothing leads to the seed, but others may link to it.
     assert_eq!(waiting.len(), 10);
-    assert!(told.iter().all(|lesson| waiting.contains(lesson)));
+    assert!(unsent.iter().all(|lesson| waiting.contains(lesson)));
     let mark = Mark::of(&again.store).unwrap().unwrap();
     assert_eq!(mark.learned, 5);
 }

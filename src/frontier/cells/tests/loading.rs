@@ -1,4 +1,4 @@
-//! Cells are loaded by a thread while the crawl goes on in the others.
+//! Cells are loaded by a thread while the crawl continues in the others.
 
 use super::*;
 
@@ -155,8 +155,8 @@ fn half_a_load_is_swept_by_the_next_process() {
     }
 }
 
-/// How long it takes on a disk: 150,000 addresses, as many as a cell has, alone and beside a
-/// crawl that commits as fast as it can.
+/// The duration on a disk: 150,000 addresses, as many as a cell has, with and without a crawl that
+/// commits as fast as it can.
 #[test]
 #[ignore = "a measurement of a minute"]
 fn a_cell_is_loaded_in_seconds() {

@@ -1,4 +1,4 @@
-//! The mark of a commit, and that it can be told from what was written since an earlier one.
+//! The mark of a commit, which can be derived from the writes since an earlier one.
 
 use super::*;
 use crate::amount::Amount;
@@ -8,7 +8,7 @@ use crate::{Mark, MarkReader, dump};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store whose batches are logged, and what a process has of it.
+/// A store whose batches are logged, and the process that uses it.
 struct Life {
     folder: tempfile::TempDir,
     store: MemoryStore,
@@ -34,7 +34,7 @@ impl Life {
     /// A process begins with these pairs, and opens the cells that are there.
     fn start(&mut self, pairs: Pairs) {
         self.cells = None;
-        // A power cut takes what was not flushed, and this test does not say what was.
+        // A power cut loses unflushed data, and this test does not track what was flushed.
         std::fs::remove_file(self.folder.path().join("flushed")).ok();
         self.store = MemoryStore::holding(self.folder.path(), pairs);
         let last = Mark::of(&self.store)
@@ -59,8 +59,7 @@ impl Life {
             .collect()
     }
 
-    /// The mark of the last commit, which is what the keys say, and what the batches since
-    /// `before` say.
+    /// Returns the mark of the last commit; it must match the keys, and the batches since `before`.
     fn check(&mut self, before: &Mark) -> Mark {
         let mark = Mark::of(&self.store).unwrap().unwrap();
         assert_eq!(mark.commits, self.changes.last());
@@ -102,7 +101,7 @@ proptest! {
         let mut last = first.clone();
         let mut away: BTreeMap<CellId, Pairs> = BTreeMap::new();
         let mut older = (*life.store.pairs()).clone();
-        // What was done here, whichever cells there were; and the same at that moment.
+        // The work done here, in any of the cells; and the same at the earlier moment.
         let (mut used, mut older_used) = (Amount::default(), Amount::default());
         for act in acts {
             let cell = count(6).cell(act / 16 % 6).unwrap();
@@ -129,7 +128,7 @@ proptest! {
                         for (key, value) in pairs.iter().take(most) {
                             load.write(key, Some(value)).unwrap();
                         }
-                        // Half of it is none.
+                        // Half a commit does not count.
                         life.check(&last);
                         if most == pairs.len() {
                             life.cells().end_load(load).unwrap();
@@ -214,7 +213,7 @@ fn one_cell_has_a_mark_as_well() {
     assert_eq!(reader.mark(), Err(meta));
 }
 
-/// A job that keeps checkpoints elsewhere goes on after its frontier was repaired: a checkpoint
+/// A job that keeps checkpoints elsewhere continues after its frontier was repaired: a checkpoint
 /// that is ahead would be refused.
 #[test]
 fn an_import_goes_on_with_the_number_of_its_export() {
@@ -242,7 +241,7 @@ fn an_import_goes_on_with_the_number_of_its_export() {
 }
 
 #[test]
-fn damage_and_other_formats_are_told() {
+fn damage_and_other_formats_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = MemoryStore::new(folder.path());
     drop(opened(Box::new(store.reopened()), 3, 1_000));

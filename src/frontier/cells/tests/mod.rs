@@ -1,5 +1,5 @@
-//! Several cells hold together what one frontier holds, and each is left alone by what happens
-//! to the others.
+//! Several cells together hold what one frontier holds, and no cell is affected by what happens to
+//! the others.
 
 mod crashes;
 mod images;
@@ -84,7 +84,7 @@ fn step(cells: &mut Cells, web: &Web, now: &mut u64) -> bool {
 proptest! {
     #![proptest_config(spoor_testing::cases!(24))]
 
-    /// Also where the cells are of different numbers.
+    /// Even with different numbers of cells.
     #[test]
     fn cells_hold_together_what_one_frontier_holds(seed: u64, cells in 2_u16..40) {
         let web = Web::new(seed);
@@ -103,7 +103,7 @@ proptest! {
         let (one, many) = (one?, many?);
         let size = one.0.len();
         prop_assert_eq!(one, many);
-        // Some webs end behind their seeds; they are compared too, but do not count as cases.
+        // Some webs end after their seeds; they are compared too, but do not count as cases.
         prop_assume!(size > 20);
     }
 }
@@ -228,8 +228,8 @@ fn pauses_follow_a_clock_that_was_set_back() {
     assert!(cells.lease(&all, next).unwrap().is_some());
 }
 
-/// What all cells share is one, pages are found by their numbers, and a batch may write to
-/// another cell.
+/// Shared data exists once, pages are found by their numbers, and a batch may write to another
+/// cell.
 #[test]
 fn keys_lie_in_their_spaces() {
     let below = MemoryStore::new(Path::new("memory"));
@@ -273,11 +273,11 @@ fn keys_lie_in_their_spaces() {
             .unwrap();
         assert_eq!(found, Vec::from_iter(0x20..=90));
     }
-    // No key of a cell begins as a class of keys does.
+    // No key of a cell begins with the byte of a key class.
     assert!(below.pairs().keys().all(|key| key[0] >= 0x80));
 }
 
-/// On a disk, where nothing was closed.
+/// On a disk, with nothing closed.
 #[test]
 fn a_crawl_goes_on_over_fjall() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! What happens to one cell leaves the others as they are.
+//! What happens to one cell does not affect the others.
 
 use super::*;
 use crate::cell::SHARED;
 use crate::testing::{Pairs, pairs_of, put_in};
 
-/// What lies in no other space than that of a cell, and what lies in all others.
+/// The pairs in the space of a cell, and all other pairs.
 fn divided(store: &MemoryStore, cell: CellId) -> (Pairs, Pairs) {
     let pairs = (*store.pairs()).clone();
     let of_cells = pairs
@@ -50,7 +50,7 @@ proptest! {
         prop_assert_eq!(divided(&store, cell).1, others);
         prop_assert!(matches!(all.open_cell(cell, now), Err(CellsError::Open(_))));
 
-        // And the crawl goes on to the same end as one that was left alone.
+        // The crawl also ends like an undisturbed one.
         crawl(&mut all, &web, &mut now);
         let alone = tempfile::tempdir().unwrap();
         let mut now = 1_000;
@@ -61,7 +61,7 @@ proptest! {
     }
 }
 
-/// A cell from another machine: what it was there is what it is here.
+/// A cell from another machine is the same here as it was there.
 #[test]
 fn a_cell_moves_to_another_store() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

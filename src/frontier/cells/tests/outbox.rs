@@ -1,10 +1,10 @@
-//! What waits for cells of other machines, and what comes from them.
+//! What waits for cells of other machines, and what arrives from them.
 
 use super::*;
 use crate::cells::{LogPlace, Offer, OutboxChange, Slip};
 use crate::testing::{pairs_of, put_in};
 
-/// Cells over a store of which only some are open.
+/// A store with only some of its cells open.
 fn some(store: &MemoryStore, open: &[CellId], now: u64) -> Cells {
     let mut cells = Cells::over(Box::new(store.reopened()), count(8), policy(), scope()).unwrap();
     open.iter().for_each(|c| cells.open_cell(*c, now).unwrap());
@@ -15,7 +15,7 @@ fn cell(address: &str) -> CellId {
     count(8).cell_of(&url(address).host_key())
 }
 
-/// Crawls what is there; the page of a seed has these links.
+/// Crawls everything available; the page of a seed has these links.
 fn crawl_with(cells: &mut Cells, links: &[NewTask], now: &mut u64) {
     let all: Vec<CellId> = cells.opened().collect();
     loop {
@@ -74,7 +74,7 @@ fn what_other_machines_want_waits_until_it_has_arrived() {
         ..NewTask::seed(&url(TO))
     };
     crawl_with(&mut cells, &[link], &mut now);
-    // What waits to be sent gives this crawl nothing to do.
+    // What waits to be sent is not work for this crawl.
     assert_eq!(cells.lease_best(now).unwrap(), None);
     assert_eq!(cells.next_event(), None);
     let outbox = all(&cells);
@@ -87,7 +87,7 @@ fn what_other_machines_want_waits_until_it_has_arrived() {
     assert_eq!((way.url, way.hops, way.kind), (&url(TO), 1, TaskKind::Page));
     assert!(postcard::to_stdvec(&offers[0].offer).unwrap().len() < 100);
 
-    // A note, and nothing gone; a slip of a cell that is not open is passed over.
+    // A note, and nothing gone; a slip of a cell that is not open is ignored.
     let strange = Slip {
         from: to,
         commit: slip.commit,
@@ -130,7 +130,7 @@ fn what_comes_from_elsewhere_is_added_once() {
     assert_eq!(cells.log_place(own).unwrap(), LogPlace::default());
     assert!(receive(&mut cells, own, &place(4), &offers).unwrap());
     assert_eq!(cells.counts().queued_pages(), 2);
-    // What is for another cell is sent on.
+    // Offers for another cell are passed on.
     let outbox = all(&cells);
     assert!(
         matches!(outbox.as_slice(), [(to, _)] if *to == other),

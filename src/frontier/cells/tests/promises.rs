@@ -1,4 +1,4 @@
-//! What a host was promised is told to whoever has its cell next.
+//! The next owner of a cell learns what its hosts were promised.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::page::Reason;
 const HOST: &str = "http://a.org/";
 const PAUSE: u64 = 600_000;
 
-/// A machine with all cells, which has the host in its queue.
+/// A machine with all cells and the host in its queue.
 fn machine(now: u64) -> (tempfile::TempDir, Cells) {
     let folder = tempfile::tempdir().unwrap();
     let mut cells = opened(Box::new(MemoryStore::new(folder.path())), 8, now);
@@ -18,7 +18,7 @@ fn machine(now: u64) -> (tempfile::TempDir, Cells) {
     (folder, cells)
 }
 
-/// Asks the host, which answers its page so. Returns when.
+/// Requests the host, whose page has this outcome. Returns the time of the request.
 fn ask(cells: &mut Cells, outcome: &Outcome, mut now: u64) -> u64 {
     let all: Vec<CellId> = cells.cells().all().collect();
     loop {
@@ -54,7 +54,7 @@ fn due(cells: &Cells) -> u64 {
 }
 
 #[test]
-fn a_pause_that_a_host_asks_for_is_kept_by_whoever_has_it_next() {
+fn the_next_owner_keeps_a_pause_that_a_host_asks_for() {
     let (_a, mut first) = machine(1_000);
     assert_eq!(first.promises(), []);
     let asked = ask(&mut first, &overloaded(PAUSE), 1_000);
@@ -65,7 +65,7 @@ fn a_pause_that_a_host_asks_for_is_kept_by_whoever_has_it_next() {
     assert_eq!(*cell, first.cells().cell_of(&url(HOST).host_key()));
     promise.check().unwrap();
     assert_eq!(first.promises(), []);
-    // Another machine has the cell as it was before.
+    // Another machine has the cell in its earlier state.
     let (_b, mut next) = machine(asked + 1_000);
     let hear = |cells: &mut Cells, sequence, promise: &Offer| {
         let place = LogPlace {
@@ -83,7 +83,7 @@ fn a_pause_that_a_host_asks_for_is_kept_by_whoever_has_it_next() {
     let all: Vec<CellId> = next.cells().all().collect();
     assert_eq!(next.lease(&all, asked + PAUSE - 1).unwrap(), None);
     assert!(next.next_event().unwrap() >= asked + PAUSE);
-    // An earlier one shortens nothing, and neither does the same again.
+    // An earlier promise shortens nothing, and neither does a repeated one.
     let (_c, mut other) = machine(1_000);
     ask(&mut other, &overloaded(PAUSE / 2), 1_000);
     let (_, shorter) = other.promises().remove(0);
@@ -91,7 +91,7 @@ fn a_pause_that_a_host_asks_for_is_kept_by_whoever_has_it_next() {
         hear(&mut next, sequence, promise);
         assert_eq!(due(&next), asked + PAUSE);
     }
-    // The machine that made it hears it as well, and asks when it is over.
+    // The machine that made it receives it as well, and requests the host when it is over.
     hear(&mut first, 1, promise);
     assert_eq!(ask(&mut first, &Outcome::Done, asked + 1), asked + PAUSE);
     assert_eq!(first.promises(), []);

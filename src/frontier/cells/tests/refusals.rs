@@ -1,4 +1,4 @@
-//! What cells cannot do is refused by name.
+//! What cells cannot do is refused with a clear error.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn stores_that_cannot_be_divided_are_refused() {
         "{sled}"
     );
     assert!(!path.exists(), "nothing was made");
-    // One cell is a frontier, whatever it lies in.
+    // With one cell it is an ordinary frontier, in any store.
     assert!(open(StoreKind::Sled, 1, policy()).is_none());
 }
 
@@ -33,8 +33,8 @@ fn the_number_of_cells_never_changes() {
     opened(Box::new(whole.reopened()), 1, 0).close().unwrap();
     for (store, cells, made) in [(&divided, 9, 8), (&divided, 1, 8), (&whole, 2, 1)] {
         let error = open(store, cells).err().unwrap();
-        let told = matches!(error, CellsError::Number { found, asked, .. } if (found, asked) == (made, cells));
-        assert!(told, "{error}");
+        let matches = matches!(error, CellsError::Number { found, asked, .. } if (found, asked) == (made, cells));
+        assert!(matches, "{error}");
     }
     assert!(open(&whole, 1).is_ok());
     let mut eight = open(&divided, 8).unwrap();
@@ -44,7 +44,7 @@ fn the_number_of_cells_never_changes() {
         assert!(error.contains("cell 8 is none of the 8 cells"), "{error}");
     }
     drop(eight);
-    // Nobody takes it for an empty frontier.
+    // It is not mistaken for an empty frontier.
     let error = only(Box::new(divided.reopened())).err();
     assert!(
         matches!(error, Some(StoreError::SeveralCells { .. })),
@@ -55,7 +55,7 @@ fn the_number_of_cells_never_changes() {
     assert!(matches!(one.close_cell(first), Err(CellsError::Closed(_))));
 }
 
-/// A store of a version that knew no cells is not taken for an empty one.
+/// A store of a version without cells is not mistaken for an empty one.
 #[test]
 fn an_older_store_is_refused() {
     let pairs = [(keys::META.to_vec(), vec![1])].into();

@@ -1,4 +1,4 @@
-//! A robots.txt that lies at a host of another cell.
+//! A robots.txt at a host of another cell.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::record::{RobotsState, State};
 const SECOND: Duration = Duration::from_secs(1);
 const OWN: [&str; 2] = ["http://a.org/", "http://a.org/shut"];
 
-/// Crawls two pages of a host, whose robots.txt is answered by this, as are those that it
-/// redirects to. The process dies after every task. Returns what is known of the pages, and the
+/// Crawls two pages of a host, with this answer for its robots.txt and for the addresses that it
+/// redirects to. The process dies after every task. Returns the records of the pages, and the
 /// requests for rules.
 fn crawl_by(answer: &dyn Fn(&str) -> RobotsAnswer, cells: u16) -> (Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn rules_that_cannot_be_had_elsewhere_forbid_everything() {
             "http://b.org/1" => unreachable.clone(),
             _ => RobotsAnswer::Redirect(url("http://b.org/1")),
         },
-        // In a circle.
+        // A circle.
         &|asked| match asked {
             "http://b.org/1" => RobotsAnswer::Redirect(url("http://c.org/2")),
             _ => RobotsAnswer::Redirect(url("http://b.org/1")),

@@ -1,5 +1,5 @@
-//! What was written and is not in the backend: a layer that is gathered, and before it one
-//! that is frozen and being applied.
+//! What was written and is not in the backend yet: a layer that is being gathered, and an earlier
+//! one that is frozen and being applied.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -24,15 +24,15 @@ pub(super) struct Frozen {
     pub writes: Writes,
     /// The number of its last batch.
     pub number: u64,
-    /// The file of the journal that holds no later batches, if there is one: it is emptied
-    /// once they are in the backend for certain.
+    /// The journal file that contains no later batches, if there is one: it is emptied once its
+    /// batches are safely in the backend.
     pub ended: Option<Arc<JournalFile>>,
 }
 
-/// What the thread has to do.
+/// What the thread should do.
 pub(super) enum Turn {
     Apply,
-    /// Wait for a change, at most so long.
+    /// Wait for a change, at most this long.
     Wait(Option<Duration>),
     Close,
 }
@@ -40,9 +40,9 @@ pub(super) enum Turn {
 /// The layers before the backend. See the module's documentation.
 pub(super) struct Layers {
     gathered: Writes,
-    /// Bytes of what is gathered.
+    /// The size of the gathered layer in bytes.
     bytes: usize,
-    /// Since when it is gathered.
+    /// When gathering began.
     since: Option<Instant>,
     frozen: Option<Arc<Frozen>>,
     pub journal: Journal,
@@ -54,7 +54,8 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Begins with what a journal held that the backend lacks, up to the batch of this number.
+    /// Starts with the batches of the journal that the backend lacks, up to the one with this
+    /// number.
     pub fn new(journal: Journal, number: u64, missing: Writes) -> Self {
         Self {
             gathered: missing,
@@ -82,7 +83,7 @@ impl Layers {
         Ok(is_first)
     }
 
-    /// Whether no more is to be gathered before it is frozen.
+    /// Whether the layer must be frozen before more is gathered.
     pub fn is_full(&self) -> bool {
         self.gathered.len() >= WRITES || self.bytes >= BYTES
     }
@@ -91,8 +92,8 @@ impl Layers {
         self.frozen.is_some()
     }
 
-    /// What is frozen; where nothing is, freezes what is gathered. `ends` is whether the file
-    /// of the journal ends with it; without a flush for long, it ends anyway.
+    /// Returns the frozen layer; if there is none, freezes the gathered one. `ends` is whether the
+    /// journal file ends with it; after a long time without a flush it ends anyway.
     pub fn freeze(&mut self, ends: bool) -> Option<Arc<Frozen>> {
         if self.frozen.is_none() && !self.gathered.is_empty() {
             let ends = ends || self.journal.is_too_long();
@@ -108,7 +109,7 @@ impl Layers {
         self.frozen.clone()
     }
 
-    /// Forgets what was frozen: the backend has it.
+    /// Forgets the frozen layer: the backend has it.
     pub fn thaw(&mut self) {
         self.frozen = None;
     }
@@ -117,7 +118,7 @@ impl Layers {
         if self.is_closing {
             return Turn::Close;
         }
-        // After an error everything waits until it was told.
+        // After an error everything waits until the error was reported.
         if self.failed.is_some() {
             return Turn::Wait(None);
         }
@@ -133,14 +134,14 @@ impl Layers {
         }
     }
 
-    /// The effect on a key: `None` where there is none, `Some(None)` where it is removed.
+    /// The effect on a key: `None` if there is none, `Some(None)` if it is removed.
     pub fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         let frozen = || self.frozen.as_ref()?.writes.get(key);
         let value = self.gathered.get(key).or_else(frozen)?;
         Some(value.as_deref())
     }
 
-    /// Puts the writes in a range and with this prefix over pairs of the backend.
+    /// Overlays pairs of the backend with the writes in a range and with this prefix.
     pub fn overlay(
         &self,
         prefix: &[u8],

@@ -1,33 +1,33 @@
-//! A store in front of another that gathers batches and applies many as one, in a thread
-//! of its own.
+//! A store in front of another one that gathers batches and applies many as one, in a separate
+//! thread.
 //!
-//! A page changes some hundred keys, and a key that one page changes is often changed again
-//! by the next: counters, hosts, heads of queues, what links have in common. Written at
-//! once, each change goes through the backend's tree, and the crawl's only thread waits for
-//! it. So batches are gathered for a second and applied together. Reads see what is
-//! gathered first.
+//! A page changes some hundred keys, and a key that one page changes is often changed again by the
+//! next: counters, hosts, heads of queues, what links have in common. If each batch were written
+//! directly, every change would go through the backend's tree, and the crawl's only thread would
+//! wait for it. So batches are gathered for a second and applied together. Reads see the gathered
+//! writes first.
 //!
-//! # The way of a batch
+//! # The path of a batch
 //!
-//! 1. It is appended to a [`Journal`] and added to what is **gathered**. The caller goes on.
-//! 2. After a second, or earlier where many writes have come together, what is gathered is
-//!    **frozen**, and the next batches are gathered from nothing.
-//! 3. The thread applies what is frozen between two marks, each with the number of its last
+//! 1. It is appended to a [`Journal`] and to the **gathered** layer. The caller continues.
+//! 2. After a second, or earlier after many writes, the gathered layer is **frozen**, and the next
+//!    batches start a new one.
+//! 3. The thread applies the frozen layer between two marks, each with the number of its last
 //!    batch, and forgets it.
 //!
-//! Memory is bounded: what is gathered waits for what is frozen.
+//! Memory is bounded: a full gathered layer waits for the frozen one.
 //!
 //! # After a crash
 //!
-//! Every batch that is not in the backend for certain is in the journal. At the next opening
-//! those after the number of the second mark are applied again, in their order. So it does
-//! not matter how much of a layer the backend has taken. After a loss of power the journal may
-//! lack batches up to the first mark: then the store is known to be damaged.
+//! Every batch that may be missing from the backend is in the journal. At the next opening the
+//! batches after the number of the second mark are applied again, in order. So it does not matter
+//! how much of a layer the backend has. After a loss of power the journal may lack batches up to
+//! the first mark: then the store is known to be damaged.
 //!
-//! A flush syncs the journal, and nothing else does: what the outputs of a crawl have not
-//! synced must not survive a loss of power in the store either. Where the journal has become
-//! long by then, what is gathered is frozen at once, and the next batches go to another
-//! file. Once the thread has applied it, it flushes the backend and empties the first file.
+//! Only a flush syncs the journal: data that the outputs of a crawl have not synced must not
+//! survive a loss of power in the store either. If the journal has become long by then, the
+//! gathered layer is frozen at once, and the next batches go to another file. Once the thread has
+//! applied it, it flushes the backend and empties the first file.
 
 mod layers;
 
@@ -41,54 +41,55 @@ use self::layers::{Layers, Turn, Writes};
 use super::journal::Journal;
 use super::{Batch, Readable, Store, StoreError, Visitor};
 
-/// The key of the number of the last batch of which the store may have something. No other keys
-/// begin so, except for the next one.
+/// The key of the number of the last batch that the store may have a part of. No other keys begin
+/// like this, except the next one.
 const BEGUN: &[u8] = b"\0begun";
 /// The key of the number of the last batch that the store has.
 const NUMBER: &[u8] = b"\0gathered";
-/// How many pairs a scan reads at first, and at most, at a time. Most scans want one pair.
+/// Pairs that a scan reads at a time, at first and at most. Most scans want one pair.
 const FIRST: usize = 2;
 const PIECE: usize = if cfg!(test) { 8 } else { 512 };
 
 /// A backend that one thread reads while another one writes.
 pub(super) trait Backend: Store {
-    /// Reads what is in the backend at the moment.
+    /// Reads the current contents of the backend.
     type Reader: Readable + 'static;
 
-    /// A further handle to it.
+    /// A further reader of it.
     fn reader(&self) -> Self::Reader;
 
-    /// Applies writes to different keys, in this order. After a crash or an error, some of the
-    /// first are applied, or all, or none.
+    /// Applies writes to different keys, in this order. After a crash or an error, any number of
+    /// them from the start may be applied.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] if the backend fails.
     fn apply_all(&mut self, writes: &[Borrowed<'_>]) -> Result<(), StoreError>;
 }
 
-/// A key, and its value or `None` where it is removed.
+/// A key, and its value or `None` if it is removed.
 pub(super) type Borrowed<'w> = (&'w [u8], Option<&'w [u8]>);
 
-/// What to do with a store that has a part of what its journal lacks, as after a loss of power.
+/// What to do with a store that has a part of a batch that its journal lacks, as after a loss of
+/// power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parts {
     /// It is damaged.
     Refused,
-    /// What is left is to be read.
+    /// The rest is read.
     Taken,
 }
 
 /// A store whose batches are gathered.
 pub(super) struct Gathered<S: Backend + 'static> {
-    /// Before the rest, so that it is closed first.
+    /// Declared first, so that it is closed first.
     reader: S::Reader,
     shared: Arc<Shared<S>>,
     path: PathBuf,
-    /// Applies what is frozen.
+    /// The thread that applies frozen layers.
     thread: Option<JoinHandle<()>>,
 }
 
-/// Who locks both locks the writer first.
+/// To lock both, lock the writer first.
 struct Shared<S> {
     layers: Mutex<Layers>,
     changed: Condvar,
@@ -108,7 +109,7 @@ impl<S> Shared<S> {
 }
 
 impl<S: Backend> Shared<S> {
-    /// Applies what is gathered whenever it has waited long enough, until the store closes.
+    /// Applies the gathered layer whenever it has waited long enough, until the store closes.
     fn run(&self) {
         let mut layers = self.layers();
         loop {
@@ -135,8 +136,8 @@ impl<S: Backend> Shared<S> {
         }
     }
 
-    /// Applies what is frozen, or else what is gathered. Returns false where there is
-    /// neither. After an error it stays frozen.
+    /// Applies the frozen layer, or else the gathered one. Returns false if both are empty. After
+    /// an error the layer stays frozen.
     fn apply_frozen(&self, writer: &mut S) -> Result<bool, StoreError> {
         let Some(frozen) = self.layers().freeze(false) else {
             return Ok(false);
@@ -156,8 +157,8 @@ impl<S: Backend> Shared<S> {
         Ok(true)
     }
 
-    /// The layers, unless the thread has failed: each error is told once, and then tried
-    /// again.
+    /// The layers, unless the thread has failed: each error is reported once, and then the layer is
+    /// tried again.
     fn sound(&self) -> Result<MutexGuard<'_, Layers>, StoreError> {
         let mut layers = self.layers();
         match layers.failed.take() {
@@ -176,7 +177,7 @@ impl<S: Backend> Shared<S> {
         Ok(())
     }
 
-    /// The same, and empties the journal.
+    /// The same, and then empties the journal.
     fn settle(&self, writer: &mut S) -> Result<(), StoreError> {
         self.apply_layers(writer)?;
         let mut layers = self.layers();
@@ -189,11 +190,11 @@ impl<S: Backend> Shared<S> {
 }
 
 impl<S: Backend> Gathered<S> {
-    /// Puts it in front of a store, whose journal is in `folder`. What a killed process left
-    /// there is applied.
+    /// Puts it in front of a store, with the journal in `folder`. Applies what a killed process
+    /// left there.
     ///
     /// # Errors
-    /// [`StoreError`] where the store or the journal fails; [`StoreError::Damaged`] where the
+    /// [`StoreError`] if the store or the journal fails; [`StoreError::Damaged`] if the
     /// store has a part of what the journal lacks, and such parts are refused.
     pub(super) fn over(store: S, folder: &Path, parts: Parts) -> Result<Self, StoreError> {
         let path = store.path().to_owned();
@@ -242,9 +243,9 @@ impl<S: Backend> Gathered<S> {
         })
     }
 
-    /// Freezes what is gathered, for the thread. If it is still at an earlier layer, waits
-    /// for that one; what an error has left frozen is applied here. `ends` is whether the
-    /// file of the journal ends with it.
+    /// Freezes the gathered layer for the thread. If the thread is still busy with an earlier
+    /// layer, waits for it; a layer left by an error is applied here. `ends` is whether the journal
+    /// file ends with it.
     fn frozen<'s>(
         &'s self,
         mut layers: MutexGuard<'s, Layers>,
@@ -273,7 +274,7 @@ impl<S: Backend> Drop for Gathered<S> {
             thread.join().ok();
         }
         if let Err(error) = self.shared.settle(&mut self.shared.writer()) {
-            // The run has ended with this error, or ends with an earlier one.
+            // The run has ended with this error, or will end with an earlier one.
             tracing::debug!(%error, "the last changes of the frontier are only in its journal");
         }
     }
@@ -288,13 +289,13 @@ impl<S: Backend> Readable for Gathered<S> {
         }
     }
 
-    /// Piece by piece, so that the visitor may read the store itself.
+    /// In pieces, so that the visitor may read the store itself.
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         let mut from = if from > prefix { from } else { prefix }.to_vec();
         let mut most = FIRST;
         loop {
             let mut pairs = BTreeMap::new();
-            // Held, so that nothing moves from the layers into the backend meanwhile.
+            // Held, so that nothing moves from the layers into the backend in the meantime.
             let layers = self.shared.layers();
             self.reader.scan(prefix, &from, &mut |key, value| {
                 if !is_mark(key) {
@@ -335,7 +336,7 @@ impl<S: Backend> Readable for Gathered<S> {
 
 impl<S: Backend> Store for Gathered<S> {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        // Errors are told before this batch is added, so that none is about a batch that is
+        // Errors are reported before this batch is added, so that no error concerns a batch that is
         // gathered nevertheless.
         let mut layers = self.shared.sound()?;
         if layers.is_full() {
@@ -384,7 +385,7 @@ fn is_mark(key: &[u8]) -> bool {
     key == BEGUN || key == NUMBER
 }
 
-/// A snapshot of the store behind, without the marks.
+/// A snapshot of the underlying store, without the marks.
 struct Snapshot(Box<dyn Readable>);
 
 impl Readable for Snapshot {

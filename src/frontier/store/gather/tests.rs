@@ -1,4 +1,4 @@
-//! The store that gathers: when it writes, and what a killed process has lost.
+//! The gathering store: when it writes, and what a killed process loses.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use super::super::MemoryStore;
 use super::*;
 
-/// A store that says how many writes each batch has, and fails where it is told to.
-struct Told {
+/// A store that counts the writes of each batch, and fails on request.
+struct Counting {
     store: MemoryStore,
     batches: Sender<usize>,
     /// How many batches it takes before it fails.
     left: Arc<Mutex<usize>>,
-    /// How many writes it takes of those at which it fails.
+    /// How many writes it takes of the batch at which it fails.
     part: Arc<Mutex<usize>>,
 }
 
-impl Readable for Told {
+impl Readable for Counting {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.get(key)
     }
@@ -30,7 +30,7 @@ impl Readable for Told {
     }
 }
 
-impl Store for Told {
+impl Store for Counting {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         self.store.apply(batch)
     }
@@ -52,7 +52,7 @@ impl Store for Told {
     }
 }
 
-impl Backend for Told {
+impl Backend for Counting {
     type Reader = MemoryStore;
 
     fn reader(&self) -> MemoryStore {
@@ -90,7 +90,7 @@ impl Backend for Told {
 const ALWAYS: usize = usize::MAX;
 
 struct Fixture {
-    store: Gathered<Told>,
+    store: Gathered<Counting>,
     batches: Receiver<usize>,
     left: Arc<Mutex<usize>>,
     part: Arc<Mutex<usize>>,
@@ -109,14 +109,14 @@ fn over(pairs: MemoryStore, folder: tempfile::TempDir) -> Fixture {
 fn opened(pairs: MemoryStore, folder: tempfile::TempDir) -> Result<Fixture, StoreError> {
     let (sender, batches) = channel();
     let (left, part) = (Arc::new(Mutex::new(ALWAYS)), Arc::default());
-    let told = Told {
+    let counting = Counting {
         store: pairs.reopened(),
         batches: sender,
         left: Arc::clone(&left),
         part: Arc::clone(&part),
     };
     Ok(Fixture {
-        store: Gathered::over(told, folder.path(), Parts::Refused)?,
+        store: Gathered::over(counting, folder.path(), Parts::Refused)?,
         batches,
         left,
         part,
@@ -172,7 +172,7 @@ fn reads_see_what_is_gathered_and_what_is_frozen() {
     let _writer = shared.writer();
     for keys in [&["a1", "a3", "a5"][..], &["a2", "a3"], &["b1"]] {
         test.store.apply(batch(keys)).unwrap();
-        // As the driver does where enough has come together.
+        // As the driver does after enough writes.
         test.store.shared.layers().freeze(false);
     }
     let mut without = Batch::default();
@@ -252,7 +252,7 @@ fn a_killed_process_has_lost_no_batch() {
 }
 
 #[test]
-fn a_failure_is_told_and_nothing_is_lost_when_it_ends() {
+fn a_failure_is_reported_and_nothing_is_lost_when_it_ends() {
     let mut test = fixture();
     *test.left.lock().unwrap() = 0;
     test.store.apply(batch(&["a"])).unwrap();
@@ -262,7 +262,7 @@ fn a_failure_is_told_and_nothing_is_lost_when_it_ends() {
     }
     assert_eq!(test.store.get(b"a").unwrap().as_deref(), Some(&b"x"[..]));
     *test.left.lock().unwrap() = ALWAYS;
-    // The thread may have met it again before; each time it is told once.
+    // The thread may have met it again before; it is reported once each time.
     let written = loop {
         test.store.flush().ok();
         if let Ok(written) = test.batches.try_recv() {
@@ -292,8 +292,8 @@ fn what_a_failing_store_has_not_taken_is_in_the_journal() {
     assert_eq!(pairs.get(NUMBER), Some(&2_u64.to_be_bytes().to_vec()));
 }
 
-/// A store that took so many writes of its second batch, which removes a key and sets two,
-/// when its process died.
+/// A store that took this many writes of its second batch, which removes a key and sets two, when
+/// its process died.
 fn with_a_part(of_second: usize) -> (MemoryStore, tempfile::TempDir) {
     let mut test = fixture();
     test.store.apply(batch(&["a", "b"])).unwrap();
@@ -329,19 +329,19 @@ fn a_part_whose_journal_is_gone_is_damage() {
         for name in ["journal", "journal.2"] {
             std::fs::write(folder.path().join(name), b"").unwrap();
         }
-        let told = Told {
+        let counting = Counting {
             store: pairs.reopened(),
             batches: channel().0,
             left: Arc::new(Mutex::new(ALWAYS)),
             part: Arc::default(),
         };
         // A repair reads what is left.
-        let left = Gathered::over(told, folder.path(), Parts::Taken).unwrap();
+        let left = Gathered::over(counting, folder.path(), Parts::Taken).unwrap();
         assert!(left.get(b"b").unwrap().is_some());
         assert_eq!(left.get(b"c").unwrap().is_some(), part >= 3, "{part}");
         drop(left);
         match (part, opened(pairs, folder)) {
-            // Nothing of it is there, or all.
+            // Either nothing of it is there, or everything.
             (0 | 5, Ok(_)) => {}
             (1..5, Err(StoreError::Damaged { why, .. })) => {
                 assert!(why.contains("a part of batch 2"), "{why}");

@@ -39,7 +39,7 @@ const NARROW: Rated = Rated {
 };
 
 #[test]
-fn what_is_drawn_is_asked_whatever_the_razor() {
+fn drawn_links_are_requested_despite_the_razor() {
     for rated_before in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let (mut f, mut now) = with_drawn(folder.path(), 500.0);
@@ -112,7 +112,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     assert_eq!(known(&f, "http://a.org/").state, RAZORED);
     check(&f);
 
-    // Where another rating follows the link for its score, it is not withdrawn.
+    // If another rating follows the link for its score, it is not withdrawn.
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 5_000.0);
     let wide = Rated {

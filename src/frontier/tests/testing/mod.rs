@@ -1,7 +1,6 @@
-//! What tests of this crate and of others have in common. Another crate takes it by the feature
-//! `testing`.
+//! Shared by tests of this crate and of others. Other crates get it with the feature `testing`.
 
-// Tests fail by it.
+// A failed unwrap fails the test.
 #![allow(clippy::unwrap_used)]
 
 mod taught;
@@ -16,7 +15,7 @@ use crate::{CellCount, CellId, Cells, CellsError, Frontier, Outside};
 pub use taught::{POOR, Taught};
 pub use web::scope;
 
-/// So many cells.
+/// This many cells.
 pub fn count(cells: u16) -> CellCount {
     CellCount::new(cells).unwrap()
 }

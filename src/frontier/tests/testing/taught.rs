@@ -7,14 +7,14 @@ use crate::address::PageUrl;
 use crate::page::{Bucket, Clues, Heard, LinkParts, Nearness, Part};
 use crate::topic::strategy::{self, Learning, Score};
 
-/// Links are better the more on-topic pages link to them, minus the losses at links with
-/// the same features.
+/// Links are better the more on-topic pages link to them, minus the losses at links with the same
+/// features.
 #[derive(Default)]
 pub struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
-    /// Ratings of other versions rate stored links anew.
+    /// A rating of another version rates stored links again.
     version: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Taught {
 pub const POOR: u32 = 99;
 
 impl Taught {
-    /// One whose stored ratings are of another version.
+    /// A rating whose stored ratings are of another version.
     pub fn of_version(version: u64) -> Self {
         Self {
             version,
@@ -30,7 +30,7 @@ impl Taught {
         }
     }
 
-    /// One that waits for better hosts so much.
+    /// A rating that waits this long for better hosts.
     pub fn patient(patience: f64) -> Self {
         Self {
             patience,
@@ -38,12 +38,12 @@ impl Taught {
         }
     }
 
-    /// What it was taught.
+    /// The examples it has learned.
     pub fn examples_so_far(&self) -> Vec<(Clues, f64)> {
         self.examples.lock().unwrap().clone()
     }
 
-    /// What its judge has heard.
+    /// What its judge has received.
     pub fn heard_so_far(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
@@ -59,8 +59,8 @@ impl Taught {
 impl Learning for Taught {
     fn rate(&self, clues: &Clues, _: Option<&LinkParts>) -> Score {
         let examples = self.examples_so_far();
-        let alike = examples.iter().filter(|(c, _)| c.traits == clues.traits);
-        let lost: f64 = alike.map(|(_, reward)| 1.0 - reward).sum();
+        let similar = examples.iter().filter(|(c, _)| c.traits == clues.traits);
+        let lost: f64 = similar.map(|(_, reward)| 1.0 - reward).sum();
         let poor = if clues.traits == [POOR] { 400.0 } else { 0.0 };
         let score = 500.0 - 100.0 * f64::from(clues.good) + 50.0 * lost + poor;
         (score, Some(Bucket::High))

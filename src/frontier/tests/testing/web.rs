@@ -1,4 +1,4 @@
-//! A small web of which everything follows from a number, and how a frontier crawls it.
+//! A small web that is derived from a number, and how a frontier crawls it.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const LINKS: u64 = 5;
 /// How long an answer takes.
 const ELAPSED: Duration = Duration::from_millis(20);
 
-/// The scope of a job that says nothing of it.
+/// The scope of a job without scope settings.
 pub fn scope() -> Scope {
     Scope::new(JobSettings::default().scope)
 }
@@ -41,7 +41,7 @@ impl Web {
         Self { seed }
     }
 
-    /// A number that follows from texts.
+    /// A number derived from texts.
     fn number(&self, of: &str, n: u64) -> u64 {
         xxh3_64(format!("{} {of} {n}", self.seed).as_bytes())
     }
@@ -58,7 +58,7 @@ impl Web {
         (0..3).map(|n| self.page(self.number("seed", n))).collect()
     }
 
-    /// What becomes of a page: a redirect only to one that is none itself.
+    /// The outcome of a page; a redirect leads only to a page that does not redirect.
     fn outcome(&self, url: &PageUrl, attempts: u16) -> Outcome {
         match self.number(url.as_str(), 100) % 10 {
             0 => {
@@ -90,7 +90,7 @@ impl Web {
     fn links(&self, url: &PageUrl) -> Vec<NewTask> {
         let links = (0..LINKS).map(|n| {
             let url = self.page(self.number(url.as_str(), n));
-            // That of the address, whoever links to it.
+            // Depends only on the address, not on the linking page.
             let score = (self.number(url.as_str(), 300) % 1_000) as f64;
             NewTask {
                 bucket: (score < 900.0).then_some(Bucket::Normal),
@@ -175,7 +175,7 @@ pub fn records(store: &dyn Readable) -> Vec<(Vec<u8>, UrlRecord)> {
     found
 }
 
-/// What of a record does not depend on the order of a crawl.
+/// The parts of a record that do not depend on the order of a crawl.
 pub fn state(record: &UrlRecord) -> String {
     match &record.state {
         State::Done { .. } => "done".to_owned(),

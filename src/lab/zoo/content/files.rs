@@ -1,5 +1,5 @@
-//! What a host says of itself, hostile: robots.txt, sitemaps, tdmrep.json. Pages that
-//! sitemaps list are archives, which are none, so that nothing is fetched for them.
+//! Hostile files about a host: robots.txt, sitemaps, tdmrep.json. The pages in sitemaps have names
+//! of archives, so that they are not fetched.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
     };
     let broken = |(name, about, content_type, body, error)| {
         let expect = match name {
-            // All are read, and more than a host may list of itself.
+            // All are read, but list more than a host may.
             "sitemap-50001" | "sitemap-long-addresses" => Expect::dropped("sitemap", "list_budget"),
             _ => Expect::done("sitemap"),
         };
@@ -48,10 +48,10 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Name, what it is, the `Content-Type`, and the body.
+/// Name, description, `Content-Type`, and body.
 type FileRow = (&'static str, &'static str, &'static str, fn() -> Parts);
 
-/// The same with what the log must say.
+/// The same with the expected text in the log.
 type Broken = (
     &'static str,
     &'static str,
@@ -178,11 +178,11 @@ fn ring() -> Case {
     }
 }
 
-/// A text with so many megabytes of blanks behind it, packed in members of one each.
+/// A text followed by this many megabytes of blanks, packed in members of one megabyte each.
 fn gzip(text: &[u8], megabytes: usize) -> Vec<u8> {
     let member = |text: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let written = encoder.write_all(text);
         debug_assert!(written.is_ok());
         encoder.finish().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Pages that are deep, long, many or broken. None of their links is worth a fetch:
-//! they lead to archives, which are no pages, or ask not to be followed.
+//! Pages with deep, long, many or broken elements. None of their links is worth a fetch: they lead
+//! to archives, which are not pages, or are marked as not to be followed.
 
 use super::{Case, Expect, Parts, chain, many, repeat, whole};
 
@@ -32,10 +32,10 @@ pub(super) fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Name, what it is, and the body.
+/// Name, description, and body.
 type HtmlRow = (&'static str, &'static str, fn() -> Parts);
 
-/// A page of the same text so many times.
+/// A page with the same text this many times.
 fn nest(text: &'static str, times: u64) -> Parts {
     chain([whole(HEAD), repeat(text, times), whole(END)])
 }

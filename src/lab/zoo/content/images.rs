@@ -1,4 +1,5 @@
-//! Image files that unfold, lie, end too early, or are something else as well.
+//! Image files that are decompression bombs, contain lies, end too early, or are also something
+//! else.
 
 use std::io::{Read, Write};
 
@@ -7,7 +8,7 @@ use flate2::{Compression, Crc, write::DeflateEncoder};
 use super::{Case, Expect, Parts, chain, many, repeat, whole};
 use crate::picture;
 
-/// An SVG with all that SVG can do.
+/// An SVG with everything that SVG can do.
 pub(super) const SVG: &str = "<?xml version=\"1.0\"?>\n<!DOCTYPE svg [\n\
     <!ENTITY file SYSTEM \"file:///etc/passwd\"><!ENTITY net SYSTEM \"http://127.0.0.1/\">\n\
     <!ENTITY a \"lol\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;\"><!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;\">\n\
@@ -37,7 +38,7 @@ pub(super) fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// Name, what it is, path, `Content-Type`, and the body.
+/// Name, description, path, `Content-Type`, and body.
 type ImageRow = (
     &'static str,
     &'static str,
@@ -163,7 +164,7 @@ fn half(extension: &str) -> Vec<u8> {
     bytes
 }
 
-/// The file with other bytes so far behind the first place of a mark.
+/// The file with these bytes this far after the first occurrence of a mark.
 fn patched(file: &[u8], mark: &[u8], behind: usize, bytes: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let at = file.windows(mark.len()).position(|w| w == mark);
@@ -174,8 +175,8 @@ fn patched(file: &[u8], mark: &[u8], behind: usize, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Zeros, packed (RFC 1950). A megabyte of them is packed once and repeated, so that a
-/// bomb costs the server nothing.
+/// Packed zeros (RFC 1950). A megabyte of them is packed once and repeated, so that a bomb costs
+/// the server nothing.
 fn packed(zeros: u64) -> Vec<u8> {
     const BLOCK: u64 = 1 << 20;
     let blocks = usize::try_from(zeros / BLOCK).unwrap_or(0);
@@ -184,18 +185,18 @@ fn packed(zeros: u64) -> Vec<u8> {
         &b"\x78\x01"[..],
         &flushed(BLOCK).repeat(blocks),
         &flushed(zeros % BLOCK),
-        // An empty block, the last.
+        // An empty block, the last one.
         &[1, 0, 0, 0xff, 0xff],
         &sum.to_be_bytes(),
     ]
     .concat()
 }
 
-/// Zeros, packed (RFC 1951) up to a boundary of bytes.
+/// Packed zeros (RFC 1951) up to a byte boundary.
 fn flushed(zeros: u64) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
     let mut all = std::io::repeat(0).take(zeros);
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let written = std::io::copy(&mut all, &mut encoder).and_then(|_| encoder.flush());
     debug_assert!(written.is_ok());
     encoder.get_ref().clone()
@@ -216,8 +217,7 @@ fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A PNG of black pixels in RGB, with other chunks before them, and only so many
-/// bytes of the pixels.
+/// A PNG of black RGB pixels, preceded by other chunks, with only this many bytes of pixels.
 fn png(width: u32, height: u32, chunks: &[u8], pixels: u64) -> Vec<u8> {
     let header = [
         &width.to_be_bytes()[..],
@@ -235,8 +235,8 @@ fn png(width: u32, height: u32, chunks: &[u8], pixels: u64) -> Vec<u8> {
     .concat()
 }
 
-/// A TIFF of grey pixels whose first directory leads to the byte `next`, where 8 is
-/// that directory again. There are 120 x 120 pixels, whatever its width says.
+/// A TIFF of grey pixels whose first directory leads to the byte `next`; at 8 is that directory
+/// again. There are always 120 x 120 pixels, regardless of the stated width.
 fn tiff(width: u32, next: u32) -> Vec<u8> {
     let entries: [[u32; 3]; 8] = [
         [256, 4, width],
@@ -261,7 +261,7 @@ fn tiff(width: u32, next: u32) -> Vec<u8> {
     out
 }
 
-/// A WebP with a canvas of that size around a small picture that moves.
+/// A WebP with a canvas of this size around a small animated picture.
 fn webp(side: u32) -> Vec<u8> {
     let riff = |kind: &[u8; 4], data: &[u8]| {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -274,7 +274,7 @@ fn webp(side: u32) -> Vec<u8> {
     let small: Vec<u8> = three(159).chain(three(119)).collect();
     let still = drawn("webp");
     let picture = still.get(12..).unwrap_or_default();
-    // A file of its own has its canvas in front of the picture.
+    // A separate file has its canvas before the picture.
     let bitstream = picture.windows(4).position(|w| w == b"VP8L").unwrap_or(0);
     let frame = [&[0; 6], &small[..], &[100, 0, 0, 0], &picture[bitstream..]].concat();
     let body = [
@@ -287,7 +287,7 @@ fn webp(side: u32) -> Vec<u8> {
     riff(b"RIFF", &body)
 }
 
-/// An icon with one picture for so many entries.
+/// An icon with one picture for this many entries.
 fn icon(entries: u16, picture: &[u8]) -> Vec<u8> {
     let length = u32::try_from(picture.len()).unwrap_or(u32::MAX);
     let at = 6 + 16 * u32::from(entries);
@@ -301,7 +301,7 @@ fn icon(entries: u16, picture: &[u8]) -> Vec<u8> {
     [&head[..], &entry.repeat(entries.into()), picture].concat()
 }
 
-/// A GIF of 160 x 120 with so many frames of one pixel behind the first.
+/// A GIF of 160 x 120 with this many frames of one pixel after the first.
 fn gif_frames(frames: u64) -> Parts {
     let mut still = drawn("gif");
     // The trailer comes last.

@@ -1,4 +1,4 @@
-//! Every case without a server: its bytes straight into the stage that they are for.
+//! Every case without a server: its bytes go straight into the stage that they attack.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use spoor_web::extract::{self, Options};
 use spoor_web::robots::{self, Robots};
 use spoor_web::sitemap;
 
-/// No case may take longer of a processor, in a debug build: what grows with the square
-/// of a body of megabytes takes minutes.
+/// Maximum processor time of a case, in a debug build: quadratic work on a body of megabytes takes
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a fetch gives of a case: the `Content-Type`, as much of the body as is taken,
-/// and whether that is all.
+/// The result of fetching a case: the `Content-Type`, as much of the body as is read, and whether
+/// that is all.
 fn fetch(case: &Case, path: &str, cap: usize) -> Fetched {
     let Serve::Web(reply) = &case.serve else {
         panic!("{} is not served as a web", case.name);
@@ -59,7 +59,7 @@ fn address(case: &Case) -> PageUrl {
     PageUrl::parse(&case.url()).unwrap()
 }
 
-/// Runs `read` over the cases of a kind, each in bounded time, and tells what it took.
+/// Runs `read` over the cases of a kind, each in bounded time, and reports the time.
 fn over(kind: &str, cap: usize, mut read: impl FnMut(&Case, Fetched)) {
     let cases: Vec<Case> = cases()
         .into_iter()
@@ -101,7 +101,7 @@ fn cases_have_names_of_their_own_and_addresses() {
     assert!(names.len() >= 100, "{}", names.len());
 }
 
-/// Bytes of all that is kept of a page.
+/// The size of everything that is kept of a page.
 fn kept(page: &Extracted) -> usize {
     let texts = |all: &[String]| all.iter().map(|t| t.len() + 24).sum::<usize>();
     let links = page
@@ -132,12 +132,12 @@ fn kept(page: &Extracted) -> usize {
     texts(&page.blocks) + main + links.sum::<usize>() + images.sum::<usize>()
 }
 
-/// Pages of so many blocks are read once more for the extractor that goes by blocks: it
-/// comes after the parse, and on fewer it takes no time.
+/// Pages with this many blocks are read again for the extractor that works on blocks: it runs after
+/// the parse, and with fewer blocks it takes no time.
 const MANY_BLOCKS: usize = 50;
 
-/// Each page is read whole and its article looked for, in one extraction, as both take the
-/// one parse that nearly all of the time goes into.
+/// Each page is read completely and searched for its article in one extraction, because both share
+/// the parse that takes nearly all of the time.
 #[test]
 #[ignore = "long; the default suite crawls the same pages, in tests/it/crawl_zoo.rs"]
 fn pages_and_their_articles_are_read_within_their_bounds() {
@@ -174,7 +174,7 @@ fn pages_and_their_articles_are_read_within_their_bounds() {
             "{}: {of_links}",
             case.name
         );
-        // Where all was read, what stands behind the mess is found.
+        // If everything was read, the content after the mess is found.
         let whole = !fetched.truncated && fetched.body.len() < options.max_text_bytes;
         let swallowed = [
             "nested-svg",
@@ -351,7 +351,7 @@ fn sitemaps_are_read_up_to_their_bounds() {
         );
         let trouble = read.trouble.unwrap_or_default();
         assert!(trouble.chars().count() <= 200, "{}", case.name);
-        // One that lists more than it may is read all the same.
+        // A sitemap that lists more than it may is read nevertheless.
         let none = case.expect.reason == Some("content_type");
         if none {
             assert!(
@@ -377,7 +377,7 @@ fn sitemaps_are_read_up_to_their_bounds() {
     });
 }
 
-/// What is written of hostile words means what they say, and does nothing.
+/// Output with hostile words keeps their meaning, and has no effect.
 #[test]
 fn what_is_written_of_hostile_words_is_inert() {
     let case = cases()

@@ -1,5 +1,5 @@
-//! Texts that lie about their encoding, and words that mean harm to whoever prints,
-//! opens or stores them.
+//! Texts that lie about their encoding, and words that harm programs which print, open or store
+//! them.
 
 use super::{Case, Expect, Parts, Reply, Serve, chain, repeat, whole};
 use crate::{picture, tarpits};
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Name, what it is, the `Content-Type`, and the body.
+/// Name, description, `Content-Type`, and body.
 type TextRow = (&'static str, &'static str, &'static str, fn() -> Parts);
 
 #[rustfmt::skip]
@@ -85,7 +85,7 @@ const FILES: &[(TextRow, &str)] = &[
     (("pdf-forms", "a PDF whose forms show one another 2^40 times", "application/pdf", || whole(tarpits::bomb(0))), "timeout"),
 ];
 
-/// Words for titles, alts and names of files.
+/// Words for titles, alts and file names.
 pub(super) const EVIL: &[&str] = &[
     "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>",
     "\u{1b}[2J\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J",
@@ -103,7 +103,7 @@ pub(super) const EVIL: &[&str] = &[
     "{{7*7}}${7*7}%n%s",
 ];
 
-/// An image of the page of hostile words, whose name leaves every folder.
+/// An image on the page of hostile words, whose name escapes every folder.
 const NAMED: &str = "http://evil-words.zoo.test/..%2F..%2F%1B%5B31m%E2%80%AEgpj.exe/CON.png";
 
 /// A page whose title, alts and file names are all [`EVIL`].

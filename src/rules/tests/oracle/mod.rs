@@ -1,7 +1,7 @@
-//! What the selectors find, for comparing with lxml and cssselect.
+//! What the selectors find, for comparison with lxml and cssselect.
 //!
-//! `tests/python/rules_oracle.py` makes the same table from the same trees, which this test
-//! writes as XML, and compares both. Run by hand, with a folder of pages:
+//! `tests/python/rules_oracle.py` makes the same table from the same trees, which this test writes
+//! as XML, and compares both. Run it by hand, with a folder of pages:
 //!
 //! ```text
 //! SPOOR_RULES_PAGES=list.txt SPOOR_RULES_OUT=out cargo test -p spoor-rules oracle -- --ignored
@@ -16,7 +16,8 @@ use scraper::{Html, Node, Selector};
 use crate::tree::Tree;
 use crate::xpath::XPath;
 
-/// The elements in document order, as XML; `None` if it has what XML cannot have.
+/// The elements in document order, as XML; `None` if the page has something that XML cannot
+/// represent.
 fn xml(html: &Html) -> Option<String> {
     let mut out = String::new();
     for edge in html.tree.root().traverse() {

@@ -7,8 +7,8 @@ use super::tokenizer::{HtmlTag, is_space};
 use super::{Fallback, PagePass, Step};
 use crate::extract::attributes::ElementAttributes;
 
-/// The part of the document that the pass has come to. Which of the modes for bodies and
-/// tables holds is told by the open elements.
+/// The part of the document that the pass has reached. The open elements determine which of the
+/// modes for bodies and tables applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum InsertionMode {
     /// Before the document type.
@@ -23,7 +23,7 @@ pub(super) enum InsertionMode {
     HeadNoscript,
     /// After `head`.
     AfterHead,
-    /// In `body`, or after it, which makes no difference to what follows.
+    /// In `body`, or after it, which makes no difference to the rest.
     Body,
     /// In a `frameset`.
     Frameset,
@@ -31,14 +31,14 @@ pub(super) enum InsertionMode {
     AfterFrameset,
 }
 
-/// Whether the document type makes the tree builder behave as old browsers did.
+/// Whether the document type makes the tree builder imitate old browsers (quirks mode).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quirks {
     /// It does.
     Yes,
     /// It does not.
     No,
-    /// It is none of the usual ones.
+    /// It is not one of the usual ones.
     Unknown,
 }
 
@@ -92,7 +92,7 @@ impl<'h> PagePass<'h, '_> {
         }
     }
 
-    /// Opens what the page leaves out before its body.
+    /// Opens the elements that the page omits before its body.
     pub(super) fn begin_body(&mut self) -> Step {
         while self.mode < InsertionMode::Body {
             self.advance()?;
@@ -100,7 +100,7 @@ impl<'h> PagePass<'h, '_> {
         Ok(())
     }
 
-    /// Goes on to the next mode before the body, as if its tags were there.
+    /// Moves on to the next mode before the body, as if its tags were there.
     fn advance(&mut self) -> Step {
         self.mode = match self.mode {
             InsertionMode::Initial => InsertionMode::BeforeHtml,
@@ -192,15 +192,14 @@ impl<'h> PagePass<'h, '_> {
                 self.push(tag, kind)?;
                 self.mode = InsertionMode::Frameset;
             }
-            // After the head they are put into it, which only `Path` and `Neighbours`
-            // could tell, and they look at the body.
+            // After the head, the tree builder puts them into it. Only `Path` and `Neighbours`
+            // could notice, and they only examine the body.
             _ => return self.start_in_head(tag, kind),
         }
         Ok(true)
     }
 
-    /// Handles the start tags that mean the same in head and body. Returns false for all
-    /// others.
+    /// Handles the start tags that mean the same in head and body. Returns false for all others.
     pub(super) fn start_in_head(
         &mut self,
         tag: &HtmlTag<'h>,
@@ -331,8 +330,8 @@ fn split_space(text: &str) -> (&str, &str) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Whether a script has a part that looks like a script within a comment: there the first
-/// end tag ends only that part (section 13.2.5.20).
+/// Whether a script contains something like a script in a comment: then the first end tag only ends
+/// that part (section 13.2.5.20).
 pub(super) fn script_nests(text: &str) -> bool {
     text.find("<!--").is_some_and(|at| {
         let after = text.as_bytes().get(at..).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! What the tree builder of the HTML standard needs to know of an element by its name.
+//! The properties of an element's name that the tree builder of the HTML standard needs.
 //!
-//! The lists are those of html5ever 0.40, which the tree is built with: it puts neither
-//! `search` nor `keygen` among the special elements, and `select` among those that end a
-//! scope.
+//! The lists are those of html5ever 0.40, which builds the tree: it does not count `search` and
+//! `keygen` among the special elements, and counts `select` among those that end a scope.
 
 use crate::extract::names::NameTable;
 

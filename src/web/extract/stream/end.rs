@@ -11,7 +11,7 @@ impl<'h> PagePass<'h, '_> {
         }
         let name = &*tag.name;
         let kind = kind(name);
-        // In a table everything but its columns ends them.
+        // In a table, everything except its columns ends them.
         if self.open.top() == Some(ElementKind::ColumnGroup) && !matches!(name, "col" | "template")
         {
             self.pop();
@@ -27,9 +27,9 @@ impl<'h> PagePass<'h, '_> {
             | ElementKind::Caption
             | ElementKind::ColumnGroup
             | ElementKind::Column => self.end_table_part(name, kind),
-            // What follows is read as if it were within the body.
+            // Later content is read as if it were within the body.
             ElementKind::Body | ElementKind::Html => {}
-            // Its start tag was passed over with the template.
+            // Its start tag was skipped with the template.
             ElementKind::Template => {}
             ElementKind::Block | ElementKind::PlainBlock if name == "p" => {
                 return self.end_paragraph();
@@ -119,7 +119,7 @@ impl<'h> PagePass<'h, '_> {
         }
     }
 
-    /// The adoption agency algorithm, where it moves nothing.
+    /// The adoption agency algorithm, as long as it moves nothing.
     pub(super) fn end_formatting(&mut self, name: &str) -> Step {
         let newest = self.formatting.since_marker(name).next();
         let top = self.open.innermost().map(|e| (e.id, *e.name == *name));

@@ -1,5 +1,5 @@
-//! The list of active formatting elements (HTML standard, section 13.2.4.3): those that
-//! are opened again after a block ended them.
+//! The list of active formatting elements (HTML standard, section 13.2.4.3): those that are opened
+//! again after a block has ended them.
 
 use std::borrow::Cow;
 

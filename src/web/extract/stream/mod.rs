@@ -1,18 +1,17 @@
 //! Reads a page in one pass over its tags, without a tree.
 //!
-//! Nearly all pages need none: the HTML standard's rules tell at each tag which elements
-//! it opens and which it ends. [`tokenizer`] cuts the page into tags and texts
-//! ([`references`] decodes them), [`open`] is the stack of open elements, [`formatting`]
-//! the list of those that are opened again, and [`elements`] the table of what each name
-//! means. The rules for tags outside of the body are in [`before`], those for start tags
-//! in [`start`], for end tags in [`end`], for tables in [`tables`], and what is passed over
-//! (`svg`, `math`, `template`) in [`passed`]. Elements and texts go to the same
-//! [`PageWalk`] as those of a tree.
+//! Nearly all pages need none: at each tag, the HTML standard's rules determine which elements it
+//! opens and which it ends. [`tokenizer`] cuts the page into tags and texts ([`references`] decodes
+//! them), [`open`] is the stack of open elements, [`formatting`] the list of those that are opened
+//! again, and [`elements`] the table of what each name means. The rules for tags outside of the
+//! body are in [`before`], those for start tags in [`start`], for end tags in [`end`], for tables
+//! in [`tables`], and those for skipped content (`svg`, `math`, `template`) in [`passed`]. Elements
+//! and texts go to the same [`PageWalk`] as those of a tree.
 //!
-//! A few rules move what was read before: text within a table goes before the table,
-//! blocks go out of formatting that ended around them. Then the page has to be read from
-//! a tree, and [`Fallback`] says why. Both ways give the same page; a test compares them
-//! on generated and changed markup.
+//! A few rules move content that was already read: text within a table goes before the table,
+//! blocks go out of formatting that ended around them. Then the page must be read from a tree, and
+//! [`Fallback`] gives the reason. Both ways give the same page; a test compares them on generated
+//! and modified markup.
 
 mod before;
 mod elements;
@@ -58,14 +57,14 @@ pub(super) fn walk(
     match PagePass::new(page, None, &html, options).run() {
         Ok(walk) => Ok(walk.finish()),
         Err(PassStop::Fallback(why)) => Err(why),
-        // Addresses before it resolve against it as well. It is in the head, so little
-        // was read in vain.
+        // Earlier addresses resolve against it as well. It is in the head, so little reading was
+        // wasted.
         Err(PassStop::Base(href)) => {
             let base = base_of(page, &href);
             match PagePass::new(page, Some(base), &html, options).run() {
                 Ok(walk) => Ok(walk.finish()),
                 Err(PassStop::Fallback(why)) => Err(why),
-                // A known base is not looked for.
+                // A known base is not searched for.
                 Err(PassStop::Base(_)) => Err(Fallback::Nodes),
             }
         }
@@ -104,7 +103,7 @@ struct PagePass<'h, 'a> {
     ignores_line_end: bool,
     /// Whether `base` elements no longer matter.
     has_base: bool,
-    /// At least as many as the nodes of the tree.
+    /// An upper bound for the number of nodes in the tree.
     nodes: usize,
     /// Comparisons of attributes that the tree builder would make.
     comparisons: usize,
@@ -145,7 +144,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
                 HtmlToken::Doctype(text) => self.doctype(text),
             }
         }
-        // The last tag may be one that the page does not end.
+        // The last tag may be unfinished at the end of the page.
         if tag.is_flood {
             return Err(Fallback::Attributes.into());
         }
@@ -164,7 +163,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         self.push_named(tag.name.clone(), tag, kind, "")
     }
 
-    /// Opens an element that the page leaves out.
+    /// Opens an element that the page omits.
     fn push_implied(&mut self, name: &'static str) -> Step {
         self.push_named(name.into(), &HtmlTag::implied(), kind(name), "")?;
         Ok(())
@@ -192,7 +191,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         }
         let json = |collector: &mut Collector<'a>| collector.json_ld(script);
         self.walk.open(&name, tag, json);
-        // The tree measures the newest node, which may be a text within it.
+        // The tree measures the newest node, which may be a text inside it.
         if self.walk.depth() >= self.options.max_nesting {
             return Err(Fallback::Nesting.into());
         }
@@ -220,7 +219,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         }
     }
 
-    /// Ends elements up to the innermost one that is as wanted, which is open.
+    /// Ends elements up to the innermost one that matches, which is open.
     fn pop_until(&mut self, wanted: impl Fn(ElementKind, &str) -> bool) {
         while let Some(element) = self.open.innermost() {
             let found = wanted(element.kind, &element.name);
@@ -267,7 +266,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         }
     }
 
-    /// Takes an element off the stack of the tree builder; what is within it stays there.
+    /// Removes an element from the stack of the tree builder; its contents stay in it.
     fn detach(&mut self, id: u32) {
         if self.open.top_id_is(id) {
             self.pop();
@@ -293,7 +292,7 @@ impl<'h, 'a> PagePass<'h, 'a> {
         Ok(())
     }
 
-    /// Opens a formatting element. Of more than three equal ones the first is forgotten.
+    /// Opens a formatting element. If there are more than three equal ones, the first is forgotten.
     fn push_formatting(&mut self, tag: &HtmlTag<'h>, kind: ElementKind) -> Step {
         let same: Vec<_> = self.formatting.since_marker(&tag.name).collect();
         if same.len() >= 3 {

@@ -9,12 +9,12 @@ use super::elements::ElementKind;
 pub(super) struct Element<'h> {
     pub(super) name: Cow<'h, str>,
     pub(super) kind: ElementKind,
-    /// Different for each element of the page.
+    /// Unique for each element of the page.
     pub(super) id: u32,
     /// Whether a `p` is open within the nearest button or scope.
     has_p: bool,
-    /// Whether the tree builder has taken it off its stack though later elements are still
-    /// within it: it ends with the last of them, and no rule sees it.
+    /// Whether the tree builder has removed it from its stack although later elements are still
+    /// inside it: it ends with the last of them, and no rule sees it.
     is_detached: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'h> OpenElements<'h> {
         }
     }
 
-    /// Whether such an element is in scope, where `ends` ends the scope as well.
+    /// Whether such an element is in scope; `ends` gives further elements that end the scope.
     pub(super) fn in_scope(
         &self,
         wanted: impl Fn(&Element<'h>) -> bool,

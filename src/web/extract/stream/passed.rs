@@ -1,5 +1,5 @@
-//! What yields nothing and is passed over: `svg`, `math` and templates (HTML standard,
-//! sections 13.2.6.4.18 and 13.2.6.5).
+//! Skipped content without any result: `svg`, `math` and templates (HTML standard, sections
+//! 13.2.6.4.18 and 13.2.6.5).
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::extract::attributes::ElementAttributes;
 use crate::extract::limits::comparisons_of;
 
 impl<'h> PagePass<'h, '_> {
-    /// Passes over an `svg` or `math` element.
+    /// Skips an `svg` or `math` element.
     pub(super) fn pass_over_foreign(&mut self, tag: &HtmlTag<'h>) -> Step {
         self.push(tag, ElementKind::Foreign)?;
         if tag.self_closing {
@@ -24,7 +24,7 @@ impl<'h> PagePass<'h, '_> {
                 self.pop();
                 Ok(())
             }
-            // HTML ends it, and is handled as if it stood behind it.
+            // HTML ends it, and is handled as if it came after it.
             Some((HtmlToken::Start, mut html)) => {
                 self.pop();
                 self.start(&mut html)
@@ -63,7 +63,7 @@ impl<'h> PagePass<'h, '_> {
                     if depth >= self.options.max_nesting {
                         return Err(Fallback::Nesting.into());
                     }
-                    // It would be the caption or the heading of an image around it.
+                    // It would be the caption or the heading of an enclosing image.
                     if matches!(&*tag.name, "figure" | "figcaption") {
                         return Err(Fallback::Foreign.into());
                     }
@@ -85,7 +85,7 @@ impl<'h> PagePass<'h, '_> {
         Ok(None)
     }
 
-    /// Passes over a template.
+    /// Skips a template.
     pub(super) fn pass_over_template(&mut self, template: &HtmlTag<'h>) -> Step {
         let is_within = |kinds: &[ElementKind], names: &[&str]| {
             self.open
@@ -94,7 +94,7 @@ impl<'h> PagePass<'h, '_> {
         };
         let in_heading = is_within(&[ElementKind::Heading], &["figure"]);
         self.push(template, ElementKind::Template)?;
-        // Its content is a node of its own.
+        // Its content is a separate node.
         self.nodes += 1;
         let mut tag = HtmlTag::default();
         let mut templates = 1_usize;
@@ -134,7 +134,7 @@ impl<'h> PagePass<'h, '_> {
                             self.nodes += 1;
                             self.tokens.raw_text(&tag.name);
                         }
-                        // Their rules may keep others from being seen.
+                        // Their rules may hide others.
                         ElementKind::Foreign
                         | ElementKind::Plaintext
                         | ElementKind::ColumnGroup
@@ -162,7 +162,7 @@ impl<'h> PagePass<'h, '_> {
         Ok(())
     }
 
-    /// Handles a tag that is passed over: even there a `base` counts.
+    /// Handles a skipped tag: a `base` counts even there.
     fn passed(&self, tag: &HtmlTag<'h>) -> Step {
         match tag.get("href") {
             Some(href) if tag.name == "base" && !self.has_base => {
@@ -173,7 +173,7 @@ impl<'h> PagePass<'h, '_> {
     }
 }
 
-/// Whether HTML may stand in this element of `svg` or `math`.
+/// Whether this element of `svg` or `math` may contain HTML.
 fn takes_html(name: &str) -> bool {
     matches!(
         name,

@@ -33,7 +33,7 @@ pub(super) fn decode(text: &str, in_attribute: bool) -> Cow<'_, str> {
 }
 
 /// Decodes the reference that starts with `#` at the start of `text`. Returns the number
-/// of bytes read, 0 if it is none.
+/// of bytes read, 0 if it is not one.
 fn numeric(text: &str, out: &mut String) -> usize {
     let hex = text.get(1..2).is_some_and(|x| x.eq_ignore_ascii_case("x"));
     let (from, radix) = if hex { (2, 16) } else { (1, 10) };
@@ -45,7 +45,7 @@ fn numeric(text: &str, out: &mut String) -> usize {
     if digits.is_empty() {
         return 0;
     }
-    // More than eight digits are no character, but for zeros in front.
+    // A number of more than eight digits is not a character, apart from leading zeros.
     let number = u32::from_str_radix(digits.trim_start_matches('0'), radix);
     let number = match number {
         Ok(number) => number,
@@ -56,7 +56,7 @@ fn numeric(text: &str, out: &mut String) -> usize {
     from + length + usize::from(after.starts_with(';'))
 }
 
-/// The character of a number; those of Windows-1252 stand for the controls of Latin 1.
+/// The character of a number; those of Windows-1252 replace the control characters of Latin 1.
 fn character(number: u32) -> char {
     let replacement = number
         .checked_sub(0x80)
@@ -71,7 +71,7 @@ fn character(number: u32) -> char {
 }
 
 /// Decodes the longest reference whose name starts `text`. Returns the number of bytes
-/// read, 0 if it is none.
+/// read, 0 if it is not one.
 fn named(text: &str, in_attribute: bool, out: &mut String) -> usize {
     let bytes = text.as_bytes();
     let name = bytes.iter().take_while(|b| b.is_ascii_alphanumeric());

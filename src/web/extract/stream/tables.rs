@@ -1,8 +1,8 @@
 //! Tables (HTML standard, sections 13.2.6.4.9 to 13.2.6.4.15).
 //!
-//! Whatever else stands directly in a table is moved before it, which needs a tree. So
-//! the innermost element tells the mode: it is the table or one of its parts only where
-//! the markup of tables is expected.
+//! Any other content directly in a table is moved before it, which needs a tree. So the innermost
+//! element determines the mode: it is the table or one of its parts only if table markup is
+//! expected.
 
 use super::before::Quirks;
 use super::elements::ElementKind;
@@ -128,7 +128,7 @@ impl<'h> PagePass<'h, '_> {
                 self.formatting.clear_to_marker();
             }
             (_, ElementKind::Cell | ElementKind::Caption) => {}
-            // A caption is ended by the table's end only.
+            // A caption is ended only by the end of the table.
             (Some(ElementKind::Caption), ElementKind::TableBody | ElementKind::Row) => {}
             (cell, _) => {
                 if cell.is_some() {

@@ -24,7 +24,7 @@ fn options() -> Options {
 
 type Read = Result<(Extracted, Layout), String>;
 
-/// The page by the tree, and by the stream.
+/// The page read from the tree, and from the stream.
 fn both(html: &str, options: &Options) -> [Read; 2] {
     let stream = walk(&page(), html, options).map_err(|why| why.name().to_owned());
     [from_tree(html, options), stream]
@@ -36,7 +36,7 @@ fn from_tree(html: &str, options: &Options) -> Read {
         .map_err(|excess| excess.to_string())
 }
 
-/// Asserts that the stream reads the page, and as the tree does.
+/// Asserts that the stream reads the page in the same way as the tree.
 fn assert_streams(html: &str) {
     let [tree, stream] = both(html, &options());
     assert_eq!(stream, tree, "{html}");
@@ -128,7 +128,7 @@ proptest! {
         let whole = if nodes % 4 == 0 { options() } else { Options::default() };
         for options in [whole, limits] {
             let [tree, stream] = both(&html, &options);
-            // The tree within a template is not measured exactly, as no tree is built.
+            // The tree inside a template is not measured exactly, because no tree is built.
             if stream.is_ok() && (tree.is_ok() || !html.contains("<template")) {
                 prop_assert!(stream == tree, "{}", html);
             }
@@ -146,7 +146,7 @@ fn demo() -> &'static [String] {
     &PAGES
 }
 
-/// Where the tree has it decides whether a heading repeats it.
+/// Its position in the tree determines whether a heading repeats it.
 #[test]
 fn a_title_after_the_head_is_put_into_it() {
     for html in [
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// Trees of hostile pages take seconds where these are long.
+/// Long hostile pages take seconds to read as trees.
 #[test]
 fn the_beginnings_of_hostile_pages_are_read_as_from_trees() {
     hostile_pages_are_read_as_from_trees(250_000);
@@ -223,7 +223,7 @@ fn hostile_pages_are_read_as_from_trees(max: usize) {
         }
         let html = String::from_utf8_lossy(&body);
         let html = limits::cap(&html, max);
-        // No tree is made where there is nothing to compare.
+        // Without a stream there is nothing to compare, so no tree is built.
         if let Ok(stream) = walk(&page(), html, &options()) {
             assert!(from_tree(html, &options()) == Ok(stream), "{}", case.name);
             streamed += 1;
@@ -232,8 +232,8 @@ fn hostile_pages_are_read_as_from_trees(max: usize) {
     assert!(streamed > 50, "{streamed}");
 }
 
-/// Reads every page below `folder` both ways. Returns how many streamed, and how many not
-/// for which reason.
+/// Reads every page below `folder` in both ways. Returns how many were streamed, and the number of
+/// others by reason.
 fn compare(folder: &Path) -> (usize, BTreeMap<String, usize>) {
     let (mut streamed, mut left) = (0, BTreeMap::new());
     let mut folders = vec![folder.to_owned()];

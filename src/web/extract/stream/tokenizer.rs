@@ -1,7 +1,7 @@
-//! The tokens of a page, as parts of it (HTML standard, section 13.2.5).
+//! The tokens of a page, as slices of it (HTML standard, section 13.2.5).
 //!
-//! Names and values are copied only where they are not as the page has them: in upper
-//! case, or with character references.
+//! Names and values are copied only if they differ from the page: because of upper case, or of
+//! character references.
 
 use std::borrow::Cow;
 
@@ -33,11 +33,11 @@ pub(super) enum HtmlToken<'h> {
 pub(super) struct HtmlTag<'h> {
     /// The name, in lower case.
     pub(super) name: Cow<'h, str>,
-    /// The attributes, of each name the first.
+    /// The attributes; of several with the same name, the first.
     pub(super) attributes: Vec<(Cow<'h, str>, Cow<'h, str>)>,
     /// Whether it ends with `/>`.
     pub(super) self_closing: bool,
-    /// Whether it has more attributes than are kept, all of one name counted.
+    /// Whether it has more attributes than are kept, counting duplicates.
     pub(super) is_flood: bool,
     count: usize,
     /// Where it starts.
@@ -45,13 +45,13 @@ pub(super) struct HtmlTag<'h> {
 }
 
 impl HtmlTag<'_> {
-    /// A tag without attributes that is not in the page.
+    /// A tag without attributes that is not on the page.
     pub(super) fn implied() -> Self {
         Self::default()
     }
 
-    /// Leaves the attributes that say the language. Others of `html` and `body` are not
-    /// used: each such tag would add its own to the one element.
+    /// Keeps only the attributes for the language. Others of `html` and `body` are unused, and each
+    /// such tag would add its own to the single element.
     pub(super) fn keep_language(&mut self) {
         self.attributes
             .retain(|(name, _)| matches!(&**name, "lang" | "xml:lang"));
@@ -79,14 +79,14 @@ pub(super) struct Tokenizer<'h> {
 }
 
 impl<'h> Tokenizer<'h> {
-    /// The tokens of `html`, which has no CR and no NUL.
+    /// The tokens of `html`, which contains no CR and no NUL.
     pub(super) fn new(html: &'h str) -> Self {
         Self { html, at: 0 }
     }
 
     /// The next token; `None` at the end, where an unfinished tag is dropped.
     pub(super) fn next(&mut self, tag: &mut HtmlTag<'h>) -> Option<HtmlToken<'h>> {
-        // Not even a comment.
+        // This is not even a comment.
         while self.rest().starts_with("</>") {
             self.at += 3;
         }
@@ -126,7 +126,7 @@ impl<'h> Tokenizer<'h> {
         is_one
     }
 
-    /// The text up to the end tag of the element `name`, and goes on after that tag.
+    /// Returns the text up to the end tag of the element `name`, and continues after that tag.
     pub(super) fn raw_text(&mut self, name: &str) -> &'h str {
         let text = self.rest();
         let bytes = text.as_bytes();
@@ -165,7 +165,7 @@ impl<'h> Tokenizer<'h> {
         self.html.get(self.at..).unwrap_or_default()
     }
 
-    /// The text from here; its first `literal` bytes are text though one is a `<`.
+    /// The text from here; its first `literal` bytes are text even if one is a `<`.
     fn text(&mut self, literal: usize) -> HtmlToken<'h> {
         let rest = self.rest();
         let after = rest.as_bytes().get(literal..).unwrap_or_default();
@@ -174,8 +174,7 @@ impl<'h> Tokenizer<'h> {
         HtmlToken::Text(&rest[..end])
     }
 
-    /// What counts as a comment and ends at the next `>`, which is at least `from` bytes
-    /// further.
+    /// Content that counts as a comment and ends at the next `>`, at least `from` bytes further on.
     fn until_bracket(&mut self, from: usize) -> HtmlToken<'h> {
         let rest = self.rest();
         let after = rest.as_bytes().get(from..).unwrap_or_default();
@@ -197,7 +196,7 @@ impl<'h> Tokenizer<'h> {
                 .filter_map(|at| match after.get(at + 2..)? {
                     [b'>', ..] => Some(at + 3),
                     [b'!', b'>', ..] => Some(at + 4),
-                    // Of more dashes the last two count.
+                    // If there are more dashes, the last two count.
                     [b'-', rest @ ..] => {
                         let more = rest.iter().take_while(|b| **b == b'-').count();
                         match rest.get(more..)? {
@@ -322,7 +321,7 @@ impl<'h> HtmlTag<'h> {
     }
 }
 
-/// The first place from `at` on where a byte is as wanted, or the end.
+/// The first position from `at` on with a matching byte, or the end.
 fn until(bytes: &[u8], at: usize, wanted: impl Fn(u8) -> bool) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     at + rest.iter().position(|b| wanted(*b)).unwrap_or(rest.len())
@@ -339,7 +338,7 @@ fn starts_with(bytes: &[u8], at: usize, name: &[u8]) -> bool {
         .is_some_and(|found| found.eq_ignore_ascii_case(name))
 }
 
-// What a byte means within a tag.
+// The meaning of a byte within a tag.
 const SPACE: u8 = 1;
 const SLASH: u8 = 2;
 const END: u8 = 4;
@@ -364,8 +363,7 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// The page with line ends as the standard wants them (section 13.2.3.5); `None` if it
-/// has a NUL.
+/// The page with its line ends normalised (section 13.2.3.5); `None` if it contains a NUL.
 pub(super) fn normalised(html: &str) -> Option<Cow<'_, str>> {
     let html = html.strip_prefix('\u{feff}').unwrap_or(html);
     match memchr2(b'\r', 0, html.as_bytes()) {

@@ -1,9 +1,9 @@
 //! The test cases of Google's robots.txt parser (github.com/google/robotstxt,
 //! `robots_test.cc`) and those of RFC 9309, as a table.
 //!
-//! Left out are cases for the empty address and the empty agent, which no [`PageUrl`] and
-//! no product token can be, and addresses longer than the limit. If the expectation
-//! differs from Google's, the case says so.
+//! Cases with the empty address or the empty agent are left out, because no [`PageUrl`] and no
+//! product token is empty, and so are addresses longer than the limit. If the expectation differs
+//! from Google's, the case says so.
 
 use super::super::*;
 
@@ -105,7 +105,7 @@ const CASES: &[GoogleCase] = &[
     ),
     // Groups.
     (
-        "rules before any group count for nobody; groups of one agent are one",
+        "rules before any group count for no agent; groups of one agent are one",
         "allow: /foo/bar/\n\n\
          user-agent: FooBot\ndisallow: /\nallow: /x/\n\
          user-agent: BarBot\ndisallow: /\nallow: /y/\n\n\nallow: /w/\n\
@@ -200,7 +200,7 @@ const CASES: &[GoogleCase] = &[
             ("BarBot", "http://foo.bar/x", false),
         ],
     ),
-    // Which rule decides.
+    // The deciding rule.
     (
         "paths are compared with regard to case",
         "user-agent: FooBot\ndisallow: /X/\n",
@@ -272,7 +272,7 @@ const CASES: &[GoogleCase] = &[
         )],
     ),
     (
-        // An address is never unescaped here, so that both forms are one.
+        // Addresses are never unescaped here, so both forms are the same.
         "a character of three bytes",
         "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/ツ\n",
         &[
@@ -289,8 +289,7 @@ const CASES: &[GoogleCase] = &[
         ],
     ),
     (
-        // Google compares `%62%61%7A` with nothing but itself; by RFC 9309
-        // section 2.2.2 it is `baz`.
+        // Google compares `%62%61%7A` only with itself; by RFC 9309 section 2.2.2 it is `baz`.
         "escapes of letters",
         "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%62%61%7A\n",
         &[
@@ -582,15 +581,15 @@ fn byte_order_marks_and_bytes_that_are_no_text() {
         (b"\xEF\xBB\xBF", true),
         (b"\xEF\xBB", true),
         (b"\xEF", true),
-        // No mark, so the first line is nothing that is known.
+        // Not a mark, so the first line is unknown.
         (b"\xEF\x11\xBF", false),
         (b"\xEF\xBB\xBF\n", true),
     ] {
         let body = [before, rules].concat();
         assert_eq!(!allows(&body, "/x"), read, "{}", before.escape_ascii());
     }
-    // Google's parser takes a mark within as a part of its line. Files that were joined have
-    // them, so it is left out here.
+    // Google's parser treats a mark within the text as part of its line. Joined files have such
+    // marks, so it is removed here.
     let within = b"User-Agent: foo\nDisallow: /x\n\xEF\xBB\xBFDisallow: /y\n";
     assert!(!allows(within, "/x") && !allows(within, "/y"));
     let broken = b"User-Agent: foo\n\xFF\xFE\nDisallow: /\xFF\nDisallow: /z\0z\n";
@@ -617,7 +616,7 @@ fn nothing_is_read_beyond_500_kibibytes_and_no_cut_line() {
     assert!(!allows(body.as_bytes(), "/first"));
     assert!(!allows(body.as_bytes(), "/last"));
     assert!(allows(body.as_bytes(), "/beyond"));
-    // The bound falls behind `allow: /`.
+    // The limit is after `allow: /`.
     let cut = "disallow: /\nallow: /";
     let body = format!("{start}{}{cut}open\n", &fill[..room(cut)]);
     assert_eq!(
