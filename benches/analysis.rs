@@ -1,5 +1,5 @@
-//! What the analysis of a page costs, stage by stage, in milliseconds of one thread and
-//! beside the HTML parse alone (`scraper`'s, of the whole text at once).
+//! The cost of analysing a page, stage by stage, in milliseconds of one thread and relative to
+//! the HTML parse alone (by `scraper`, of the whole text at once).
 //!
 //! ```sh
 //! cargo bench --bench analysis
@@ -7,14 +7,18 @@
 //! cargo bench --bench analysis -- FOLDER_OF_PAGES FOLDER_OF_A_MODEL
 //! ```
 //!
-//! With a folder up to 200 of its `*.html` files are read, evenly spread, and otherwise pages
-//! that are made up, shaped like those of an encyclopedia. A stage that cannot run by itself
-//! is what it adds to those before it: `links` and `images` to the text, and `learning`, the
-//! judgement of the page and the clues of its links, to `score`, all that is scored without
-//! them. `tree` is what text, links and images would cost together if the pages were read
-//! from a tree, and `article` and `density` are what these extractors add to text, links and
-//! images. `language`, `sentences`, `model` and `keywords` are parts of the text and of
-//! the score, each by itself.
+//! With a folder, the pages are up to 200 of its `*.html` files, evenly spread; otherwise they
+//! are made up, and shaped like those of an encyclopedia. Stages that cannot run by themselves
+//! are measured as additional cost:
+//!
+//! - `links` and `images` on top of the text;
+//! - `learning` (the judgement of the page and the clues of its links) on top of `score`, which
+//!   is all other scoring;
+//! - `article` and `density` on top of text, links and images.
+//!
+//! `tree` is the cost of text, links and images together if the pages were read from a tree.
+//! `language`, `sentences`, `model` and `keywords` are parts of the text and of the score, each
+//! measured alone.
 
 #![allow(
     clippy::disallowed_methods,
@@ -42,7 +46,7 @@ use spoor::topic::score::topicality::Lump;
 use spoor::topic::score::{Contrast, CountTable, Judge, PageObserver, Scorer, Topicality, Weights};
 use spoor::web::extract::{self, Options};
 
-/// As the program does: a parse is for a third the allocator's work.
+/// The program's allocator, because a third of a parse is the allocator's work.
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -53,7 +57,7 @@ const MAX_PAGES: usize = 200;
 struct Page {
     url: PageUrl,
     html: String,
-    /// The same with a character for which a page is read from a tree.
+    /// The same with a character that makes spoor read the page from a tree.
     for_tree: String,
     fetched: Fetched,
     extracted: Extracted,
@@ -144,7 +148,7 @@ fn main() {
             let guessed = of(&|p: &Page| {
                 black_box(language::guess(p.extracted.blocks.iter().map(|b| &**b)));
             });
-            // A new scorer has rated nothing yet, as at the start of a crawl.
+            // A new scorer has an empty cache, as at the start of a crawl.
             let gamma = Weights::default().gamma_keyword;
             let scorer = || Scorer::new(lm.clone(), table.clone(), gamma);
             let score = |scorer: Scorer| {
@@ -246,7 +250,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a page is scored with.
+/// Everything needed to score a page.
 struct Topic {
     lm: Arc<dyn LanguageModel>,
     keywords: KeywordTable,
@@ -262,7 +266,7 @@ fn of_folder(folder: &Path) -> Topic {
     }
 }
 
-/// A model of other text of the same kind, as a topic's is.
+/// A model of other text of the same kind, like the model of a topic.
 fn made_up() -> Topic {
     let text = |numbers: std::ops::Range<u64>| {
         let blocks: Vec<String> = numbers
@@ -289,7 +293,7 @@ fn made_up() -> Topic {
     }
 }
 
-/// An observer as that of a learning crawl whose seeds are the five best of the pages.
+/// An observer like that of a learning crawl whose seeds are the five best of the pages.
 fn observer(topic: &Topic, pages: &[Page]) -> PageObserver {
     let (contrast, topicality) = &topic.contrast;
     let judge = Judge::new(Arc::clone(contrast), topicality).expect("a model with neutral text");
@@ -317,7 +321,7 @@ const WORDS: [&str; 40] = [
     "height", "metre", "visible", "north", "sea", "water", "house",
 ];
 
-/// A page that is like no other, but for its menu.
+/// A page that shares only its menu with others.
 fn made(number: u64) -> String {
     let random = &mut ChaCha8Rng::seed_from_u64(number);
     let mut html = String::from(
@@ -402,7 +406,7 @@ fn sentence(random: &mut ChaCha8Rng, html: &mut String) {
     .unwrap();
 }
 
-/// Words of which one in three is seldom met.
+/// Words, one in three of them rare.
 fn words(random: &mut ChaCha8Rng, count: usize) -> String {
     let mut text = String::new();
     for n in 0..count {

@@ -1,4 +1,4 @@
-//! What reading a WARC costs beside inflating it.
+//! The cost of reading a WARC compared with only inflating it.
 //!
 //! ```sh
 //! cargo bench --bench archive
@@ -6,9 +6,8 @@
 //! cargo bench --bench archive -- --file crawl.warc.gz
 //! ```
 //!
-//! Three things are done with the same file, and the shortest processor time of several
-//! rounds counts: it is inflated and nothing else; its records are read and skipped; they
-//! are read and all their digests compared. Without `--file` the WARC is made up: pages of
+//! Three runs use the same file: one only inflates it, one reads and skips its records, and one
+//! reads them and compares all digests. The shortest processor time of several rounds counts. Without `--file` the WARC is made up: pages of
 //! 85 KB on average, a gzip member each, with digests of block and payload as warcio
 //! writes them.
 
@@ -32,7 +31,7 @@ use sha1::{Digest, Sha1};
 use spoor::archive::check;
 use spoor::archive::reader::{Item, Reader};
 
-/// Bytes of a page on average.
+/// The average number of bytes of a page.
 const PAGE: usize = 85_000;
 /// Words that pages are made of.
 const WORDS: f64 = 50_000.0;
@@ -48,7 +47,7 @@ fn main() {
             "--pages" => pages = value().parse().expect("a number"),
             "--rounds" => rounds = value().parse().expect("a number"),
             "--file" => file = Some(value().into()),
-            // Cargo says so.
+            // Cargo passes this flag.
             "--bench" => {}
             other => panic!("{other} is unknown"),
         }
@@ -175,7 +174,7 @@ fn digest(bytes: &[u8]) -> String {
     )
 }
 
-/// A word, frequent ones more often, as Zipf's law has it.
+/// A random word, by Zipf's law.
 fn word(random: &mut ChaCha8Rng) -> String {
     let rank = WORDS.powf(random.random::<f64>()) as u64;
     let mut hash = rank.wrapping_mul(0x9E37_79B9_7F4A_7C15);

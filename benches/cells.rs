@@ -1,12 +1,12 @@
-//! What it costs that a frontier has many cells: pages a second, memory, opening again, and
-//! moving one cell.
+//! The cost of a frontier with many cells: pages a second, memory, reopening, and moving one
+//! cell.
 //!
 //! ```sh
 //! cargo bench --bench cells -- --pages 20000 --hosts 20000 --cells 1,64
 //! ```
 //!
 //! Pages link to hosts drawn at random, so with 64 cells nearly every link leaves its cell,
-//! which is worse than on any web. Not a criterion benchmark, because one run tells many
+//! which is worse than on any real web. Not a criterion benchmark, because one run gives many
 //! figures.
 
 #![allow(
@@ -34,7 +34,7 @@ use spoor::web::scope::Scope;
 
 const LINKS: usize = 20;
 const NOW: u64 = 1_000_000_000_000;
-/// What every request takes.
+/// The duration of every request.
 const ANSWER: Duration = Duration::from_millis(50);
 
 fn main() {

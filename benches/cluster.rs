@@ -1,5 +1,5 @@
-//! What several machines cost beside one: links through real brokers, whole crawls, and how late
-//! links are.
+//! The cost of several machines compared with one: links through real brokers, whole crawls, and
+//! the delay of links.
 //!
 //! ```sh
 //! cargo bench --bench cluster
@@ -7,20 +7,20 @@
 //! cargo bench --bench cluster -- crawls --fetches 60000 --repeat 2
 //! ```
 //!
-//! Needs a `nats-server` of 2.10 or newer, in the path or where `.ci/run` puts it. `SPOOR_PROGRAM`
-//! names another program than that of this build, to compare two.
+//! Needs a `nats-server` of 2.10 or newer, in the path or where `.ci/run` puts it. To compare two
+//! builds, name the other program in `SPOOR_PROGRAM`.
 //!
 //! **links**: pages with links to the hosts of another machine are finished, so that their links
-//! lie in the outbox; then the links are sent, and added to the frontier of the other machine by a
-//! thread of its own. Both are what a crawl has, its store included.
+//! are in the outbox. Then the links are sent, and a separate thread adds them to the frontier of
+//! the other machine. Both sides are those of a crawl, including the store.
 //!
 //! **crawls**: the endless lab web is crawled for a number of fetches by one process without
 //! `[cluster]`, by one machine of a cluster, and by two, without pauses. All of them, the brokers
-//! and the web share the cores of this machine. Measured is from 30 % of the fetches to 70 %, when
-//! every machine has its hosts. *own* CPU is that of the machines; from it follow the pages a
-//! second that they had done with all cores for themselves. Lags are those of the run with two
-//! machines: of the oldest link of each message, from the moment it was found to the moment it was
-//! added elsewhere, against `linger` (5 s).
+//! and the web share the cores of this machine. The measurement runs from 30 % to 70 % of the
+//! fetches, when every machine has its hosts. *own* CPU is that of the machines alone; it gives the
+//! pages a second that they would do with all cores to themselves. Lags are from the run with two
+//! machines: for the oldest link of each message, the time from finding it to adding it on the other
+//! machine, to be compared with `linger` (5 s).
 //!
 //! Not a criterion benchmark, because a crawl cannot be repeated in microseconds.
 
@@ -68,11 +68,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Kernel ticks are 10 ms for programs.
 const TICK_MS: u64 = 10;
-/// How often processes are looked at.
+/// The interval at which processes are sampled.
 const LOOK: Duration = Duration::from_millis(20);
-/// Links of a page that lead to hosts of the other machine.
+/// The number of links on a page that lead to hosts of the other machine.
 const LINKS: usize = 10;
-/// How long a link waits for others in the crawls, the default.
+/// How long a link waits for others in the crawls; the default.
 const LINGER: Duration = Duration::from_secs(5);
 /// The part of a crawl that is measured.
 const FROM: f64 = 0.3;
@@ -107,7 +107,7 @@ fn main() {
     }
 }
 
-/// An engine, as soon as there can be one.
+/// An engine, once the server accepts connections.
 async fn connect(brokers: &Brokers) -> Nats {
     let place = Place {
         servers: brokers.addresses(),
@@ -129,7 +129,7 @@ async fn connect(brokers: &Brokers) -> Nats {
 
 const NOW: u64 = 1_000_000_000_000;
 
-/// There are no outputs that must agree with the frontier.
+/// No outputs, so none must agree with the frontier.
 struct NoOutputs;
 
 impl Outside<LinksError> for NoOutputs {
@@ -153,7 +153,7 @@ fn open(folder: &Path, count: CellCount, own: &[CellId]) -> Cells {
     cells
 }
 
-/// Makes links as a learning crawl has them.
+/// Makes links like those of a learning crawl.
 struct Web {
     dice: ChaCha8Rng,
     known: u64,
@@ -237,7 +237,7 @@ fn links(brokers: &Brokers, pages: u64) {
                 std::thread::yield_now();
             }
         });
-        // The logs are made before.
+        // Creates the logs before the measurement.
         while !is_ready.load(Ordering::Acquire) {
             std::thread::sleep(LOOK);
         }
@@ -279,7 +279,7 @@ fn links(brokers: &Brokers, pages: u64) {
     );
 }
 
-/// Finishes pages whose links lie in the outbox then.
+/// Finishes pages, so that their links are in the outbox.
 fn fill(cells: &mut Cells, count: CellCount, (here, there): (&[CellId], &[CellId]), pages: u64) {
     let mut web = Web {
         dice: ChaCha8Rng::seed_from_u64(1),
@@ -376,7 +376,7 @@ fn crawls(brokers: &[usize], fetches: u64) {
     runtime.block_on(served.stop()).unwrap();
 }
 
-/// What processes had used at a moment.
+/// The resources that processes had used at one moment.
 struct Mark {
     at: Instant,
     pages: u64,
@@ -519,14 +519,14 @@ fn said(folder: &Path) -> String {
     read("out") + &read("err")
 }
 
-/// How many pages a machine says that it has brought.
+/// The number of pages that a machine says it has fetched.
 fn pages_of(folder: &Path) -> String {
     let said = said(folder);
     let line = said.lines().find_map(|line| line.split_once(" pages"));
     line.map_or_else(String::new, |(before, _)| before.to_owned())
 }
 
-/// How late links were, by what the machines have logged of each message.
+/// The delays of links, from what the machines have logged about each message.
 fn lags(folders: &[PathBuf]) {
     let mut sent: BTreeMap<(String, String, String), u64> = BTreeMap::new();
     let mut added = BTreeMap::new();
@@ -541,7 +541,7 @@ fn lags(folders: &[PathBuf]) {
             let number = |key: &str| -> Option<u64> { of(key)?.parse().ok() };
             let Some(message) = message() else { continue };
             if let Some(since) = number("since") {
-                // What is sent again was found no later.
+                // A link that is sent again was not found later.
                 let first = sent.entry(message).or_insert(since);
                 *first = since.min(*first);
             } else if let Some(now) = number("now") {

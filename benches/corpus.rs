@@ -1,14 +1,14 @@
-//! What it takes to find the copies among many documents.
+//! The cost of finding the copies among many documents.
 //!
 //! ```sh
 //! cargo bench --bench corpus -- --documents 1000000
 //! cargo bench --bench corpus -- --documents 10000000 --words 60 --folder /large/disk
 //! ```
 //!
-//! The documents are made up: words by Zipf's law from 60,000, as many as `--words` on
-//! average. Every twentieth is a copy of an earlier one, and every twentieth has one word in
-//! fifty changed. They are built into a corpus by the steps of a plan, of which `copies` is
-//! the last, with Parquet beside the JSON lines.
+//! The documents are made up: on average `--words` words, drawn by Zipf's law from 60,000. Every
+//! twentieth is a copy of an earlier one, and every twentieth is a copy with one word in fifty
+//! changed. A plan builds them into a corpus, as JSON lines and Parquet; its last step is
+//! `copies`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -44,7 +44,7 @@ fn main() {
             "--documents" => documents = value().parse().expect("a number"),
             "--words" => words = value().parse().expect("a number"),
             "--folder" => folder = Some(value().into()),
-            // Cargo says so.
+            // Cargo passes this flag.
             "--bench" => {}
             other => panic!("{other} is unknown"),
         }
@@ -101,7 +101,7 @@ fn main() {
     );
 }
 
-/// Writes the documents; returns how many are exact and how many near copies.
+/// Writes the documents; returns the number of exact copies and of near copies.
 fn write(path: &Path, documents: usize, mean: usize) -> [usize; 2] {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let file = BufWriter::new(File::create(path).unwrap());
@@ -153,7 +153,7 @@ fn word(random: &mut ChaCha8Rng) -> u32 {
     WORDS.powf(random.random::<f64>()) as u32
 }
 
-/// Letters for a number.
+/// A word for a number.
 fn name(mut word: u32) -> String {
     let mut name = String::new();
     loop {
@@ -169,7 +169,7 @@ fn name(mut word: u32) -> String {
     }
 }
 
-/// The size of all files below a folder; some may go meanwhile.
+/// The size of all files below a folder; some may disappear during the count.
 fn size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| match entry.metadata() {
@@ -180,7 +180,7 @@ fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// The most memory that this process had, in kB; 0 where that is not told.
+/// The peak memory of this process in kB; 0 where the system does not report it.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,5 +1,5 @@
-//! What a page of a whole crawl costs in CPU time, by thread, with either store, focused
-//! and not.
+//! The CPU time of a page in a whole crawl, by thread, with either store, focused and
+//! unfocused.
 //!
 //! ```sh
 //! cargo bench --bench crawl
@@ -7,17 +7,16 @@
 //!     --positive TEXTS --neutral TEXTS --fetches 2000
 //! ```
 //!
-//! `WEB` is a folder that `spoor-lab serve` can serve; without it the built-in demo web is
-//! crawled, which has only some hundred pages. Pages come over loopback and without pauses,
-//! so the crawl is as quick as its threads are, and no figure contains the network.
+//! `WEB` is a folder that `spoor-lab serve` can serve; without it the crawl is of the built-in
+//! demo web, which has only a few hundred pages. Pages come over loopback and without pauses,
+//! so only the threads limit the crawl, and no figure contains the network.
 //!
-//! The server is a child process, and so is each crawl: nothing but the crawl is measured,
-//! from the opening of the job to its end. Loading the model comes before, training is done
-//! once for all. Not a criterion benchmark, because a crawl cannot be repeated in
-//! microseconds.
+//! The server is a child process, and so is each crawl, so only the crawl is measured, from the
+//! opening of the job to its end. The model is loaded before that, and trained once for all
+//! crawls. Not a criterion benchmark, because a crawl cannot be repeated in microseconds.
 //!
 //! The figures are CPU milliseconds a page, user and system time together, so they depend
-//! little on what else the machine does; the seconds do.
+//! little on other load of the machine; the seconds do.
 //!
 //! - **driver** is the thread of the crawl's loop: frontier, learning, commits, outputs.
 //!   There is only one, so *driver alone* is the number of pages a second that it could
@@ -25,7 +24,7 @@
 //! - **workers** read and rate pages, one for each core.
 //! - **runtime** fetches: sockets, HTTP, decompression.
 //! - The others belong to the store, under the names that it gives them.
-//! - **ended** is the time of threads that ended before they were looked at again.
+//! - **ended** is the time of threads that ended between two samples.
 
 #![allow(
     clippy::disallowed_methods,
@@ -52,18 +51,18 @@ use spoor::outputs::Row;
 use spoor::settings::{StoreKind, StrategyKind};
 use spoor_lab::demo;
 
-/// As the program does, with its settings.
+/// The program's allocator, with its settings.
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Kernel ticks are 10 ms for programs, whatever the kernel counts in itself.
+/// Programs see kernel ticks of 10 ms, whichever unit the kernel uses internally.
 const TICK_MS: u64 = 10;
-/// How often the threads are looked at: those that end in between are seen no more.
+/// The interval at which threads are sampled. Threads that end between two samples are missed.
 const LOOK: Duration = Duration::from_millis(50);
-/// Names the job to a process that is to be measured.
+/// The variable that names the job for the measured process.
 const MEASURED: &str = "--measured";
-/// The word that makes this program the server of a web.
+/// The argument that makes this program the server of a web.
 const SERVE: &str = "--serve-web";
 
 fn main() {
@@ -115,8 +114,8 @@ struct Cpu {
 }
 
 impl Cpu {
-    /// Of a `stat` file of `/proc`: the name in it may contain anything but ends with the
-    /// last bracket.
+    /// Parses a `stat` file of `/proc`. The name in it may contain anything, and ends at the last
+    /// bracket.
     fn read(path: &Path) -> Option<Self> {
         let stat = std::fs::read_to_string(path).ok()?;
         let (_, columns) = stat.rsplit_once(") ")?;
@@ -167,7 +166,7 @@ fn look(threads: &mut Threads) {
     }
 }
 
-/// What a crawl has cost.
+/// The cost of a crawl.
 #[derive(Debug, Serialize, Deserialize)]
 struct Measured {
     pages: u64,
@@ -194,7 +193,7 @@ impl Measured {
     }
 }
 
-/// Notes where the threads stood when the job was open.
+/// Records the CPU times of the threads when the job was opened.
 #[derive(Default)]
 struct Opening {
     at: Option<Instant>,
@@ -215,7 +214,7 @@ impl Observer for Opening {
     fn crawl(&mut self, _: &Cells, _: Option<&Row<'_>>, _: &RunStatus) {}
 }
 
-/// All threads together, also those that have ended.
+/// All threads together, including those that have ended.
 fn whole() -> Cpu {
     Cpu::read(Path::new("/proc/self/stat")).unwrap_or_default()
 }
@@ -224,7 +223,7 @@ fn whole() -> Cpu {
 fn measure(job: &Path) -> Measured {
     let config = Config::load(job).unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Workers of the pool are threads of the same kind; the runtime's own come first.
+    // The workers of the pool have the same kind of threads; those of the runtime come first.
     let made = Arc::new(AtomicUsize::new(0));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -282,7 +281,7 @@ fn peak_mb() -> f64 {
     kb.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
 }
 
-/// What is crawled, and how.
+/// The web to crawl, and the settings.
 struct Plan {
     web: PathBuf,
     seeds: PathBuf,
@@ -322,7 +321,7 @@ impl Plan {
                 "--concurrency" => plan.concurrency = value().parse().expect("a number"),
                 "--strategy" => plan.strategies = vec![one_of(&STRATEGIES, &value())],
                 "--store" => plan.stores = vec![one_of(&STORES, &value())],
-                // What cargo bench itself adds.
+                // Flags that cargo bench adds.
                 "--bench" => {}
                 other if other.starts_with('-') => panic!("unknown argument {other}"),
                 other => given = Some(whole_path(other.to_owned())),
@@ -358,7 +357,7 @@ fn one_of<T: Copy>(known: &[(&str, T)], name: &str) -> T {
         .1
 }
 
-/// Jobs are in another folder.
+/// Absolute, because jobs are in another folder.
 fn whole_path(path: String) -> PathBuf {
     std::fs::canonicalize(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -379,7 +378,7 @@ fn write_demo(plan: &Plan) {
     }
 }
 
-/// Serves a folder in a process of its own; returns its address.
+/// Serves a folder in a child process; returns its address.
 fn serve(web: &Path) -> (Child, String) {
     let own = std::env::current_exe().expect("the benchmark's own file");
     let mut server = Command::new(own)
@@ -390,7 +389,7 @@ fn serve(web: &Path) -> (Child, String) {
         .expect("the server");
     let out = server.stdout.as_mut().expect("its output");
     let mut line = String::new();
-    // By the byte, so that the pipe stays open and holds all that follows.
+    // Reads byte by byte, so that the rest stays in the pipe, and the pipe stays open.
     BufReader::with_capacity(1, out)
         .read_line(&mut line)
         .unwrap();

@@ -1,5 +1,5 @@
-//! The frontier under load: what a URL costs in time, memory and disk, and how
-//! long resuming takes, for any number of URLs.
+//! The frontier under load: time, memory and disk space per URL, and the time to resume, for any
+//! number of URLs.
 //!
 //! ```sh
 //! cargo bench --bench frontier -- --urls 1000000 --hosts 100000 --store fjall
@@ -11,7 +11,7 @@
 //! question is how a figure changes while the store grows.
 //!
 //! With `--learn` links have clues and are rated by the strategy `learn`, which learns
-//! from each page, and stored links are re-rated meanwhile as in a crawl.
+//! from each page, and stored links are rated again in the meantime, as in a crawl.
 
 #![allow(
     clippy::disallowed_methods,
@@ -46,10 +46,10 @@ use ratings::{Halved, Taught, bucket, nearness, with_clues};
 const LINKS: usize = 20;
 /// Pages in one measured round.
 const ROUND: usize = 10_000;
-/// What every request takes.
+/// The duration of every request.
 const ANSWER: Duration = Duration::from_millis(50);
 const SMALL: u64 = 100_000;
-/// What anchors differ in.
+/// The words in which anchors differ.
 const WORDS: [&str; 8] = [
     "one", "two", "three", "four", "five", "six", "seven", "eight",
 ];
@@ -67,7 +67,7 @@ struct Measured {
     rate: f64,
     /// CPU milliseconds a page, the store's own threads included.
     cpu: f64,
-    /// What was asked of the store for each page.
+    /// The calls of the store for each page.
     calls: String,
 }
 
@@ -172,7 +172,7 @@ impl Crawl {
         }
     }
 
-    /// Rates all anew so that every link has another score, in slices.
+    /// Rates all links again, in slices, so that every link gets another score.
     fn rescore(&mut self) {
         let now = self.now;
         self.frontier.set_rating(Arc::new(Halved)).unwrap();
@@ -240,8 +240,8 @@ impl Crawl {
             .collect()
     }
 
-    /// Queues one page of each host, and answers for its address and its robots.txt,
-    /// which would otherwise fall into the first round alone.
+    /// Queues one page of each host, and answers for its address and its robots.txt, which would
+    /// otherwise burden only the first round.
     fn meet_hosts(&mut self) {
         for begin in (0..self.hosts).step_by(1_000) {
             let end = (begin + 1_000).min(self.hosts);
@@ -251,7 +251,7 @@ impl Crawl {
                 .collect();
             self.frontier.add_seeds(&seeds, self.now).unwrap();
         }
-        // A host's page is due a delay after its robots.txt, so time stands still.
+        // A host's page is due one delay after its robots.txt, so time stands still here.
         while let Some(task) = self.frontier.lease(self.now).unwrap() {
             assert!(self.answer_before(&task), "a page came too early");
         }
@@ -260,7 +260,7 @@ impl Crawl {
     /// Answers for a host's address or robots.txt; false for a page.
     fn answer_before(&mut self, task: &Task) -> bool {
         if task.locate {
-            // Two hosts on each machine.
+            // Two hosts on each address.
             let number: u32 = digits(task.host.as_str()) / 2;
             let address = Ipv4Addr::from(number.wrapping_add(1 << 24));
             let located = Some(address.into());
@@ -309,11 +309,11 @@ impl Crawl {
     }
 
     fn grow_to(&mut self, urls: u64) {
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         while self.queued() < urls {
             self.page();
-            if told.elapsed() > Duration::from_secs(60) {
-                told = Instant::now();
+            if reported.elapsed() > Duration::from_secs(60) {
+                reported = Instant::now();
                 eprintln!(
                     "  {} queued, {:.0} MB resident",
                     self.queued(),
@@ -373,7 +373,7 @@ fn arguments() -> Load {
                 }
             }
             "--learn" => load.learn = true,
-            // What cargo bench itself adds.
+            // Flags that cargo bench adds.
             "--bench" => {}
             other => {
                 panic!("unknown argument {other}; --urls N --hosts N --store sled|fjall --learn")

@@ -1,5 +1,5 @@
-//! The language model under load: what estimating, writing, loading and scoring
-//! cost in time and memory.
+//! The language model under load: time and memory of estimating, writing, loading and
+//! scoring.
 //!
 //! ```sh
 //! cargo bench --bench lm -- --sentences 1000000
@@ -7,15 +7,14 @@
 //! cargo bench --bench lm -- --load lm.arpa
 //! ```
 //!
-//! With `--load` a model is only loaded and queried: by its ARPA file, by the binary that
-//! is made of it, and by the one that is there. The memory is what the process holds then,
-//! as a whole and mapped from files. The files are in the system's cache, as they were
-//! just written or read.
+//! With `--load` a model is only loaded and queried: from its ARPA file, from a binary made of
+//! it, and from the existing binary. The memory is that of the process at that point, in total
+//! and mapped from files. The files are in the system's cache, because they were just written
+//! or read.
 //!
-//! Without `--text` the sentences are made up: words of a Zipf-like distribution,
-//! half of which depend on the word before, the same ones every time. With it they
-//! are the lines of a file, so that KenLM's `lmplz` and `query` can be measured on
-//! the very same text (`lmplz -o 5 --text train.txt --arpa k.arpa` and
+//! Without `--text` the sentences are made up, the same ones every time: words of a Zipf-like
+//! distribution, and half of the words depend on the word before. With it they are the lines of
+//! a file, so that KenLM's `lmplz` and `query` can be measured on the same text (`lmplz -o 5 --text train.txt --arpa k.arpa` and
 //! `query -v summary k.arpa < test.txt`), with the model kept at `--arpa`.
 
 #![allow(
@@ -37,7 +36,7 @@ use spoor::topic::lm::{
 };
 
 const ORDER: usize = 5;
-/// Words that made up sentences are drawn from.
+/// The number of words that made-up sentences are drawn from.
 const WORDS: f64 = 200_000.0;
 /// How often the held-out text is scored.
 const ROUNDS: usize = 5;
@@ -224,7 +223,7 @@ fn arguments() -> Load {
             "--held-out" => load.held_out = Some(value().into()),
             "--arpa" => load.arpa = Some(value().into()),
             "--load" => load.load = Some(value().into()),
-            // What cargo passes on its own.
+            // Flags that cargo adds.
             "--bench" => {}
             other => panic!("unknown argument {other}"),
         }

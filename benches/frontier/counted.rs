@@ -1,4 +1,4 @@
-//! A store that counts what is asked of it, and the CPU time of the process.
+//! A store that counts its calls, and the CPU time of the process.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// What was called since `before`, over `pages`.
+    /// The calls since `before`, per page.
     pub fn report(&self, before: &Calls, pages: usize) -> String {
         let a_page = |now: u64, then: u64| (now - then) as f64 / pages as f64;
         let then = |class| before.written.get(class).copied().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Store for Counted {
         let mut calls = self.calls.lock().unwrap();
         calls.batches += 1;
         for (key, _) in batch.writes_of(b"") {
-            // Behind the space of a cell, or of what all share.
+            // After the prefix of a cell, or of the shared space.
             *calls.written.entry(char::from(key[2])).or_default() += 1;
         }
         drop(calls);
@@ -112,7 +112,7 @@ impl Store for Counted {
 pub fn cpu_ms() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
-    // The times of the program and of the system for it, in hundredths of a second.
+    // User and system time, in hundredths of a second.
     let ticks = after_name.split(' ').skip(11).take(2);
     10.0 * ticks.filter_map(|n| n.parse::<f64>().ok()).sum::<f64>()
 }

@@ -1,4 +1,4 @@
-//! How links are rated: one rating that learns, and one that is put in force at the end.
+//! Ratings of links: one that learns, and one that is applied at the end.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ impl Rating for Taught {
     }
 }
 
-/// How far page `n` is on topic, 0 to 1: one section in four is about it.
+/// To what degree page `n` is on topic, 0 to 1: one section in four is about it.
 pub fn nearness(n: u64) -> f64 {
     let share = mixed(n) % 1_000;
     let mean = if (n % 97).is_multiple_of(4) { 0.6 } else { 0.1 };

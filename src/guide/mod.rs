@@ -1,7 +1,7 @@
-//! The guide: what a user reads about spoor, one topic a page.
+//! The user's guide, with one page per topic.
 //!
-//! A topic is a Markdown file in this folder and a line in the list below. From these come
-//! the pages of `cargo doc` and the text of `spoor help TOPIC`.
+//! A topic is a Markdown file in this folder and a line in the list below. `cargo doc` and
+//! `spoor help TOPIC` show these pages.
 
 mod plain;
 #[cfg(test)]
@@ -10,16 +10,16 @@ mod tests;
 /// A page of the guide.
 #[derive(Debug, Clone, Copy)]
 pub struct Topic {
-    /// What it is called: the name of its file without `.md`.
+    /// The name of its file without `.md`.
     pub name: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub about: &'static str,
     /// The page, in Markdown.
     pub text: &'static str,
 }
 
 impl Topic {
-    /// The topic of this name.
+    /// The topic with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         TOPICS.iter().find(|topic| topic.name == name)
     }
@@ -44,8 +44,8 @@ macro_rules! topics {
     (@modules $all:tt $($name:ident)*) => {
         $(topics!(@module $name $all);)*
     };
-    // A file names other topics as files, which is right wherever the folder is shown. The
-    // first definition of a link counts, so these lead to the module in its place.
+    // A page links to other pages as files, which works where the folder is shown, as on GitHub.
+    // Markdown takes the first definition of a link, so these make rustdoc link to the modules.
     (@module $name:ident [$($all:ident)*]) => {
         #[doc = concat!($("[", stringify!($all), "]: crate::guide::", stringify!($all), "\n"),*)]
         ///
@@ -89,5 +89,6 @@ topics! {
     troubleshooting: "full disks, lost networks, damaged stores, and what to do",
     safety: "hostile sites, slow hosts, private addresses",
     performance: "a crawl of a million pages, and the benchmarks",
+    measurements: "all figures: what crawls find, speed, memory, correctness",
     glossary: "the words of this guide",
 }

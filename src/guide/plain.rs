@@ -9,7 +9,7 @@ use crate::fold::fold;
 /// The space between two columns of a table.
 const GAP: usize = 2;
 
-/// The page, with the commands that show the topics it links to.
+/// The page as plain text, followed by the commands that show the topics it links to.
 pub fn page(markdown: &str, width: usize) -> String {
     let PlainPage { mut out, links, .. } = PlainPage::read(markdown, width);
     let more: Vec<String> = links
@@ -23,28 +23,28 @@ pub fn page(markdown: &str, width: usize) -> String {
     out.join("\n") + "\n"
 }
 
-/// A page while it is read.
+/// A page that is being read.
 #[derive(Default)]
 pub(super) struct PlainPage {
     width: usize,
     out: Vec<String>,
-    /// The topics that it links to, each once and in order.
+    /// The topics that the page links to, each once and in order.
     pub links: Vec<String>,
-    /// The present paragraph, heading, cell or code; code within text keeps its marks, to
+    /// The current paragraph, heading, cell or code. Code within text keeps its backticks, to
     /// distinguish it from words.
     text: String,
-    /// The open lists: the number of the next item, if they are numbered.
+    /// The open lists: for numbered ones, the number of the next item.
     lists: Vec<Option<u64>>,
-    /// How far the open items are indented, and what is to stand before the first line.
+    /// The indents of the open items, and the mark before the first line of the next block.
     indents: Vec<usize>,
     mark: String,
-    /// Something precedes the next block, in the page or in its item.
+    /// Whether something precedes the next block, in the page or in its item.
     goes_on: bool,
-    /// A table; its first row is the head.
+    /// The rows of the current table; the first one is the header.
     rows: Vec<Vec<String>>,
-    /// Whether a column contains numbers, which are right-aligned.
+    /// For each column, whether it is right-aligned, as numbers are.
     right: Vec<bool>,
-    /// The target of the open link, and how much of the text came before it.
+    /// The target of the open link, and the length of the text before it.
     link: Option<(String, usize)>,
 }
 
@@ -163,7 +163,7 @@ impl PlainPage {
         }
     }
 
-    /// An empty line, where something precedes.
+    /// An empty line, unless nothing precedes.
     fn separate(&mut self) {
         if std::mem::replace(&mut self.goes_on, true) {
             self.out.push(String::new());
@@ -181,8 +181,8 @@ impl PlainPage {
     }
 }
 
-/// The table in columns if it fits, with cells of several lines if necessary; else a
-/// paragraph for each row, with the head of each column before its cell.
+/// The table in columns if it fits, with cells of several lines if necessary; otherwise a
+/// paragraph for each row, with the header of the column before each cell.
 fn table(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let Some((head, body)) = rows.split_first() else {
         return Vec::new();
@@ -198,7 +198,7 @@ fn table(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
             lines.extend(aligned(&rules.collect::<Vec<_>>(), &widths, right));
             let mut before: Option<usize> = None;
             for row in body.iter().map(in_lines) {
-                // Separates rows of several lines by empty lines.
+                // Empty lines separate rows of several lines.
                 if before.is_some_and(|before| before.max(row.len()) > 1) {
                     lines.push(String::new());
                 }
@@ -211,7 +211,7 @@ fn table(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     }
 }
 
-/// How wide each column is, if all fit side by side.
+/// The width of each column, if all fit side by side.
 fn widths(rows: &[Vec<String>], width: usize) -> Option<Vec<usize>> {
     let count = rows.iter().map(Vec::len).max()?;
     let most = |of: &dyn Fn(&str) -> usize| -> Vec<usize> {
@@ -237,7 +237,7 @@ fn widths(rows: &[Vec<String>], width: usize) -> Option<Vec<usize>> {
     Some(given)
 }
 
-/// A row of cells, each of some lines, side by side.
+/// A row of cells, each of one or more lines, side by side.
 fn aligned(cells: &[Vec<String>], widths: &[usize], right: &[bool]) -> Vec<String> {
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     (0..height)

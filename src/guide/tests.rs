@@ -35,7 +35,7 @@ fn every_page_begins_with_a_title_and_every_link_leads_somewhere() {
         }
         let used: BTreeSet<String> = PlainPage::read(topic.text, 80).links.into_iter().collect();
         assert_eq!(used, defined, "{}", topic.name);
-        // A name in brackets that has no definition is shown as it is.
+        // Markdown shows a name in brackets as plain text if its definition is missing.
         for line in topic.plain(10_000).lines() {
             if line.starts_with("    ") {
                 continue;

@@ -1,11 +1,11 @@
-//! `spoor agreement` on votes that were written down.
+//! `spoor agreement` on prepared votes.
 
 use std::fmt::Write;
 
 use crate::support::{Job, JobText, Ran, spoor};
 
-/// Lines of votes, each numbered: annotator, image, question, answer and the right
-/// answer where it is known.
+/// Numbered lines of votes: annotator, image, question, answer, and the right answer if it is
+/// known.
 fn votes(lines: &[(&str, char, &str, &str, Option<&str>)]) -> String {
     let mut text = String::new();
     for (n, (who, image, question, answer, gold)) in (1..).zip(lines) {
@@ -19,7 +19,7 @@ fn votes(lines: &[(&str, char, &str, &str, Option<&str>)]) -> String {
     text
 }
 
-/// Nothing is asked of any web.
+/// A job without a web.
 fn job() -> Job {
     let text = JobText {
         rest: "[annotate]\nqualify_after = 2\nqualify = 0.6\n",
@@ -41,10 +41,10 @@ fn agreement(job: &Job, more: &[&str]) -> Ran {
     ))
 }
 
-/// Of four images Ann and Bob agree on three: the observed agreement is 3/4. Ann says
-/// three times on topic, Bob twice, so by chance it is 3/4 * 2/4 + 1/4 * 2/4 = 1/2, and
-/// Cohen's kappa (3/4 - 1/2) / (1 - 1/2) = 1/2. For Fleiss' the shares are 5/8 and 3/8,
-/// by chance 25/64 + 9/64 = 17/32, and kappa (3/4 - 17/32) / (15/32) = 7/15.
+/// Ann and Bob agree on three of four images: the observed agreement is 3/4. Ann says "on topic"
+/// three times, Bob twice, so by chance it is 3/4 * 2/4 + 1/4 * 2/4 = 1/2, and Cohen's kappa is
+/// (3/4 - 1/2) / (1 - 1/2) = 1/2. For Fleiss' kappa the shares are 5/8 and 3/8, by chance it is
+/// 25/64 + 9/64 = 17/32, and kappa is (3/4 - 17/32) / (15/32) = 7/15.
 fn given() -> String {
     let (on, off) = ("on topic", "off topic");
     let mut lines = Vec::new();
@@ -73,7 +73,7 @@ fn given() -> String {
 #[test]
 fn figures_of_votes_by_hand_as_markdown_and_tsv() {
     let job = job();
-    // What a crash left of a last line counts for nothing.
+    // A last line that a crash left unfinished does not count.
     write(&job, &(given() + "{\"vote\":99,\"time\":\"2026"));
     let out = agreement(&job, &["--merge", "describes + fits=good"]).good();
     let file = |name: &str| std::fs::read_to_string(job.folder().join(name)).unwrap();
@@ -130,14 +130,14 @@ fn figures_of_votes_by_hand_as_markdown_and_tsv() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused_with_what_to_do() {
+fn uncountable_votes_are_refused_with_advice() {
     let job = job();
     let error = agreement(&job, &[]).refused();
     assert!(
         error.contains("no votes that count; `spoor annotate`"),
         "{error}"
     );
-    // Votes on gold questions alone are none either.
+    // Votes on gold questions alone do not count either.
     write(
         &job,
         &votes(&[("ann", '1', "image", "on topic", Some("on topic"))]),
@@ -159,7 +159,7 @@ fn what_cannot_be_counted_is_refused_with_what_to_do() {
     let torn = agreement(&job, &["--merge", "fits"]);
     assert_eq!(torn.status.code(), Some(2), "{torn:?}");
     assert!(torn.err.contains("class+class=name"), "{torn:?}");
-    // A line that was cut short in the middle of the file is no end of it.
+    // A truncated line in the middle of the file does not end it.
     let whole = given();
     let mut lines: Vec<&str> = whole.lines().collect();
     lines[4] = &lines[4][..20];

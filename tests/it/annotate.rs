@@ -1,5 +1,4 @@
-//! `spoor annotate`: people judge what a crawl brought home, over HTTP and in a
-//! browser.
+//! `spoor annotate`: people judge the images of a crawl, over HTTP and in a browser.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,7 +16,7 @@ use crate::support::process::GUARD;
 use crate::support::texts::{page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// What a hostile page may say of its images.
+/// What a hostile page may say about its images.
 pub const HOSTILE: [&str; 3] = [
     "<script>document.title = 'owned'</script>",
     "<img src=x onerror=\"document.title='owned'\">",
@@ -64,7 +63,7 @@ pub fn annotate(job: &Job, more: &[&str]) -> Command {
     spoor(&[&["annotate", file.to_str().unwrap()], more].concat())
 }
 
-/// Where the page is, and the secret of its link.
+/// The address of the page, and the secret of its link.
 #[derive(Clone, Copy)]
 pub struct Door {
     address: SocketAddr,
@@ -81,7 +80,7 @@ impl Door {
     }
 }
 
-/// Serves a job; returns the process and where it listens.
+/// Serves a job; returns the process and its address.
 pub fn serve(job: &Job, more: &[&str]) -> (Live, Door) {
     let mut live = Live::start(&mut annotate(job, more));
     let line = live.first_line();
@@ -94,7 +93,7 @@ pub fn serve(job: &Job, more: &[&str]) -> (Live, Door) {
     (live, door)
 }
 
-/// The votes in force, gold ones included.
+/// The valid votes, including those on gold questions.
 pub fn kept(job: &Job) -> Vec<Vote> {
     votes::read(&job.folder()).unwrap()
 }
@@ -112,7 +111,7 @@ impl Answer {
     }
 }
 
-/// One request on a connection of its own; `None` where nothing complete came back.
+/// One request on its own connection; `None` without a complete answer.
 fn request(to: SocketAddr, head: &str, body: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(to).ok()?;
     let length = body.len();
@@ -138,7 +137,7 @@ fn get(to: Door, path: &str) -> Answer {
     request(address, &head, "").unwrap()
 }
 
-/// As the page does it.
+/// A POST request, as the page makes it.
 fn post(to: Door, path: &str, body: &Value) -> Option<Answer> {
     let Door { address, .. } = to;
     let token = to.token();
@@ -217,11 +216,11 @@ fn nothing_answered_is_lost_whenever_it_is_killed() {
         let distinct: BTreeSet<_> = kept.iter().cloned().collect();
         assert_eq!(kept.len(), distinct.len());
         assert!(distinct.is_superset(&acknowledged));
-        // What was written and not heard of counts as well, at most one each.
+        // Votes that were written but not acknowledged count too, at most one for each person.
         assert!(kept.len() <= acknowledged.len() + people.len());
         acknowledged = distinct;
     }
-    // Taken back is as durable, and the end is a good one.
+    // Undoing a vote is as durable, and the command ends in good order.
     let (mut live, to) = serve(&job, &[]);
     let before = kept(&job);
     post(to, "/undo", &json!({"annotator": "ann"}))
@@ -233,7 +232,7 @@ fn nothing_answered_is_lost_whenever_it_is_killed() {
     expected.remove(last);
     assert_eq!(kept(&job), expected);
     let (live, to) = serve(&job, &[]);
-    // A connection on which nothing is asked does not hold it up.
+    // An idle connection does not delay it.
     let _idle = TcpStream::connect(to.address).unwrap();
     assert_eq!(get(to, "/").status, 200);
     live.signal(Signal::SIGTERM);
@@ -282,7 +281,7 @@ fn only_the_page_itself_is_served() {
     ] {
         assert_eq!(get(to, path).status, 404, "{path}");
     }
-    // Words are JSON, whatever they say.
+    // Words are JSON strings, whatever they contain.
     let words = turn["words"].to_string();
     assert!(words.contains("owned"), "{words}");
     let page = String::from_utf8(get(to, "/").body).unwrap();
@@ -363,7 +362,7 @@ fn only_the_page_itself_is_served() {
 }
 
 #[test]
-fn what_is_judged_stays_the_same_and_grows() {
+fn the_list_of_images_stays_the_same_and_grows() {
     let job = crawled(6, "");
     let table = job.folder().join("annotations/images.tsv");
     let serves = |more: &[&str], n: usize| {
@@ -392,7 +391,7 @@ fn what_is_judged_stays_the_same_and_grows() {
 }
 
 #[test]
-fn gold_is_read_and_tells_who_does_not_look() {
+fn gold_questions_reveal_who_does_not_look() {
     let root = tempfile::tempdir().unwrap();
     let gold = root.path().join("gold.tsv");
     let lines: String = (0..4)
@@ -479,7 +478,7 @@ fn connections_that_say_nothing_are_let_go_for_others() {
         silent.push(TcpStream::connect(to.address).unwrap());
     }
     assert_eq!(get(to, "/setup").status, 200);
-    // The oldest had to go: their end comes, and nothing before it.
+    // The oldest connections were closed, without any answer.
     for stream in silent.iter_mut().take(20) {
         stream.set_read_timeout(Some(GUARD)).unwrap();
         let ended = stream.read(&mut [0; 1]);

@@ -1,5 +1,5 @@
-//! `spoor archive` on files of every kind: damaged in known ways, of the form that Common
-//! Crawl had, and written by other programs.
+//! `spoor archive` on files of every kind: damaged in known ways, in the old form of Common Crawl,
+//! and written by other programs.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -84,7 +84,7 @@ pub fn replaced(record: &[u8], from: &str, to: &str) -> Vec<u8> {
     text.replacen(from, to, 1).into_bytes()
 }
 
-/// A file, and what `check` must say of it.
+/// A file, and the expected result of `check`.
 struct Case {
     name: &'static str,
     bytes: Vec<u8>,
@@ -108,7 +108,7 @@ fn damaged() -> Vec<Case> {
     };
     let mut cases = vec![case("whole.warc.gz", file.clone(), 100, vec![], 0)];
 
-    // The cut goes through the last record and a part of the one before it.
+    // Cuts off the last record and a part of the one before it.
     let end = file.len() - 700;
     let cut = (0..RECORDS).rfind(|n| begin(*n) < end).unwrap();
     let gap = (begin(cut), end - begin(cut), "truncated");
@@ -175,7 +175,7 @@ fn checked(path: &Path) -> (Value, Option<i32>) {
 }
 
 #[test]
-fn damage_is_told_and_everything_else_is_read() {
+fn damage_is_reported_and_everything_else_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let cases = damaged();
     for case in &cases {
@@ -203,7 +203,7 @@ fn damage_is_told_and_everything_else_is_read() {
         assert_eq!(report["sound"], sound, "{}", case.name);
         assert_eq!(code, Some(i32::from(!sound)), "{}", case.name);
     }
-    // All at once, in the order of their names, for people.
+    // Several files at once, in the order of their names, as text for people.
     let ran = Ran::of(&mut spoor(&[
         "archive",
         "check",
@@ -231,7 +231,7 @@ fn damage_is_told_and_everything_else_is_read() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn files_other_than_archives_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.warc.gz");
     for (path, words) in [
@@ -244,7 +244,7 @@ fn what_is_no_archive_is_refused() {
             assert!(said.contains(words), "{said}");
         }
     }
-    // Hostile names do not act on a terminal.
+    // Control characters in names do not reach the terminal.
     let path = folder.path().join("hostile.warc");
     let record = replaced(
         &warc(1),
@@ -257,7 +257,7 @@ fn what_is_no_archive_is_refused() {
     assert_eq!(ran.status.code(), Some(1));
 }
 
-/// The entry that the Common Crawl study prints: 24,686 bytes, in ISO 8859-1.
+/// The entry shown in the study of Common Crawl: 24,686 bytes, in ISO 8859-1.
 fn common_crawl() -> Vec<u8> {
     let head = "HTTP/1.0 200 OK\r\nDate: Tue, 14 Feb 2012 05:50:58 GMT\r\n\
         Server: Apache-Coyote/1.1\r\nContent-Type: text/html\r\n\
@@ -334,7 +334,7 @@ fn an_arc_of_common_crawl_is_read_in_its_encoding() {
     assert!(shown.contains("iso-8859-1       1  1.0000"), "{shown}");
 }
 
-/// The Python with the packages of tests/python/requirements.txt, or none with a reason.
+/// The Python with the packages of tests/python/requirements.txt, or `None` after printing why.
 fn oracle() -> Option<(PathBuf, PathBuf)> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/warc.py");
     let found = python().map(|python| (python, script));
@@ -348,7 +348,7 @@ fn oracle() -> Option<(PathBuf, PathBuf)> {
 }
 
 #[test]
-fn what_warcio_and_fastwarc_write_is_read() {
+fn archives_of_warcio_and_fastwarc_are_read() {
     let Some((python, script)) = oracle() else {
         return;
     };
@@ -378,9 +378,10 @@ fn what_warcio_and_fastwarc_write_is_read() {
     }
 }
 
-/// What others read of the same files: they stop at damage, or take a cut record for whole.
+/// The results of other readers on the same files: they stop at damage, or take a truncated record
+/// for a complete one.
 #[test]
-fn others_read_what_is_whole_alike() {
+fn other_readers_agree_on_intact_records() {
     let Some((python, script)) = oracle() else {
         return;
     };
@@ -417,7 +418,7 @@ fn others_read_what_is_whole_alike() {
     assert_eq!(out.lines().count(), cases.len());
 }
 
-/// Answers some requests, each on a connection of its own.
+/// Answers several requests, each on its own connection.
 fn serve(listener: TcpListener, requests: usize) {
     for _ in 0..requests {
         let (stream, _) = listener.accept().unwrap();
@@ -442,7 +443,7 @@ fn serve(listener: TcpListener, requests: usize) {
 }
 
 #[test]
-fn what_wget_writes_is_read() {
+fn archives_of_wget_are_read() {
     let found = Command::new("wget").arg("--version").output();
     if !found.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("+ssl")) {
         eprintln!("SKIPPED: no GNU wget; `.ci/run` installs it where it can");
@@ -465,7 +466,7 @@ fn what_wget_writes_is_read() {
     for path in ["/page", "/chunked", "/missing"] {
         command.arg(format!("{base}{path}"));
     }
-    // One of the answers is an error, which it tells by its exit code.
+    // One of the answers is an error, which wget reports by its exit code.
     assert_eq!(Ran::of(&mut command).status.code(), Some(8));
     server.join().unwrap();
     let path = folder.path().join("wget.warc.gz");
@@ -499,7 +500,7 @@ fn what_wget_writes_is_read() {
 
 #[test]
 fn memory_is_bounded_whatever_a_record_holds() {
-    // A bomb: a gigabyte of zeros in a record of a megabyte.
+    // A compression bomb: a gigabyte of zeros in a record of a megabyte.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bomb.warc.gz");
     let length = 1_u64 << 30;

@@ -1,5 +1,5 @@
-//! `spoor archive list|get|pack`: captures found in archives of every kind, through
-//! indexes of every kind, also on a web server.
+//! `spoor archive list|get|pack`: finding captures in archives of every kind, through indexes of
+//! every kind, also on a web server.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,8 +17,8 @@ use crate::support::{Ran, spoor};
 
 const EACH: usize = 10;
 
-/// Five files with ten captures each: `http://a.test/0` to `49`. The capture of 7 is there a
-/// second time as a revisit, three years later, and 31 has a request with it.
+/// Five files with ten captures each: `http://a.test/0` to `49`. The capture of 7 has a revisit
+/// three years later, and 31 also has a request record.
 fn archives(folder: &Path) -> PathBuf {
     let folder = folder.join("archives");
     std::fs::create_dir(&folder).unwrap();
@@ -51,7 +51,7 @@ fn archives(folder: &Path) -> PathBuf {
     let mut asked = records(30);
     asked[1].extend(request.as_bytes());
     let packed = asked.iter().enumerate().flat_map(|(n, record)| match n {
-        // The request has a member of its own.
+        // The request is a separate gzip member.
         1 => [gzip(&warc(31)), gzip(request.as_bytes())].concat(),
         _ => gzip(record),
     });
@@ -69,7 +69,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Times and addresses of what `list` prints.
+/// The times and addresses that `list` prints.
 fn listed(out: &str) -> BTreeSet<(String, String)> {
     let lines = out.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -80,7 +80,7 @@ fn listed(out: &str) -> BTreeSet<(String, String)> {
     set
 }
 
-/// A server of files that answers ranges, and counts its requests.
+/// A file server that supports range requests and counts its requests.
 struct Files {
     base: String,
     requests: Arc<AtomicUsize>,
@@ -206,7 +206,8 @@ fn captures_are_found_alike_in_files_and_through_every_index() {
         for source in [&index, &blocks] {
             assert_eq!(list(&[text(source)]), expected, "{source:?} {selection:?}");
         }
-        // A server is asked at most once a second, so it gets few of the questions.
+        // spoor sends a server at most one request a second, so only a few of the questions go
+        // there.
         if number == 11 {
             for source in [&far, &small] {
                 let source = [source.as_str(), "--contact", "me@a.test"];
@@ -242,7 +243,7 @@ fn a_capture_is_read_wherever_it_lies() {
             assert_eq!(out.as_bytes(), page(n), "{far} {url}");
         }
     }
-    // 7 came from its revisit; its first capture is found by its date.
+    // For 7 the latest capture is the revisit; the first one is found by its date.
     let get =
         |more: &[&str]| run(&[&["get", text(&index), "--url", "http://a.test/7"], more].concat());
     let record = get(&["--record"]);

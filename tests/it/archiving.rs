@@ -1,5 +1,5 @@
-//! Crawls that write what they send and receive as WARC files. Those that are killed and
-//! those on a full disk are beside the other tests of these.
+//! Crawls that write their requests and responses as WARC files. Kills and full disks are tested in
+//! the modules for these.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -29,7 +29,7 @@ fn files(job: &Job) -> Vec<PathBuf> {
     files
 }
 
-/// A record: kind, address, block, and its place.
+/// A record: kind, address, block, and position.
 pub struct Stored {
     pub kind: Kind,
     pub uri: String,
@@ -39,7 +39,7 @@ pub struct Stored {
     offset: u64,
 }
 
-/// All records of the archive, which has no gap.
+/// All records of the archive, which must have no gap.
 pub fn records(job: &Job) -> Vec<Stored> {
     let mut records = Vec::new();
     for path in files(job) {
@@ -64,7 +64,7 @@ pub fn records(job: &Job) -> Vec<Stored> {
     records
 }
 
-/// How often each address was answered, by the archive.
+/// The number of responses in the archive for each address.
 fn answers(records: &[Stored]) -> BTreeMap<&str, usize> {
     let mut answers = BTreeMap::new();
     for record in records {
@@ -75,8 +75,8 @@ fn answers(records: &[Stored]) -> BTreeMap<&str, usize> {
     answers
 }
 
-/// Asserts that nothing is wrong with the archive, and that it has exactly the exchanges of
-/// the log, each where its row says.
+/// Asserts that the archive has no errors and contains exactly the exchanges of the log, each at
+/// the position that its row gives.
 pub fn agrees_with_log(job: &Job) {
     is_sound(job);
     let records = records(job);
@@ -94,7 +94,7 @@ pub fn agrees_with_log(job: &Job) {
     let answers = answers(&records);
     let logged = logged.iter().map(|(url, n)| (url.as_str(), *n));
     assert_eq!(answers, logged.collect());
-    // The index beside each file has the same captures.
+    // The index beside each file lists the same captures.
     let mut indexed = BTreeMap::new();
     for file in files(job) {
         let name = name_beside(file.file_name().unwrap().to_str().unwrap());
@@ -114,7 +114,7 @@ pub fn agrees_with_log(job: &Job) {
     assert_eq!(requests, answers.values().sum::<usize>());
 }
 
-/// Asserts that `spoor archive check` finds nothing wrong.
+/// Asserts that `spoor archive check` finds no error.
 fn is_sound(job: &Job) {
     let archive = job.folder().join("archive");
     let out = Ran::of(spoor(&["archive", "check", "--json"]).arg(archive)).good();

@@ -1,5 +1,5 @@
-//! Batches of the frontier's store that are large or many: a child process writes them
-//! without a pause. They are whole or absent after a SIGKILL, and take little memory.
+//! Large batches and many batches of the frontier's store, written by a child process without a
+//! pause. After a SIGKILL each is complete or absent, and they take little memory.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
@@ -16,32 +16,31 @@ use crate::support::process::peak_kib;
 
 /// Where the child writes.
 const FOLDER: &str = "SPOOR_TEST_BATCHES_FOLDER";
-/// What it writes: `same`, `many`.
+/// What the child writes: `same`, `many`.
 const WHAT: &str = "SPOOR_TEST_BATCHES";
-/// What it says begins with this, as the tests' own lines stand between.
+/// The prefix of the child's output, because the test harness prints lines too.
 const SAID: &str = "batches: ";
 
-/// Keys of a large batch, more than are given to the store at once.
+/// The number of keys in a large batch, more than go to the store at once.
 const LARGE: u64 = 10_000;
-/// Kills, each in the midst of a batch.
+/// The number of kills, each in the middle of a batch.
 const KILLS: usize = 8;
 
-/// The most that a process may have in memory that writes a quarter of a million keys, in
-/// KiB.
+/// The memory limit, in KiB, of a process that writes a quarter of a million keys.
 const MEMORY: u64 = 260 << 10;
 
 fn open(folder: &Path) -> Box<dyn Store> {
     store::open(StoreKind::Sled, folder).unwrap()
 }
 
-/// One of many keys, as far from each other as those of addresses on many hosts.
+/// A random key; keys are as far apart as those of addresses on many hosts.
 fn key(dice: &mut ChaCha8Rng) -> Vec<u8> {
     let mut key = dice.random::<u64>().to_be_bytes().to_vec();
     key.extend(b"/some/path/of/a/page.html");
     key
 }
 
-/// Writes until it is killed, or has written it all. Run by the tests below.
+/// Writes until it is killed or has finished. The tests below run it as a child.
 #[test]
 #[ignore = "the child of other tests"]
 fn child() {
@@ -73,7 +72,7 @@ fn child() {
     }
 }
 
-/// What every key holds; `None` where there is none.
+/// The value of every key; `None` if there are no keys.
 fn value_of_all(store: &dyn Store) -> Option<u64> {
     let mut values: BTreeMap<u64, u64> = BTreeMap::new();
     let count = |_: &[u8], value: &[u8]| {
@@ -106,14 +105,14 @@ impl Writer {
         Self { child, lines }
     }
 
-    /// The numbers that it says, each as soon as it is there, until it ends. A line is
-    /// written at once, so that a kill cuts none off.
+    /// The numbers that the child prints, each as soon as it arrives, until the child ends. A line
+    /// is written at once, so a kill cannot cut one.
     fn says(&mut self) -> impl Iterator<Item = u64> {
         let lines = self.lines.by_ref().map_while(Result::ok);
         lines.filter_map(|line| line.strip_prefix(SAID)?.parse().ok())
     }
 
-    /// Bytes that it has written so far.
+    /// The bytes that the child has written so far.
     fn written(&self) -> u64 {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
         let wrote = io.lines().find_map(|l| l.strip_prefix("wchar: "));
@@ -129,7 +128,7 @@ fn a_large_batch_is_whole_or_absent_after_a_kill() {
     for _ in 0..KILLS {
         let mut writer = Writer::start(folder.path(), "same");
         let said = writer.says().next().expect("the child ended early");
-        // Somewhere in the next batches.
+        // Kills somewhere in the next batches.
         let until = writer.written() + dice.random_range(0..4 << 20);
         while writer.written() < until {
             std::thread::yield_now();

@@ -1,6 +1,5 @@
-//! The page of `spoor annotate` in a real browser: headless Chromium, driven by
-//! chromedriver. Skipped where there is no chromedriver. Other tests of pages drive the
-//! same browser.
+//! The page of `spoor annotate` in a real browser: headless Chromium, driven by chromedriver.
+//! Skipped without chromedriver. Other tests of pages use the same browser.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,7 +20,7 @@ use crate::support::{Job, Live};
 
 const DRIVER: &str = "chromedriver";
 
-/// A browser, and the driver that ends with this.
+/// A browser, and its driver, which ends when this is dropped.
 pub struct Browser {
     pub client: Client,
     port: u16,
@@ -31,7 +30,8 @@ pub struct Browser {
 
 impl Browser {
     pub async fn open() -> Self {
-        // It takes a port that is free for IPv6 and ends where another test has it for IPv4.
+        // chromedriver takes a port that is free for IPv6, and exits if another test has it for
+        // IPv4.
         let mut tries = 0;
         let (driver, port) = loop {
             let mut driver = Live::start(Command::new(DRIVER).arg("--port=0"));
@@ -70,7 +70,7 @@ impl Browser {
         }
     }
 
-    /// As wide as a phone; a window cannot be made so narrow.
+    /// Sets the width of a phone; a window cannot be that narrow.
     pub async fn be_a_phone(&self) {
         let metrics = json!({"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true});
         let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics});
@@ -78,8 +78,8 @@ impl Browser {
         self.client.issue_cmd(command).await.unwrap();
     }
 
-    /// What the browser has complained of since it was last asked: errors of scripts,
-    /// what did not load, what the page's policy forbade.
+    /// The browser's complaints since the last call: script errors, failed loads, and violations of
+    /// the page's policy.
     pub async fn complaints(&self) -> Vec<String> {
         let command = Raw("se/log", json!({"type": "browser"}));
         let log = self.client.issue_cmd(command).await.unwrap();
@@ -136,13 +136,13 @@ impl Browser {
         self.client.execute(script, vec![]).await.unwrap()
     }
 
-    /// The image that is asked about, once it is shown.
+    /// The image that the page asks about, once it is shown.
     async fn asked(&self, question: &str) -> String {
         let body = self.see(&ready(question)).await;
         body.attr("data-image").await.unwrap().unwrap()
     }
 
-    /// The same for another image than this.
+    /// The same for the next image, which differs from `last`.
     async fn asked_next(&self, question: &str, last: &str) -> String {
         let css = format!("{}:not([data-image='{last}'])", ready(question));
         self.see(&css).await;
@@ -151,8 +151,8 @@ impl Browser {
 }
 
 impl Drop for Browser {
-    /// Ends the browser with its driver, after a failed test as well: a driver that is
-    /// killed leaves it behind.
+    /// Closes the browser before its driver, even after a failed test: if the driver is killed, the
+    /// browser stays.
     fn drop(&mut self) {
         let at = format!("127.0.0.1:{}", self.port);
         if let Ok(mut stream) = TcpStream::connect(&at) {
@@ -165,7 +165,7 @@ impl Drop for Browser {
     }
 }
 
-/// A command of this driver alone, and its parameters.
+/// A command that only this driver knows, and its parameters.
 #[derive(Debug)]
 struct Raw(&'static str, Value);
 
@@ -184,7 +184,7 @@ fn ready(question: &str) -> String {
     format!("body[data-view='ask'][data-ready][data-question='{question}']")
 }
 
-/// Whether a program is installed; says that the test is skipped where it is not.
+/// Whether a program is installed; if not, prints that the test is skipped.
 pub fn installed(program: &str, packages: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
@@ -194,7 +194,7 @@ pub fn installed(program: &str, packages: &str) -> bool {
     found
 }
 
-/// The same of what drives the browser.
+/// The same for the programs that drive the browser.
 pub fn can_browse() -> bool {
     installed(DRIVER, "chromium, chromium-driver")
 }
@@ -213,7 +213,7 @@ fn people_judge_images_in_a_browser() {
 async fn judge(job: &Job, to: Door) {
     let browser = Browser::open().await;
 
-    // A name first, then an image with its words, which are text and nothing else.
+    // The name first, then an image with its words, which are shown as text only.
     browser.goto(&to.link()).await;
     let name = browser.see("body[data-view='start'] #name").await;
     name.send_keys("ann").await.unwrap();
@@ -231,7 +231,7 @@ async fn judge(job: &Job, to: Door) {
         browser.js(inert).await,
         json!([0, "Judging images", 1, 320])
     );
-    // Even a script that got in would not run, and nothing of another origin loads.
+    // Even an injected script would not run, and nothing loads from another origin.
     let policy = "const s = document.createElement('script'); s.textContent = \
                   \"document.title = 'owned'\"; document.body.append(s); s.remove(); \
                   return document.title";
@@ -251,7 +251,7 @@ async fn judge(job: &Job, to: Door) {
     assert_eq!(browser.asked("text").await, first);
     browser.press(&char::from(Key::Up).to_string()).await;
     assert_eq!(browser.asked_next("image", &first).await, second);
-    // A page that is loaded anew goes on where it was.
+    // A reloaded page continues where it was.
     browser.client.refresh().await.unwrap();
     assert_eq!(browser.asked("image").await, second);
     browser.press("4").await;
@@ -259,7 +259,7 @@ async fn judge(job: &Job, to: Door) {
     browser.click("#undo").await;
     assert_eq!(browser.asked("image").await, second);
 
-    // Somebody else beside, on a phone.
+    // A second person judges at the same time, on a phone.
     let other = Browser::open().await;
     other.be_a_phone().await;
     other.goto(&format!("{}&as=bob%20b", to.link())).await;

@@ -1,4 +1,4 @@
-//! A job with several cells: what it brings, and what is refused by name.
+//! A job with several cells: its results, and which commands it refuses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{Job, JobText, Live, Ran, Wire, small, spoor};
 
 const SEED: &str = "http://h0.test/0";
 
-/// The job file of the small web with so many cells.
+/// The job file for the small web with this number of cells.
 fn text(cells: &str, store: &str, more: &str) -> String {
     format!(
         "[images]\nmin_width = 20\nmin_height = 20\n[frontier]\nstore = \"{store}\"\ncells = \
@@ -33,7 +33,7 @@ fn job(wire: &Wire, rest: &str) -> Job {
     )
 }
 
-/// Pages, pictures with the pages around them, and rows, in no order.
+/// Pages, pictures with the pages around them, and rows, in no particular order.
 fn brought(job: &Job) -> (BTreeSet<String>, BTreeSet<String>, usize) {
     let endings = job.endings().into_iter();
     let pages = endings.filter(|ending| !ending.starts_with("robots"));
@@ -58,7 +58,7 @@ fn one_cell_and_sixteen_bring_the_same() {
         assert!(out.contains("nothing is left to fetch"), "{out}");
         let asked = wire.requests().len();
         let brought = brought(&job);
-        // Nothing is asked for again.
+        // Nothing is fetched again.
         job.run();
         assert_eq!(wire.requests().len(), asked);
         (brought, asked)
@@ -95,16 +95,16 @@ fn settings_that_several_cells_cannot_keep_are_named() {
         let file = job.file();
         Ran::of(&mut spoor(&["crawl", file.to_str().unwrap()])).refused()
     };
-    let told = refused(POLITENESS, &text("4", "sled", ""));
-    assert!(told.contains("frontier.store = \"fjall\""), "{told}");
+    let message = refused(POLITENESS, &text("4", "sled", ""));
+    assert!(message.contains("frontier.store = \"fjall\""), "{message}");
     for cells in ["0", "1025"] {
-        let told = refused(POLITENESS, &text(cells, "fjall", ""));
-        assert!(told.contains("from 1 to 1024"), "{told}");
+        let message = refused(POLITENESS, &text(cells, "fjall", ""));
+        assert!(message.contains("from 1 to 1024"), "{message}");
     }
 }
 
 #[test]
-fn what_several_cells_cannot_do_is_refused_by_name() {
+fn commands_that_several_cells_cannot_do_are_refused_by_name() {
     let page = plain(&[], &["http://i.test/1.png"]);
     let mut web = tree(&[("h0.test/0", page)]);
     assert!(web.image("http://i.test/1.png", 30, 30));
@@ -124,11 +124,14 @@ fn what_several_cells_cannot_do_is_refused_by_name() {
         &["takedown", file, "--host", "h0.test"],
         &["explain", file, SEED],
     ] {
-        let told = Ran::of(&mut spoor(arguments)).refused();
-        assert!(told.contains("frontier.cells"), "{arguments:?}: {told}");
+        let message = Ran::of(&mut spoor(arguments)).refused();
+        assert!(
+            message.contains("frontier.cells"),
+            "{arguments:?}: {message}"
+        );
     }
     assert_eq!(brought(&job), before);
-    // Their number never changes.
+    // The number of cells never changes.
     for (cells, store) in [("1", "fjall"), ("5", "fjall")] {
         let rest = text(cells, store, "");
         job.write(
@@ -140,8 +143,8 @@ fn what_several_cells_cannot_do_is_refused_by_name() {
                 ..JobText::default()
             },
         );
-        let told = Ran::of(&mut job.crawl()).refused();
-        assert!(told.contains("frontier.cells = 4"), "{told}");
+        let message = Ran::of(&mut job.crawl()).refused();
+        assert!(message.contains("frontier.cells = 4"), "{message}");
     }
 }
 
@@ -154,10 +157,10 @@ fn a_running_crawl_over_cells_answers() {
     let file = job.file();
     let file = file.to_str().unwrap();
     let ctl = |what: &str| Ran::of(&mut spoor(&["ctl", file, what])).good();
-    let told = Ran::of(&mut spoor(&["explain", file, SEED])).good();
-    assert!(told.contains("done"), "{told}");
-    let told = ctl("status");
-    assert!(told.contains("fetches"), "{told}");
+    let output = Ran::of(&mut spoor(&["explain", file, SEED])).good();
+    assert!(output.contains("done"), "{output}");
+    let output = ctl("status");
+    assert!(output.contains("fetches"), "{output}");
     ctl("stop");
     process.ended().stopped();
     let out = job.run();

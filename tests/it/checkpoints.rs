@@ -1,5 +1,4 @@
-//! The exports that a running crawl leaves, and what one is worth when the store
-//! is gone.
+//! The exports that a running crawl writes, and restoring from one when the store is gone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +14,7 @@ fn exports(job: &Job) -> Vec<PathBuf> {
         .iter()
         .map(|f| folder.join(f))
         .collect();
-    // A killed crawl may leave one unfinished.
+    // A killed crawl may leave an unfinished export.
     found.retain(|f| {
         f.file_name()
             .unwrap()
@@ -35,7 +34,7 @@ fn a_lost_store_costs_hours(store: StoreKind) {
     let mut process = Live::start(&mut job.crawl());
     assert!(wire.wait(|_| exports(&job).len() == 2, || process.has_ended()));
     let first = exports(&job).remove(0);
-    // The third replaces the first; then some more is crawled and lost.
+    // The third export replaces the first; then the crawl fetches some more, which is lost.
     assert!(wire.wait(|_| !first.exists(), || process.has_ended()));
     assert_eq!(exports(&job).len(), 2);
     let before = wire.requests().len();
@@ -48,7 +47,7 @@ fn a_lost_store_costs_hours(store: StoreKind) {
     let command = |arguments: &[&str]| Ran::of(&mut spoor(&[&["frontier"], arguments].concat()));
     let last = exports(&job).pop().unwrap();
     let folder = job.folder().join("frontier");
-    // Its log alone is left: sled and fjall both find nothing to begin with.
+    // Only the store's log is left, so sled and fjall both find nothing to begin with.
     let away = job.folder().join("away");
     std::fs::rename(&folder, &away).unwrap();
     let refusal = {
@@ -79,7 +78,7 @@ fn a_lost_store_costs_hours(store: StoreKind) {
     command(&["import", file, last.to_str().unwrap()]).good();
     let sound = command(&["check", file]).good();
     assert!(sound.contains("no inconsistencies"), "{sound}");
-    // Nothing has to happen at a certain point of the rest, which is served at once.
+    // The rest needs no particular timing, so it is served without delay.
     let wire = Wire::serve(small::lab(Duration::ZERO));
     job.write(&wire, &small::text(&often));
     let log = job.folder().join("logs/crawl.jsonl");

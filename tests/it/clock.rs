@@ -15,8 +15,7 @@ const DAY: i64 = 86_400;
 /// The pause of each host.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Crawls until this many more requests were made, sets the clock, waits for as many
-/// again, and stops.
+/// Crawls for this many more requests, sets the clock, waits for as many again, and stops.
 fn set_while_it_runs(job: &Job, wire: &Wire, clock: &Clock, to: i64) -> Ran {
     const REQUESTS: usize = 60;
     let mut command = job.crawl();
@@ -37,7 +36,7 @@ fn set_while_it_runs(job: &Job, wire: &Wire, clock: &Clock, to: i64) -> Ran {
     crawl.ended()
 }
 
-/// The day at the beginning of the line that says so.
+/// The date of the log line that contains `words`.
 fn day_of(ran: &Ran, words: &str) -> String {
     let line = ran.err.lines().find(|l| l.contains(words));
     let line = line.unwrap_or_else(|| panic!("{words:?} in {}", ran.err));
@@ -65,13 +64,13 @@ fn a_clock_that_is_set_by_a_day_changes_no_pause(store: StoreKind) {
     let lines = [job.log().len(), 0];
     let back = set_while_it_runs(&job, &wire, &clock, 0);
     let lines = [lines[0], job.log().len()];
-    // The last run began on the day after, and so its times lie ahead.
+    // The last run began a day later, so its times lie in the future.
     let mut command = job.crawl();
     clock.shown_to(&mut command);
     let last = Ran::of(&mut command);
     let took = begun.elapsed();
 
-    // The process saw the clock change, and said nothing of it.
+    // The process saw the clock change, and did not report it.
     let today = day_of(&back, "stopping:");
     let tomorrow = day_of(&ahead, "stopping:");
     assert!(today < tomorrow, "{today} {tomorrow}");
@@ -88,9 +87,9 @@ fn a_clock_that_is_set_by_a_day_changes_no_pause(store: StoreKind) {
     last.good();
 
     assert_eq!(too_close(&wire.requests(), |_| PAUSE), [""; 0]);
-    // One that believed the clock would wait for most of a day.
+    // A crawl that trusted the clock would wait for most of a day.
     assert!(took < Duration::from_secs(3_600), "{took:?}");
-    // Each run has the time it began with, and the rows are in order.
+    // Each run uses the time at which it began, and the rows are in order.
     let log = job.log();
     let times: Vec<&str> = log
         .iter()

@@ -1,6 +1,6 @@
-//! Several machines crawl one web together, as processes with real brokers, before a web that
-//! notes every request: what all of them bring together is what one brings, each page once, and
-//! no host is asked too soon, whatever dies.
+//! Several machines crawl one web together, as processes with real brokers, against a web that
+//! records every request. Together they fetch what one machine fetches, each page once, and no host
+//! gets a request too soon, even if machines are killed.
 
 mod faults;
 mod lab_web;
@@ -34,11 +34,11 @@ use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEEDS: &[&str] = &["http://hub.test/", "http://h00.test/"];
 
-/// The machines of a cluster, each with a folder of its own.
+/// The machines of a cluster, each with its own folder.
 struct Cluster {
     brokers: Brokers,
     store: tempfile::TempDir,
-    /// A server of S3 that has the store instead.
+    /// If set, an S3 server that holds the store.
     bucket: Option<(Live, String)>,
     wire: Wire,
     /// Further sections of the job.
@@ -85,19 +85,19 @@ impl Cluster {
         cluster
     }
 
-    /// Gives so many machines their job files.
+    /// Gives this number of machines their job files.
     fn place(&mut self, machines: usize) {
         self.machines = (0..machines).map(|number| self.job(number)).collect();
     }
 
-    /// The same with the store in a bucket.
+    /// Uses a bucket as the store.
     fn in_bucket(mut self, bucket: (Live, String)) -> Self {
         self.bucket = Some(bucket);
         self.place(self.machines.len());
         self
     }
 
-    /// What a command needs to reach the store.
+    /// Adds the variables that a command needs to reach the store.
     fn reaching(&self, mut command: Command) -> Command {
         if let Some((_, address)) = &self.bucket {
             command.env("AWS_ENDPOINT_URL", address);
@@ -145,14 +145,14 @@ impl Cluster {
     }
 }
 
-/// What all machines have to bring, and must not ask.
+/// What all machines must fetch, and what they must not request.
 struct Wanted {
     pages: BTreeSet<String>,
     images: BTreeMap<String, BTreeSet<String>>,
     forbidden: Vec<String>,
 }
 
-/// A web that is served, and what it has.
+/// A served web, and its contents.
 fn web() -> (Wire, Wanted) {
     let Plan {
         lab,
@@ -170,7 +170,7 @@ fn web() -> (Wire, Wanted) {
 }
 
 impl Cluster {
-    /// One job of what all machines have in their last checkpoints.
+    /// Gathers the last checkpoints of all machines into one job.
     fn gathered(&self) -> Job {
         let gathered = self.job(0);
         let file = self.machines[0].file();
@@ -186,7 +186,7 @@ impl Cluster {
     }
 }
 
-/// Addresses of one kind that the log says are done. Each is there once.
+/// The addresses of one kind that the log reports as done. Each must occur once.
 fn done(job: &Job, kind: &str) -> BTreeSet<String> {
     let mut done = BTreeSet::new();
     for row in job.log() {
@@ -198,8 +198,8 @@ fn done(job: &Job, kind: &str) -> BTreeSet<String> {
     done
 }
 
-/// What was gathered is what the plan of the web says: each page and image once, with a document
-/// for each page.
+/// Asserts that the gathered job matches the plan of the web: each page and image once, with a
+/// document for each page.
 fn must_be_whole(job: &Job, whole: &Wanted) {
     assert_eq!(done(job, "page"), whole.pages);
     let planned: BTreeSet<String> = whole.images.keys().cloned().collect();
@@ -223,7 +223,7 @@ fn must_be_whole(job: &Job, whole: &Wanted) {
     assert_eq!(contexts, whole.images);
 }
 
-/// How many messages with what pages taught a machine has learned, when it has ended.
+/// How many messages about what pages taught a machine had read when it ended.
 fn lessons(job: &Job) -> u64 {
     let config = Config::load(&job.file()).unwrap();
     let (policy, scope) = (
@@ -236,7 +236,7 @@ fn lessons(job: &Job) -> u64 {
     cells.learned_place().unwrap()
 }
 
-/// The brokers' configurations of the guide and of `config/compose.yaml` are what a server takes.
+/// A real server accepts the broker configurations of the guide and of `config/compose.yaml`.
 #[test]
 fn shipped_configurations_of_brokers_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -248,7 +248,8 @@ fn shipped_configurations_of_brokers_are_valid() {
     let guide = read("src/guide/clusters.md");
     let block = guide.split_once("```text\nserver_name").unwrap().1;
     let of_guide = format!("server_name{}", block.split_once("```").unwrap().0);
-    // A server reads the files of certificates, and `nsc` makes those of accounts.
+    // The server reads the certificate files; the file of accounts comes from `nsc` and is left
+    // out.
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let own = rcgen::generate_simple_self_signed(["n1".to_owned()]).unwrap();
@@ -273,11 +274,10 @@ fn shipped_configurations_of_brokers_are_valid() {
     assert!(!wrong.contains("is valid"), "{wrong}");
 }
 
-/// Where there is a server of S3, the checkpoints are in a bucket; in a folder they are in all
-/// other tests.
+/// The checkpoints are in a bucket here, if there is an S3 server; all other tests use a folder.
 #[test]
 #[ignore = "long: two minutes, as this server takes long for each image"]
-fn two_machines_bring_what_one_does_with_a_bucket() {
+fn two_machines_fetch_what_one_does_with_a_bucket() {
     let (Some(brokers), Some(bucket)) = (Brokers::start(1), s3_server()) else {
         eprintln!("{NO_S3}");
         return;
@@ -295,7 +295,7 @@ fn two_machines_bring_what_one_does_with_a_bucket() {
 }
 
 #[test]
-fn two_machines_bring_what_one_does() {
+fn two_machines_fetch_what_one_does() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
@@ -323,14 +323,14 @@ fn two_machines_bring_what_one_does() {
     assert_eq!(status, "no machine has begun\n");
 }
 
-/// A machine that ended by itself says what to do.
+/// A machine that ended by itself must say what to do.
 fn must_begin_anew(ran: &Ran) {
     let says = ran.err.contains("begins a new session");
     assert!(!ran.status.success() && says, "{ran:#?}");
 }
 
-/// Lets a machine come to its end; one whose session was ended by others is begun again, as a
-/// service manager does.
+/// Waits for a machine to end. If others have ended its session, starts it again, as a service
+/// manager does.
 fn come_to_an_end(live: Live, begin_again: impl FnOnce() -> Live) -> Ran {
     let mut ran = live.ended();
     if !ran.status.success() {
@@ -341,8 +341,8 @@ fn come_to_an_end(live: Live, begin_again: impl FnOnce() -> Live) -> Ran {
     ran
 }
 
-/// Twelve hosts in different cells, all on one machine: two machines that crawl them together ask
-/// that one no more often than one alone.
+/// Twelve hosts in different cells, all on one IP address: two machines together send it requests
+/// no more often than one machine alone.
 #[test]
 fn two_machines_share_the_clock_of_an_address() {
     if !may_mount() {
@@ -360,7 +360,7 @@ fn two_machines_share_the_clock_of_an_address() {
     }
     let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
     let mut lab = Lab::from_memory(tree(&pages));
-    // So requests that are sent at the same time are seen at the same time.
+    // Makes requests that are sent at the same time visible as such.
     let latency = Duration::from_millis(40);
     for name in &names {
         lab = lab.with_behaviour(Behaviour::of(name).latency(latency));
@@ -383,7 +383,7 @@ fn two_machines_share_the_clock_of_an_address() {
         done.extend(self::done(job, "page"));
     }
     assert_eq!(done.len(), 3 * names.len(), "{done:?}");
-    // All of them are one machine.
+    // All hosts are on one address, so treat them as one.
     let one = |seen: Seen| Seen {
         host: "127.0.0.1".to_owned(),
         path: seen.address(),
@@ -395,9 +395,8 @@ fn two_machines_share_the_clock_of_an_address() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// Each machine in turn is killed at some moment, and begun again at once or when the others have
-/// taken over what it had.
-/// `least` is how many requests there are at least. Returns when they were killed.
+/// Kills each machine in turn at some moment, and restarts it at once or when the others have taken
+/// over its hosts. `least` is the minimum total number of requests. Returns the times of the kills.
 fn kill_some(cluster: &Cluster, kills: usize, least: usize, reason: &str) -> Vec<Instant> {
     let machines = cluster.machines.len();
     let seed = match std::env::var("SPOOR_KILL_SEED") {
@@ -409,7 +408,7 @@ fn kill_some(cluster: &Cluster, kills: usize, least: usize, reason: &str) -> Vec
     let mut running: Vec<Option<Live>> = (0..machines).map(|n| Some(cluster.start(n))).collect();
     let mut killed = Vec::new();
     for kill in 0..kills {
-        // Each kill leaves requests to those that follow, whatever the dice say.
+        // Leaves requests for the kills that follow, whatever the dice say.
         let share = least * (kill + 1) / (kills + 2);
         let requests = cluster.wire.notes().requests.len();
         let until = requests + dice.random_range(0..=share.saturating_sub(requests));
@@ -423,14 +422,14 @@ fn kill_some(cluster: &Cluster, kills: usize, least: usize, reason: &str) -> Vec
             continue;
         };
         if !live.kill() {
-            // Others have ended its session, as nothing was heard of it for too long.
+            // Others have ended its session, because it was silent for too long.
             let ran = running[number].take().map(Live::ended).unwrap();
             must_begin_anew(&ran);
             running[number] = Some(cluster.start(number));
             continue;
         }
         killed.push(Instant::now());
-        // Somebody has to go on, or nothing would ever happen again.
+        // At least one machine must continue, or nothing would ever happen again.
         let is_gone = others && dice.random_bool(0.5);
         running[number] = (!is_gone).then(|| cluster.start(number));
     }
@@ -458,8 +457,8 @@ fn kill_machines(machines: usize, brokers: usize, kills: usize) {
     must_be_whole(&cluster.gathered(), &whole);
 }
 
-/// A machine that joins while others crawl gets its share, and one that is told to stop gives its
-/// hosts away: nobody notices either.
+/// A machine that joins while others crawl gets its share, and a stopped machine gives its hosts
+/// away, without any loss or repetition.
 #[test]
 fn machines_come_and_go_while_others_crawl() {
     let Some(brokers) = Brokers::start(1) else {
@@ -484,7 +483,7 @@ fn machines_come_and_go_while_others_crawl() {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
     }
-    // Nothing was lost, so nothing is asked again.
+    // Nothing was lost, so nothing is fetched again.
     check_wire(&cluster.wire, &whole.forbidden, &[]);
     let pages = cluster.wire.requests();
     let mut seen = BTreeSet::new();
@@ -496,14 +495,15 @@ fn machines_come_and_go_while_others_crawl() {
     must_be_whole(&cluster.gathered(), &whole);
 }
 
-/// A limit is that of all machines together: whatever dies, as many documents are gathered.
+/// A limit holds for all machines together: even if machines are killed, exactly that many
+/// documents are gathered.
 #[test]
 fn machines_that_are_killed_keep_a_limit_together() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
     let (wire, mut whole) = web();
-    // What is learned may lift a page above the razor.
+    // Learning may lift a page above the razor.
     whole
         .forbidden
         .retain(|address| !address.starts_with("beyond.test"));
@@ -533,8 +533,8 @@ fn machines_that_are_killed_bring_the_same() {
     kill_machines(3, 1, 5);
 }
 
-/// Crawls with machines until about this many events, does something, and lets them come to their
-/// end; a machine whose session was ended by others is begun again, as a service manager does.
+/// Crawls with machines until about this many events, calls `act`, and waits for all to end. A
+/// machine whose session others have ended is restarted, as by a service manager.
 fn disturb(machines: usize, brokers: usize, act: impl FnOnce(&mut Cluster, &mut [Live])) {
     let Some(brokers) = Brokers::start(brokers) else {
         return;
@@ -555,14 +555,14 @@ fn disturb(machines: usize, brokers: usize, act: impl FnOnce(&mut Cluster, &mut 
     must_be_whole(&cluster.gathered(), &whole);
 }
 
-/// A process that was stopped asks nothing when it goes on: others have its hosts.
+/// A stopped process that continues sends no requests: others have its hosts.
 #[test]
 fn a_machine_that_was_frozen_asks_nothing_on_waking() {
     use nix::sys::signal::Signal;
     disturb(2, 1, |cluster, running| {
         running[0].signal(Signal::SIGSTOP);
         let frozen = Instant::now();
-        // Others take its hosts over after 1.6 terms of silence; then it goes on.
+        // Others take over its hosts after 1.6 terms of silence; then it continues.
         let of_frozen = |cluster: &Cluster| {
             let file = cluster.machines[1].file();
             let asked = ["cluster", "status", "--json", file.to_str().unwrap()];
@@ -573,18 +573,21 @@ fn a_machine_that_was_frozen_asks_nothing_on_waking() {
             of["state"].as_str().unwrap().to_owned()
         };
         while of_frozen(cluster) == "live" {
-            assert!(frozen.elapsed().as_secs() < 120, "nobody ends its session");
+            assert!(
+                frozen.elapsed().as_secs() < 120,
+                "no machine ends its session"
+            );
         }
         running[0].signal(Signal::SIGCONT);
     });
 }
 
-/// While no broker answers, nothing is asked; when one does, all go on.
+/// While no broker answers, no requests are sent; when one does, all machines continue.
 #[test]
-fn without_a_broker_nothing_is_asked() {
+fn without_a_broker_nothing_is_fetched() {
     disturb(2, 1, |cluster, running| {
         cluster.brokers.kill(0);
-        // A term, and what a request takes.
+        // A term, and the duration of a request.
         let silent = cluster.wire.silence(std::time::Duration::from_secs(8));
         assert!(silent, "hosts are asked without a broker");
         assert!(running.iter_mut().all(|live| !live.has_ended()));

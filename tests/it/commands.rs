@@ -1,4 +1,4 @@
-//! What each command says, and how it ends.
+//! What each command prints, and its exit code.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use spoor_lab::{Behaviour, Lab, MemoryTree};
 use crate::support::texts::{self, image, link, page, some, topical};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// A host of `n` pages, each with an image of its own and a link to the next.
+/// A host of `n` pages, each with its own image and a link to the next.
 fn chain(n: usize) -> MemoryTree {
     let mut tree = MemoryTree::default();
     for i in 0..n {
@@ -41,7 +41,7 @@ fn text(rest: &str) -> JobText<'_> {
     }
 }
 
-/// Rows of the log of one kind; all of them must be of different addresses.
+/// The number of rows of one kind in the log; all must have different addresses.
 fn finished(job: &Job, kind: &str) -> usize {
     let log = job.log();
     let rows: Vec<&str> = log
@@ -92,7 +92,7 @@ fn config_check_shows_every_error_with_its_line() {
     assert_eq!(error.matches(file).count(), 4, "{error}");
     let out = Ran::of(&mut spoor(&["config", "check", good.to_str().unwrap()])).good();
     assert!(out.contains("good.toml: in order, 5 seeds"), "{out}");
-    // What a crawl would refuse, this refuses in the same words.
+    // This command reports everything that a crawl would refuse, in the same words.
     let cats = package("config/cats.toml");
     let cats = cats.to_str().unwrap();
     let checked = Ran::of(&mut spoor(&["config", "check", cats])).refused();
@@ -112,7 +112,7 @@ fn config_check_shows_every_error_with_its_line() {
 }
 
 #[test]
-fn a_cause_is_told_once() {
+fn a_cause_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();
     let missing = "No such file or directory";
     for arguments in [
@@ -146,7 +146,7 @@ fn a_crawl_without_contact_is_refused() {
 }
 
 #[test]
-fn what_a_job_names_and_is_not_there_is_named() {
+fn missing_files_of_a_job_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("job.toml");
     let write = |rest: &str| {
@@ -173,7 +173,7 @@ fn what_a_job_names_and_is_not_there_is_named() {
     assert!(!folder.path().join("models").exists());
 }
 
-/// The number behind a label.
+/// The number after a label.
 fn figure(out: &str, label: &str) -> f64 {
     let line = out.lines().find_map(|line| line.strip_prefix(label));
     let line = line.unwrap_or_else(|| panic!("no `{label}` in\n{out}"));
@@ -200,7 +200,8 @@ fn score_prints_figures_that_fit_each_other() {
         "{near}"
     );
 
-    // The formula of the link score, from the printed parts, on both its sides.
+    // The formula of the link score, computed from the printed parts, on both sides of its
+    // condition.
     let facts = spoor::topic::model::ModelFacts::read(&model).unwrap();
     let threshold = facts.calibration.anchor_threshold;
     for (document, anchor) in [
@@ -243,7 +244,7 @@ fn score_prints_figures_that_fit_each_other() {
 }
 
 #[test]
-fn sigterm_drains_and_the_next_run_goes_on() {
+fn sigterm_drains_and_the_next_run_continues() {
     let slow = Behaviour::of("a.test").latency(Duration::from_millis(10));
     let wire = Wire::serve(Lab::from_memory(chain(60)).with_behaviour(slow));
     let job = Job::new(&wire, &text(""));
@@ -253,7 +254,7 @@ fn sigterm_drains_and_the_next_run_goes_on() {
     let out = process.ended().stopped();
     assert!(out.contains("It ended because of SIGTERM"), "{out}");
     assert!(out.contains("continues where it stopped"), "{out}");
-    // What was asked was waited for, and written down.
+    // Open requests were completed and recorded.
     let asked = wire.requests();
     assert!(asked.iter().all(|r| r.status.is_some()));
     assert!((20..121).contains(&asked.len()));
@@ -263,7 +264,7 @@ fn sigterm_drains_and_the_next_run_goes_on() {
     assert!(out.contains("nothing is left to fetch"), "{out}");
     assert!(out.contains("pages     60 done of 61 fetches"), "{out}");
     assert!(out.contains("images    60 kept"), "{out}");
-    // 60 pages, the missing one at the end, 60 images, robots.txt, each once.
+    // 60 pages, the missing one at the end, 60 images, and robots.txt, each once.
     assert_eq!(wire.requests().len(), 122);
     assert_eq!((finished(&job, "page"), finished(&job, "image")), (61, 60));
 }
@@ -280,7 +281,7 @@ fn limits_end_a_crawl() {
     assert!(out.contains("limits.documents is reached"), "{out}");
     assert!(out.contains("images    7 kept"), "{out}");
     assert_eq!((finished(&job, "page"), finished(&job, "image")), (7, 7));
-    // Raised, it goes on where it was.
+    // With a higher limit it continues where it was.
     job.write(
         &wire,
         &text("[limits]\ndocuments = 9\n[images]\nafter_limit = false"),
@@ -292,8 +293,8 @@ fn limits_end_a_crawl() {
     assert!(out.contains("limits.fetches is reached"), "{out}");
     assert_eq!((finished(&job, "page"), finished(&job, "image")), (5, 0));
 
-    // Hard limits: nothing more is asked after them, images neither. One request
-    // is open at a time here, so the last one crosses the line.
+    // Hard limits: nothing is fetched after them, not even images. Only one request is open at a
+    // time here, so the last one crosses the line.
     let (job, out) = run("[limits]\nbytes = 5000");
     assert!(out.contains("limits.bytes is reached"), "{out}");
     let bytes: Vec<u64> = job
@@ -310,7 +311,7 @@ fn limits_end_a_crawl() {
     let job = Job::new(&wire, &text("[limits]\ntime = 1"));
     let out = job.run();
     assert!(out.contains("limits.time is reached"), "{out}");
-    // One after the other, 40 ms and more each: a busy machine asks for less within the
+    // One request after the other, each at least 40 ms: a busy machine makes fewer within the
     // second, and without the limit it would be 122.
     let asked = wire.requests().len();
     assert!(asked <= 27, "{asked} requests");
@@ -340,7 +341,7 @@ fn a_second_process_on_the_same_job_is_refused() {
 }
 
 #[test]
-fn a_damaged_store_is_told_and_nothing_is_asked() {
+fn a_damaged_store_is_reported_and_nothing_is_fetched() {
     let wire = Wire::serve(Lab::from_memory(chain(40)));
     let job = Job::new(&wire, &text(""));
     job.run();
@@ -358,7 +359,7 @@ fn a_damaged_store_is_told_and_nothing_is_asked() {
     assert!(error.contains("move that folder away"), "{error}");
     assert_eq!(wire.requests().len(), before);
 
-    // The advice works: what was saved is kept, and the crawl begins again.
+    // The advice works: saved results are kept, and the crawl begins again.
     std::fs::rename(&store, job.folder().join("away")).unwrap();
     let out = job.run();
     assert!(out.contains("images    40 kept"), "{out}");
@@ -386,7 +387,8 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
     assert_eq!(learn[0], plain[0], "the same budget\n{out}");
     assert!(learn[1] > 1.5 * plain[1], "{out}");
     assert!(learn[3] > 0.0 && plain[3] > 0.0, "{out}");
-    // The sentence counts pages where the table counts fetches, and leaves the seeds out.
+    // The sentence counts pages, but the table counts fetches. The sentence also excludes the
+    // seeds.
     let sentence = out.lines().find(|line| line.starts_with("Of 100 pages"));
     let sentence = sentence.unwrap_or_else(|| panic!("no headline in\n{out}"));
     let claimed = sentence
@@ -412,7 +414,7 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
         Ran::of(spoor(&arguments).current_dir(folder.path())).good();
     }
 
-    // Both jobs are at their limits, so another run fetches nothing more.
+    // Both jobs have reached their limits, so another run fetches nothing.
     let again = Ran::of(spoor(&["demo"]).current_dir(folder.path())).good();
     let fetches = |out: &str| {
         out.lines()
@@ -426,7 +428,7 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
 }
 
 #[test]
-fn a_closed_pipe_ends_what_prints_into_it() {
+fn a_closed_pipe_ends_the_command() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut child = spoor(&["config", "reference"]);
@@ -436,9 +438,9 @@ fn a_closed_pipe_ends_what_prints_into_it() {
     assert_eq!(said, "");
 }
 
-/// What programs are told; each of these is told in words as well.
+/// Output for programs; each of these commands also has an output for people.
 #[test]
-fn what_is_printed_for_programs_is_json() {
+fn output_for_programs_is_json() {
     let wire = Wire::serve(Lab::from_memory(chain(1)));
     let job = Job::new(&wire, &text(""));
     let (models, model) = texts::model();

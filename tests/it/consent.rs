@@ -1,5 +1,5 @@
-//! Terms of use over real sockets: each signal forbids something, and with none
-//! obeyed all is kept and all of it recorded.
+//! Terms of use over real sockets: each signal forbids something; with all signals ignored,
+//! everything is kept and all terms are recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -13,10 +13,10 @@ use crate::archiving::{ARCHIVE, records};
 use crate::support::texts::{image, link, page, some, topical};
 use crate::support::{Job, JobText, Ran, spoor};
 
-/// What an address answers: headers, and the body.
+/// The response of an address: headers, and body.
 type Answers = BTreeMap<String, (String, Vec<u8>)>;
 
-/// A server of answers with any header, which the lab cannot send.
+/// A server that can send any header, which the lab cannot.
 struct Site {
     addr: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -30,7 +30,7 @@ impl Site {
             asked: Arc::default(),
         };
         let (answers, asked) = (Arc::new(answers), Arc::clone(&site.asked));
-        // Ends with the process of the test.
+        // The thread ends with the process of the test.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
@@ -45,7 +45,7 @@ impl Site {
     }
 }
 
-/// One request, and the end of the connection.
+/// Answers one request, and closes the connection.
 fn answer(mut stream: TcpStream, answers: &Answers, asked: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
@@ -73,12 +73,12 @@ fn answer(mut stream: TcpStream, answers: &Answers, asked: &Mutex<Vec<String>>) 
     let head = format!(
         "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
     );
-    // The other end may have gone.
+    // The client may have closed the connection.
     stream.write_all(head.as_bytes()).ok();
     stream.write_all(body).ok();
 }
 
-/// Pages that differ, each named by what its words begin with.
+/// Pages with different terms; the first word of each text names its page.
 const PAGES: [(&str, &str, &str); 12] = [
     ("a.test/", "", ""),
     ("a.test/noindex", "", "<meta name=robots content=noindex>"),
@@ -101,7 +101,7 @@ const PAGES: [(&str, &str, &str); 12] = [
         "",
     ),
     ("a.test/meta", "", "<meta name=tdm-reservation content=1>"),
-    // The page supersedes its header.
+    // The page takes precedence over its header.
     (
         "a.test/lifted",
         "tdm-reservation: 1\r\n",
@@ -121,7 +121,7 @@ const TEXT: [&str; 5] = [
 ];
 const IMAGES: [&str; 3] = ["a.test/", "a.test/lifted", "a.test/other"];
 
-/// Prose with a word that no other page has.
+/// Prose with a word that is on no other page.
 fn words(n: usize) -> String {
     let text = some(topical(), n * 6 + 1, 6);
     format!(
@@ -134,7 +134,7 @@ fn marker(n: usize) -> String {
     format!("marker{}", char::from(b'a' + n as u8))
 }
 
-/// The image of each page lies beside it.
+/// The image of each page is beside it.
 fn picture_of(address: &str) -> String {
     format!("{address}.png")
 }
@@ -195,7 +195,7 @@ fn site() -> Site {
         );
     }
     for (n, (address, headers)) in pictures.into_iter().enumerate() {
-        // Each of its own size, so that no two have the same bytes.
+        // Each image has its own size, so that no two have the same bytes.
         let mut bytes = std::io::Cursor::new(Vec::new());
         let drawn = ::image::DynamicImage::new_rgb8(120 + n as u32, 120);
         drawn
@@ -230,7 +230,7 @@ fn crawl(consent: &str) -> (Job, Vec<String>) {
     (job, site.asked())
 }
 
-/// Addresses of the pages whose sentences were kept, and those of the images.
+/// The addresses of the pages whose sentences were kept, and of the kept images.
 fn kept(job: &Job) -> (BTreeSet<String>, BTreeSet<String>) {
     let sentences = job.sentences();
     let pages = PAGES.iter().enumerate().filter(|(n, _)| {
@@ -266,7 +266,7 @@ fn row<'a>(log: &'a [Value], address: &str) -> &'a Value {
 }
 
 #[test]
-fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
+fn each_signal_forbids_its_subject_and_the_log_names_it() {
     let (job, asked) = crawl("tdmrep = true");
     let (pages, images) = kept(&job);
     assert_eq!(pages, all(&TEXT));
@@ -312,7 +312,7 @@ fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
         row(&log, "a.test/reserved.png")["terms"]["tdm_policy"],
         "https://a.test/p"
     );
-    // The archive has what may be kept, and the terms of that.
+    // The archive contains what may be kept, with its terms.
     let stored = records(&job);
     let has = |kind: Kind, address: &str| {
         let url = format!("http://{address}");
@@ -333,8 +333,8 @@ fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
         let about = has(Kind::Metadata, address).unwrap();
         assert!(about.contains(terms), "{about}");
     }
-    // What the host's file forbids is not even asked for, and neither are the images
-    // of pages that forbid it.
+    // Pages that the host's file forbids are not even requested, and neither are the images of
+    // pages that forbid it.
     let count = |address: &str| asked.iter().filter(|a| *a == address).count();
     for silent in [
         "file.test/reserved/2.png",
@@ -374,7 +374,7 @@ fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
         ending(&format!("a.test{file}")),
         (json!("tdmrep"), json!("dropped"), json!(404))
     );
-    // Licences, of the image first.
+    // Licences; that of the image comes first.
     let sidecars = job.sidecars();
     let sidecar = |url: &str| sidecars.iter().find(|s| s["url"] == url).unwrap();
     let home = sidecar("http://a.test/.png");
@@ -453,7 +453,7 @@ fn with_nothing_obeyed_all_is_kept_and_recorded() {
     ] {
         assert_eq!(sidecar(image)["terms"][key], value, "{image}");
     }
-    // A data set says all of it of each sample.
+    // A data set contains all terms of each sample.
     let export = ["export", job.file().to_str().unwrap(), "--format", "jsonl"].map(str::to_owned);
     let export = export.each_ref().map(String::as_str);
     Ran::of(&mut spoor(&export)).good();
@@ -497,7 +497,7 @@ fn with_nothing_obeyed_all_is_kept_and_recorded() {
 }
 
 #[test]
-fn one_signal_may_be_obeyed_alone_and_no_host_asked_for_the_file() {
+fn one_signal_may_be_obeyed_alone_without_fetching_the_file() {
     let (job, asked) = crawl("obey = [\"content-signal\"]\ntdmrep = false");
     let (pages, images) = kept(&job);
     let mut expected = all(&PAGES.map(|(address, ..)| address));

@@ -1,5 +1,4 @@
-//! What a job says of itself, running and stopped, and how it takes new rules while
-//! it runs.
+//! What a running or stopped job reports about itself, and how it accepts new rules while it runs.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,8 +16,8 @@ use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEED: &[&str] = &["http://a.test/"];
 
-/// A seed that names `n` pages on each of two hosts; the last one of a.test answers
-/// after ten minutes.
+/// A seed that links to `n` pages on each of two hosts; the last one of a.test answers after ten
+/// minutes.
 fn fan(n: usize) -> Lab {
     let links: Vec<String> = ["a", "b"]
         .iter()
@@ -29,7 +28,7 @@ fn fan(n: usize) -> Lab {
     for host in ["a.test", "b.test"] {
         for i in 0..n {
             let path = format!("/{i}");
-            // A link to itself, by which its text differs from the others'.
+            // A link to itself makes its text differ from the others.
             let html = plain(&[&path], &[]);
             pages.insert_as(host, &path, "text/html", html);
         }
@@ -57,7 +56,7 @@ fn asked(wire: &Wire) -> Vec<String> {
     wire.requests().iter().map(|r| r.address()).collect()
 }
 
-/// One web with an address in every state, crawled to the end.
+/// A fully crawled web with an address in every state.
 fn with_every_state() -> (Wire, Job) {
     let far = some(other(), 3, 2);
     let anchor = some(topical(), 3, 1);
@@ -75,7 +74,7 @@ fn with_every_state() -> (Wire, Job) {
     ] {
         paragraphs.push(link(href, &anchor));
     }
-    // A page off the topic lets the razor fall on its links.
+    // The razor cuts off the links of a page that is off topic.
     let off = page("Off", "", &[far.clone(), link("/razored", &far)]);
     let rules = "# Ours\nUser-agent: *\nAllow: /private/open/\nDisallow: /private/\n";
     let mut web = tree(&[
@@ -139,7 +138,7 @@ fn every_state_of_a_stopped_job_is_explained() {
         "/done",
         &["page done", "via        http://a.test/\n", "parts      "],
     );
-    // The score is what the formula makes of the parts.
+    // The score follows from the parts by the formula.
     let line = |label: &str| {
         let line = done.lines().find_map(|l| l.strip_prefix(label));
         line.unwrap_or_else(|| panic!("no {label} in {done}"))
@@ -227,7 +226,7 @@ fn every_state_of_a_stopped_job_is_explained() {
 }
 
 #[test]
-fn a_running_job_is_asked_and_goes_on() {
+fn a_running_job_answers_and_continues() {
     let lab = fan(6).with_behaviour(stuck("/5").times(1));
     let wire = Wire::serve(lab);
     let text = JobText {
@@ -236,12 +235,12 @@ fn a_running_job_is_asked_and_goes_on() {
         ..JobText::default()
     };
     let job = Job::new(&wire, &text);
-    let nobody = command(&job, "reload", &[]);
-    assert_eq!(nobody.status.code(), Some(3));
-    let nobody = nobody.err;
+    let refusal = command(&job, "reload", &[]);
+    assert_eq!(refusal.status.code(), Some(3));
+    let refusal = refusal.err;
     assert!(
-        nobody.contains("no crawl of this job is running"),
-        "{nobody}"
+        refusal.contains("no crawl of this job is running"),
+        "{refusal}"
     );
     let mut process = Live::start(&mut job.crawl());
     wire.wait_for("a.test/5");
@@ -265,7 +264,7 @@ fn a_running_job_is_asked_and_goes_on() {
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
-    // Whatever else is asked has an answer too.
+    // All other requests get an answer too.
     let raw = |line: &str, body: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
         let length = body.len();
@@ -310,7 +309,7 @@ fn a_running_job_is_asked_and_goes_on() {
         assert!(answer.contains(part), "{line}: {answer}");
     }
 
-    // Killed, it leaves a socket that nobody answers on; the job is a stopped one.
+    // After a kill the socket remains, but no process answers on it; the job counts as stopped.
     assert!(process.kill());
     assert!(socket.exists());
     let queued = explain(&job, "http://a.test/5");
@@ -324,7 +323,7 @@ fn a_running_job_is_asked_and_goes_on() {
 }
 
 #[test]
-fn a_job_whose_path_is_too_long_for_a_socket_is_asked_too() {
+fn a_job_whose_path_is_too_long_for_a_socket_answers_too() {
     let wire = Wire::serve(fan(1).with_behaviour(stuck("/0").times(1)));
     let text = JobText {
         seeds: SEED,
@@ -394,7 +393,7 @@ fn new_rules_are_taken_while_the_job_runs() {
         of(&before, "b.test/") < PAGES / 2,
         "the crawl was too quick: {before:?}"
     );
-    // The other host is fetched to its end, but for the page that is stuck.
+    // The other host is fetched completely, except for the slow page.
     wire.wait(
         |n| {
             let paths = n
@@ -425,7 +424,7 @@ fn new_rules_are_taken_while_the_job_runs() {
     let same = command(&job, "reload", &[]).good();
     assert!(same.contains("nothing has changed"), "{same}");
 
-    // A wrong file changes nothing and is told with its line.
+    // A wrong file changes nothing, and the error names its line.
     write(&job, "reject = [\"regex:(\"]");
     let error = command(&job, "reload", &[]).refused();
     assert!(
@@ -433,7 +432,7 @@ fn new_rules_are_taken_while_the_job_runs() {
         "{error}"
     );
 
-    // Wider again, told by a signal: what was dropped comes back.
+    // Wider again, by a signal: dropped addresses come back.
     write(&job, "");
     process.signal(Signal::SIGHUP);
     wire.wait(
@@ -509,7 +508,7 @@ fn a_stopped_job_takes_new_rules_at_its_next_start() {
 
 #[test]
 fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
-    // A page off the topic, whose links the razor keeps out until it is lifted.
+    // A page off topic, whose links the razor excludes until it is raised.
     let far = some(other(), 3, 2);
     let mut off = vec![far.clone()];
     off.extend((0..12).map(|i| link(&format!("http://b.test/{i}"), &far)));
@@ -538,7 +537,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     };
     let (narrow, wide) = (with(200), with(1_000_000));
     let job = Job::new(&wire, &JobText::default());
-    // A model of its own, because its keywords will be other ones.
+    // A separate model, because the test changes its keywords.
     let (models, name) = model();
     let own = job.file().parent().unwrap().join("models");
     std::fs::create_dir_all(own.join(name)).unwrap();
@@ -589,7 +588,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     let record = std::fs::read_to_string(job.folder().join("job.toml")).unwrap();
     assert!(record.contains("razor = 1000000.0"), "{record}");
 
-    // The operator writes the keyword table anew.
+    // The operator rewrites the keyword table.
     let table = own.join(name).join("keywords.tsv");
     std::fs::write(&table, "nonsense\tmuch\n").unwrap();
     let error = command(&job, "reload", &[]).refused();
@@ -607,7 +606,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     let same = command(&job, "reload", &[]).good();
     assert!(same.contains("nothing has changed"), "{same}");
 
-    // Key by key, on record as every change is.
+    // Single keys, recorded like every change.
     let set = ["set", "buckets.razor=500", "strategy.gamma_keyword=0.25"];
     let out = command(&job, "ctl", &set).good();
     assert!(
@@ -620,7 +619,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     assert!(said.contains("0.25"), "{said}");
     let audit = std::fs::read_to_string(job.folder().join("logs/audit.jsonl")).unwrap();
     let rows = audit.lines().map(|l| serde_json::from_str(l).unwrap());
-    let told: Vec<String> = rows
+    let changes: Vec<String> = rows
         .map(|r: Value| format!("{} {}", r["key"].as_str().unwrap(), r["to"]))
         .collect();
     let expected = [
@@ -629,7 +628,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
         "buckets.razor \"500.0\"",
         "strategy.gamma_keyword \"0.25\"",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(changes, expected);
     drop(process);
     let file = job.file();
     let check = Ran::of(&mut spoor(&["frontier", "check", file.to_str().unwrap()])).good();

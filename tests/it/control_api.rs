@@ -1,5 +1,5 @@
-//! The control API over real sockets: every route acts on a running crawl and answers with what
-//! the guide says, and only who may gets in.
+//! The control API over real sockets: every route acts on a running crawl and answers as the guide
+//! says, and only authorised clients get in.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,8 +17,8 @@ use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
 
-/// A host with so many pages that a crawl with pauses of a second does not end before a
-/// test does; its page `/0` takes a while.
+/// A host with so many pages that a crawl with pauses of a second outlasts the test; its page `/0`
+/// is slow.
 fn web() -> Wire {
     let links: Vec<String> = (0..600).map(|i| format!("/{i}")).collect();
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -46,13 +46,13 @@ fn job(wire: &Wire, control: &str) -> Job {
     Job::new(wire, &text)
 }
 
-/// A crawl that runs, and where it listens over TCP.
+/// A running crawl, and its TCP address.
 pub fn start(job: &Job) -> (Live, String) {
     let file = job.file();
     let mut live = Live::start(&mut spoor(&["-vv", "crawl", file.to_str().unwrap()]));
     let address = live.says_after("dashboard on http://");
     let address = address.trim_end().trim_end_matches('/').to_owned();
-    // The page is there before the crawl is, and a killed one may have left its socket.
+    // The page exists before the crawl starts, and a killed crawl may have left its socket.
     let deadline = Instant::now() + GUARD;
     while !answers(job) {
         assert!(Instant::now() < deadline, "the crawl never began");
@@ -82,7 +82,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Of a request that must be refused so; it says what to do.
+    /// Asserts that the request was refused with this status; the answer must say what to do.
     pub fn refused(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         let problem = self.json();
@@ -144,8 +144,8 @@ fn audit(job: &Job) -> Vec<Value> {
 fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
     let wire = web();
     let job = job(&wire, "listen = \"127.0.0.1:0\"");
-    let nobody = ctl(&job, &["status"]);
-    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+    let ran = ctl(&job, &["status"]);
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
     let (mut live, address) = start(&job);
     wire.wait_for("a.test/0");
     let running = status(&job);
@@ -160,7 +160,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
         "{running}"
     );
 
-    // Paused over TCP, by a program.
+    // A program pauses the crawl over TCP.
     let paused = tcp(&address, "POST /api/pause", "", "").json();
     assert_eq!(paused["changed"], true);
     assert_eq!(socket(&job, "POST /api/pause", "").json()["changed"], false);
@@ -178,7 +178,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
         seeds[2]["reason"].as_str().unwrap().contains("host:b.test"),
         "{seeds}"
     );
-    // Each question is a round of the loop, in which the new host could be asked.
+    // Each question is a round of the loop, in which the new host could be fetched.
     for _ in 0..5 {
         socket(&job, "POST /api/checkpoint", "").json();
         assert_eq!(status(&job)["queued"]["seed"], 1);
@@ -186,7 +186,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
     let asked = |host: &str| wire.requests().iter().filter(|r| r.host == host).count();
     assert_eq!(asked("c.test"), 0);
 
-    // It stays paused when it is started again.
+    // It stays paused after a restart.
     assert!(live.kill());
     let (live, address) = start(&job);
     assert_eq!(status(&job)["state"], "paused");
@@ -196,7 +196,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
     wire.wait_for("c.test/");
     assert_eq!(status(&job)["state"], "running");
 
-    // Values change, all of a request or none, and what is wrong is told.
+    // Either all values of a request change or none, and errors are reported.
     let out = ctl(
         &job,
         &["set", "limits.documents=7", "politeness.min_delay=2s"],
@@ -225,9 +225,9 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
     let record = std::fs::read_to_string(job.folder().join("job.toml")).unwrap();
     assert!(record.contains("documents = 7"), "{record}");
 
-    // Who changed what is on record.
+    // The record says who changed what.
     let rows = audit(&job);
-    let told: Vec<String> = rows
+    let changes: Vec<String> = rows
         .iter()
         .filter(|r| r["what"] != "checkpoint")
         .map(|r| format!("{} {} {} {}", r["what"], r["key"], r["from"], r["to"]))
@@ -240,7 +240,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
         r#""set" "limits.documents" null "7""#,
         r#""set" "politeness.min_delay" "\"1s\"" "\"2s\"""#,
     ];
-    assert_eq!(told, expected);
+    assert_eq!(changes, expected);
     assert!(rows[0]["who"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert!(
         rows[1]["who"]
@@ -267,7 +267,7 @@ fn a_stop_drains_and_the_log_is_followed_to_the_end() {
     wire.wait_for("a.test/0");
     let said = socket(&job, "POST /api/stop", "").json();
     assert_eq!(said["changed"], true, "{said}");
-    // While the slow page is in flight it is draining.
+    // While the slow page is in flight, the state is `draining`.
     assert_eq!(status(&job)["state"], "draining");
     let rest: Vec<String> = lines.collect();
     let rows: Vec<Value> = rest
@@ -411,16 +411,16 @@ fn by_default_only_the_link_that_is_printed_opens_the_page() {
     let seen = tcp(address, "GET /api/status", &bearer, "").json();
     assert!(
         seen.get("link").is_none(),
-        "whoever has the token needs no link: {seen}"
+        "a client with the token needs no link: {seen}"
     );
     assert_eq!(
         status(&job)["link"],
         format!("http://{address}/#token={token}")
     );
     let out = ctl(&job, &["status"]).good();
-    assert!(out.contains(token), "the owner is told again: {out}");
+    assert!(out.contains(token), "the owner gets the link again: {out}");
 
-    // A second crawl takes another port, and a token of its own.
+    // A second crawl takes another port, and its own token.
     let other_job = self::job(&wire, "");
     let (_other, other) = start(&other_job);
     assert!(
@@ -428,7 +428,7 @@ fn by_default_only_the_link_that_is_printed_opens_the_page() {
         "{other}"
     );
 
-    // Whoever waits for the end is told how it ended, with the last figures.
+    // A client that waits for the end gets the reason and the last figures.
     let mut waiting = TcpStream::connect(address).unwrap();
     let ask = format!("GET /api/end HTTP/1.1\r\nHost: {address}\r\n{bearer}\r\n");
     waiting.write_all(ask.as_bytes()).unwrap();
@@ -459,7 +459,7 @@ fn by_default_only_the_link_that_is_printed_opens_the_page() {
 }
 
 #[test]
-fn a_port_that_was_named_is_taken_or_refused_and_false_takes_none() {
+fn a_named_port_is_used_or_refused_and_false_uses_none() {
     let wire = web();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -496,10 +496,10 @@ fn others_are_listened_to_only_with_a_token() {
     Ran::of(check.env("SPOOR_CONTROL_TOKEN", TOKEN)).good();
 }
 
-/// Keys of an answer.
+/// The keys of an answer.
 type Keys = &'static [&'static str];
 
-/// What each operation is asked here, and the keys of its answer; `stop` comes last.
+/// The request for each operation, and the keys of its answer; `stop` comes last.
 fn examples() -> Vec<(&'static str, String, Keys)> {
     let seeds = json!({"urls": ["http://c.test/", "x"]}).to_string();
     let set = json!({"limits.fetches": 500}).to_string();
@@ -556,7 +556,7 @@ fn the_guide_says_what_the_routes_answer() {
         let path = target.split('?').next().unwrap();
         let path = path.replace("/host/a.test", "/host/{name}");
         explained(&format!("`{method} {path}"));
-        // First what is wrong, where anything can be.
+        // First a wrong body, if there is a body.
         if !body.is_empty() {
             socket(&job, line, "{").refused(400);
         }
@@ -577,7 +577,7 @@ fn the_guide_says_what_the_routes_answer() {
             }
         }
     }
-    // The page of one machine has nothing of a cluster.
+    // The page of one machine contains nothing about clusters.
     for (path, bytes) in [
         (
             "/",
@@ -598,7 +598,7 @@ fn the_guide_says_what_the_routes_answer() {
             "{path}"
         );
     }
-    // One machine is no cluster; another test asks one that is.
+    // One machine is no cluster; another test queries a cluster.
     let alone = socket(&job, "GET /api/cluster", "");
     assert!(alone.refused(404).contains("one machine"));
 }
@@ -622,8 +622,8 @@ fn shells_and_man_know_every_command() {
     }
 }
 
-/// Asks again and again for something long and reads none of it, until the server takes
-/// nothing more or has let go.
+/// Requests something long again and again without reading any of it, until the server accepts
+/// nothing more or closes the connection.
 fn never_reads(address: &str, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
@@ -635,7 +635,7 @@ fn never_reads(address: &str, path: &str) -> TcpStream {
 }
 
 #[test]
-fn clients_that_never_read_keep_nobody_out() {
+fn clients_that_never_read_lock_no_other_client_out() {
     let wire = web();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
@@ -660,7 +660,7 @@ fn clients_that_never_read_keep_nobody_out() {
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     };
     ask();
-    // Pages that need no token, and more of such clients than there are places.
+    // Pages that need no token, and more such clients than there are places.
     let held: Vec<TcpStream> = (0..80).map(|_| never_reads(&address, "/")).collect();
     ask();
     let silent: Vec<_> = (0..80)
@@ -685,7 +685,7 @@ fn only_keys_that_there_are_can_be_set() {
         "limits.",
         "limits.documentss",
     ] {
-        // Taking away what is not there was done before.
+        // Removing a value that is not set changes nothing.
         for value in [json!(1), Value::Null] {
             let body = json!({ key: value });
             let answer = socket(&job, "PATCH /api/config", &body.to_string());

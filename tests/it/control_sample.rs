@@ -1,4 +1,4 @@
-//! The control sample of a focused crawl beside an unfocused crawl of the same web.
+//! The control sample of a focused crawl, compared with an unfocused crawl of the same web.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,8 +12,8 @@ use spoor_lab::demo;
 
 use crate::support::demo_job::{Silent, demo_job};
 
-/// One request after the other and without pauses: what is asked next follows from what was
-/// read and never from the clock, so that chance is the same in every run of this test.
+/// One request after the other and without pauses: the next request depends on what was read and
+/// never on the clock, so chance is the same in every run of this test.
 fn job(folder: &Path, name: &str, kind: StrategyKind, web: SocketAddr) -> Config {
     let kind = kind.name();
     let mut text = demo_job(folder, name, 300, web);
@@ -34,8 +34,8 @@ fn job(folder: &Path, name: &str, kind: StrategyKind, web: SocketAddr) -> Config
          [buckets]\nboundaries = \"fixed\"\nhigh = 200\nmedium = 300\nnormal = 500\nrazor = 1500\n\
          [control_sample]\nshare = 0.2\n"
     );
-    // The training texts are so even that the boundary of the model lies below most pages
-    // about lighthouses, at 170 to 260; others begin at some 400.
+    // The training texts are so uniform that the model's own boundary is below most pages about
+    // lighthouses, which are at 170 to 260; other pages begin at some 400.
     Config::parse(&format!("{text}{more}"), "demo.toml").unwrap()
 }
 
@@ -46,14 +46,14 @@ fn log(folder: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// The demo's web is small enough that what a focused crawl knows of it is nearly all,
-/// so that the share found by chance must be that of a crawl by chance.
+/// The demo's web is so small that a focused crawl knows nearly all of it. So the share found by
+/// the control sample must be that of an unfocused crawl.
 #[test]
-fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
+fn the_control_sample_estimates_the_share_of_an_unfocused_crawl() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = daemon::runtime().unwrap();
     let mut web = demo::web();
-    // A pause as well.
+    // A `Crawl-delay` would be a pause too.
     for (_, robots) in &mut web.robots {
         let lines = robots.split_inclusive('\n');
         *robots = lines.filter(|l| !l.starts_with("Crawl-delay")).collect();
@@ -82,7 +82,7 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
     assert_eq!(crawl("again", StrategyKind::Link).focus, link.focus);
     let truth = plain.focus.focused.share().unwrap();
     let (low, high) = link.focus.control.interval().unwrap();
-    // The interval holds 19 times out of 20, and 1.7 times as wide 999 out of 1,000.
+    // The interval is right 19 times out of 20; 1.7 times as wide, 999 times out of 1,000.
     let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0 * 1.7);
     assert!(
         (truth - middle).abs() < half,
@@ -113,7 +113,7 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
     );
     assert_eq!(log(&plain.folder).iter().filter(control).count(), 0);
 
-    // What each crawl says of itself is what the labels say of the same pages.
+    // The share that each crawl claims matches the labels of the same pages.
     let labels = spoor_lab::Labels::parse(&web.labels).unwrap();
     for summary in [&link, &plain] {
         let pages: Vec<Value> = log(&summary.folder)

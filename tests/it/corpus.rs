@@ -13,7 +13,7 @@ use crate::archiving::ARCHIVE;
 use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// Keys that say where a document lies, and not what it is.
+/// Keys that give the position of a document, not its contents.
 const PLACE: [&str; 13] = [
     "archive",
     "canonical",
@@ -49,7 +49,7 @@ fn documents(corpus: &Path) -> Vec<Value> {
     lines(&corpus.join("documents/00000.jsonl.zst"))
 }
 
-/// Names and contents of all files below a folder.
+/// The names and contents of all files below a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -104,8 +104,8 @@ fn crawled() -> (Job, Wire) {
 const STEPS: &str = "[[step]]\nkind = \"language\"\n[[step]]\nkind = \"quality\"\nrules = [\"gopher\"]\n\
     bounds = { words = { least = 20 } }\n[[step]]\nkind = \"copies\"\n[[step]]\nkind = \"mask\"\n";
 
-/// The documents of a job and its pages in an archive give the same corpus; every page is in
-/// it or explained; and a takedown reaches into it.
+/// The documents of a job and its pages in an archive give the same corpus; every page is in it or
+/// listed with a reason; and a takedown removes pages from it.
 #[test]
 fn a_job_and_its_archive_give_the_same_corpus() {
     let (job, _wire) = crawled();
@@ -149,7 +149,7 @@ fn a_job_and_its_archive_give_the_same_corpus() {
             .iter()
             .all(|document| document["controls_removed"] == 1)
     );
-    // In a WACZ the archive is the same file, and so is every place in it.
+    // A WACZ contains the same archive file, so all positions in it are the same.
     assert_eq!(
         documents(&root.join("of-wacz")),
         documents(&root.join("of-warc"))
@@ -159,7 +159,7 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     assert_eq!(stored["mime"], "text/html");
 
     let removed = lines(&root.join("of-job/removed.jsonl.zst"));
-    let told: Vec<(&Value, &Value)> = removed
+    let reported: Vec<(&Value, &Value)> = removed
         .iter()
         .map(|r| (&r["rule"], &r["copy_of_url"]))
         .collect();
@@ -169,7 +169,7 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     ];
     let expected = expected.map(|(rule, of)| (json!(rule), json!(of)));
     let expected: Vec<(&Value, &Value)> = expected.iter().map(|(a, b)| (a, b)).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let of_job = of_job.to_str().unwrap();
     let corpus =
         |arguments: &[&str]| Ran::of(&mut spoor(&[&["corpus"], arguments].concat())).good();
@@ -193,7 +193,7 @@ fn a_job_and_its_archive_give_the_same_corpus() {
         true
     );
 
-    // The index of a corpus is in use as long as somebody searches it, and goes with it.
+    // The index of a corpus is in use while it is searched, and is removed with the corpus.
     let of_warc = root.join("of-warc");
     let on = |command: &str, more: &[&str]| {
         let arguments = [&[command, of_warc.to_str().unwrap()], more].concat();
@@ -249,11 +249,11 @@ fn a_job_and_its_archive_give_the_same_corpus() {
     assert!(refused.status.success() || refused.refused().contains("--fresh"));
 }
 
-/// Why a test with such a server is skipped.
+/// Why a test with an S3 server is skipped.
 pub const NO_S3: &str = "SKIPPED: no python3 with moto and flask from PyPI; `.ci/run` installs \
     them in target/moto";
 
-/// A server of S3 from PyPI, if a Python of this machine has it, and its address.
+/// An S3 server from PyPI with its address, if a Python of this machine has it.
 pub fn s3_server() -> Option<(Live, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = root.join("target/moto/bin/python");
@@ -266,7 +266,7 @@ pub fn s3_server() -> Option<(Live, String)> {
     line.starts_with("http://").then_some((live, line))
 }
 
-/// An object of a server, if it has it.
+/// An object of a server, if it exists.
 pub fn object(address: &str, path: &str) -> Option<Vec<u8>> {
     let to = address.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(to).unwrap();
@@ -286,8 +286,8 @@ pub fn object(address: &str, path: &str) -> Option<Vec<u8>> {
     is_there.then(|| answer.split_off(end + 4))
 }
 
-/// Writes a Parquet file with one row: a text, and an author of a megabyte `times` times, which
-/// the file has once.
+/// Writes a Parquet file with one row: a text, and an author of a megabyte repeated `times` times,
+/// which is stored once.
 fn parquet_with_authors(path: &Path, times: usize) {
     use parquet::data_type::{ByteArray, ByteArrayType};
     use parquet::file::properties::WriterProperties;
@@ -320,8 +320,8 @@ fn parquet_with_authors(path: &Path, times: usize) {
     writer.close().unwrap();
 }
 
-/// A Parquet file that unfolds to gigabytes is an error of its own process, and the next build
-/// goes on without it.
+/// A Parquet file that expands to gigabytes fails in its own process, and the next build continues
+/// without it.
 #[test]
 fn a_parquet_file_takes_no_more_memory_than_is_stated() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,8 +343,8 @@ fn a_parquet_file_takes_no_more_memory_than_is_stated() {
     assert_eq!(documents(&folder.path().join("plan")).len(), 1);
 }
 
-/// A corpus is in the store of its plan file by file, also after a second build, and what is
-/// removed here goes there.
+/// A corpus is uploaded to the store of its plan file by file, also after a second build, and
+/// removals reach the store.
 #[test]
 fn a_store_has_the_same_files() {
     let Some((_server, address)) = s3_server() else {
@@ -372,7 +372,7 @@ fn a_store_has_the_same_files() {
         Ran::of(&mut command)
     };
     build("build", &[]).good();
-    // A store that is named later gets the corpus that was built.
+    // If the plan names a store later, the existing corpus is uploaded.
     std::fs::write(&plan, format!("{text}store = \"s3://spoor/corpora/one\"\n")).unwrap();
     let out = build("build", &["--json"]).good();
     let out: Value = serde_json::from_str(&out).unwrap();
@@ -410,7 +410,7 @@ fn a_store_has_the_same_files() {
     );
 }
 
-/// Killed wherever it is, it ends with the same bytes.
+/// A build that is killed at any point ends with the same bytes.
 #[test]
 fn a_build_that_is_killed_gives_the_same_bytes() {
     kill(4, 4_000);
@@ -450,7 +450,7 @@ fn kill(kills: usize, documents: usize) {
     assert!(table.contains("exact copy "), "{table}");
     let killed = plan("killed");
     let work = root.join("killed/.corpus.spoor-build");
-    // The build renames and removes files meanwhile: what is gone does not count.
+    // The build renames and removes files in the meantime: missing files do not count.
     let size = || {
         let entries = std::fs::read_dir(&work).into_iter().flatten().flatten();
         let lengths = entries.filter_map(|entry| Some(entry.metadata().ok()?.len()));
@@ -475,7 +475,7 @@ fn kill(kills: usize, documents: usize) {
         files(&root.join("calm/corpus")),
         files(&root.join("killed/corpus")),
     );
-    // These name the folder.
+    // These files name the folder.
     for name in [".spoor-corpus", "plan.toml", "README.md"] {
         let calm = calm.remove(Path::new(name)).unwrap();
         let other = other.remove(Path::new(name)).unwrap();
@@ -493,7 +493,7 @@ fn kill(kills: usize, documents: usize) {
     assert!(!work.exists());
 }
 
-/// Pages that no corpus wants, and a page of 40 MB.
+/// Pages that no corpus keeps, and a page of 40 MB.
 #[test]
 fn hostile_pages_are_explained_and_harm_nothing() {
     let folder = tempfile::tempdir().unwrap();

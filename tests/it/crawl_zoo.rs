@@ -1,4 +1,4 @@
-//! Hostile servers cost what they state and no more, and the crawl goes on.
+//! Hostile servers have only the stated effect, and the crawl continues.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,20 +11,20 @@ use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
 use super::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// The most that a crawl of the zoo may have in memory, in KiB, without the program's own file
-/// (70 MB of a debug build), where what it does not use is given back at once: 160 to 225 MB
-/// when this was written. Of that 55 MB are there before anything is read, and up to 30 times
-/// the 4 MiB of the largest page are the tree of one page at a time. As it ships it keeps what
-/// it does not use for a second.
+/// The memory limit of a crawl of the zoo, in KiB, without the program's own file (70 MB of a debug
+/// build), with an allocator that returns unused memory at once: 160 to 225 MB when this was
+/// written. 55 MB of that are used before anything is read, and the tree of one page at a time
+/// takes up to 30 times the 4 MiB of the largest page. The released program keeps unused memory for
+/// a second.
 const MEMORY: u64 = 250 << 10;
 
-/// What the allocator is told for that: as `main.rs` does, but for the second.
+/// The allocator's settings for that: as in `main.rs`, except for the second.
 const AT_ONCE: &str = "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0";
 
-/// The longest line of the log, whatever a server says.
+/// The longest line of the log, whatever a server sends.
 const LINE: usize = 16 << 10;
 
-/// A job that crawls a zoo; `more` are further sections.
+/// A job that crawls a zoo, with further sections `more`.
 fn job(running: &zoo::Running, more: &str) -> Job {
     let job = Job::at(running.addr, &JobText::default());
     let ca = job.file().with_file_name("ca.pem");
@@ -41,7 +41,7 @@ fn job(running: &zoo::Running, more: &str) -> Job {
     job
 }
 
-/// The row of a case, and what of it is not as stated.
+/// The row of a case, and how it differs from the expected outcome.
 fn judge<'a>(case: &Case, log: &'a [Value]) -> (Option<&'a Value>, Vec<String>) {
     let (expect, url) = (&case.expect, case.judged());
     let row = log
@@ -78,12 +78,11 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
     crawl_zoo("");
 }
 
-/// Cases that end otherwise where all is archived: their bodies are compressed nothing that
-/// never ends. They are read to a limit before their coding is removed, and their bytes are
-/// counted as they came.
+/// Cases that end differently when everything is archived: their bodies are endless compressed
+/// nothing. They are read up to a limit before they are decoded, and their bytes count as received.
 const READ_FIRST: [&str; 2] = ["bomb-members", "bomb-nothing"];
 
-/// Bodies come in their content codings then, which a worker removes.
+/// With an archive, bodies arrive with their content codings, which a worker decodes.
 #[test]
 fn the_zoo_is_crawled_alike_where_all_is_archived() {
     let job = crawl_zoo("[archive]\nenabled = true\n");
@@ -159,13 +158,13 @@ fn crawl_zoo(more: &str) -> Job {
         let length = row.to_string().len();
         assert!(length <= LINE, "{length} bytes: {:.400}", row.to_string());
     }
-    // Nothing was written beside the job.
+    // Nothing was written outside of the job.
     let beside = std::fs::read_dir(job.folder().parent().unwrap()).unwrap();
     let mut beside: Vec<_> = beside.map(|entry| entry.unwrap().file_name()).collect();
     beside.sort();
     assert_eq!(beside, ["ca.pem", "job", "job.toml"]);
 
-    // The same job goes on with honest sites.
+    // The same job continues with honest sites.
     let pages = [
         ("honest.test/", plain(&["/next"], &[])),
         ("honest.test/next", plain(&[], &[])),
@@ -188,7 +187,7 @@ fn crawl_zoo(more: &str) -> Job {
 }
 
 #[test]
-fn every_case_is_stated_so_that_it_can_be_told_apart() {
+fn every_case_can_be_identified() {
     let cases = zoo::cases();
     let mut names: Vec<&str> = cases.iter().map(|case| case.name).collect();
     names.sort_unstable();

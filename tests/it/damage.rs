@@ -1,11 +1,10 @@
-//! A byte flipped, a byte gone, an end cut off, a file gone: the store says so and
-//! names what, or what it gives is still all of it.
+//! A flipped byte, a missing byte, a truncated file, a missing file: either the store reports the
+//! damage and names the file, or its contents are still complete.
 //!
-//! Each case damages a copy of the same store, of a crawl in its midst: one half
-//! compacted, so that fjall has it in tables, the other as it was written. Where
-//! is drawn from a seed that is printed; `SPOOR_DAMAGE_SEED` repeats it. Damage
-//! that goes unnoticed must have hit bytes that nothing reads, and every record is
-//! compared. What a repair brings back is printed.
+//! Each case damages a copy of the same store, taken in the middle of a crawl: one half compacted,
+//! so that fjall has it in tables, the other as it was written. A printed seed determines the
+//! places; `SPOOR_DAMAGE_SEED` repeats it. Damage that goes unnoticed must have hit bytes that
+//! nothing reads, and every record is compared. What a repair recovers is printed.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -18,7 +17,7 @@ use spoor::settings::StoreKind;
 
 use crate::support::{Job, Ran, Wire, small, spoor};
 
-/// A job whose store is damaged again and again.
+/// A job whose store is damaged repeatedly.
 struct Victim {
     job: Job,
     _wire: Wire,
@@ -49,7 +48,7 @@ impl Victim {
                     let mut bytes =
                         std::fs::read(job.folder().join("frontier").join(&path)).unwrap();
                     let length = bytes.len() as u64;
-                    // Journals end in megabytes that were set aside and never written.
+                    // Journals end in megabytes that were reserved and never written.
                     let used = bytes
                         .iter()
                         .rposition(|b| *b != 0)
@@ -77,7 +76,7 @@ impl Victim {
         self.job.folder().join("frontier")
     }
 
-    /// Puts the sound store in its place.
+    /// Restores the sound store.
     fn restore(&self) {
         for folder in ["frontier", "frontier.damaged", "frontier.new"] {
             let folder = self.job.folder().join(folder);
@@ -94,7 +93,7 @@ impl Victim {
         }
     }
 
-    /// The files below one of its folders, with their bytes.
+    /// The files below one of the store's folders, with their bytes.
     fn files(&self, below: &str) -> Vec<(PathBuf, Vec<u8>)> {
         let root = self.job.folder().join(below);
         let names = self.job.files(below);
@@ -110,7 +109,7 @@ impl Victim {
         Ran::of(&mut spoor(&arguments))
     }
 
-    /// The records as lines, but for the counters.
+    /// The records as lines, except for the counters.
     fn export(&self) -> BTreeSet<String> {
         let file = self.job.folder().join("export.jsonl.gz");
         self.store("export", &[file.to_str().unwrap()]).good();
@@ -122,7 +121,7 @@ impl Victim {
         text.lines().skip(1).map(str::to_owned).collect()
     }
 
-    /// How many URLs of the sound store are among these lines, unchanged.
+    /// The number of URLs of the sound store that are unchanged among these lines.
     fn urls(&self, lines: &BTreeSet<String>) -> usize {
         self.lines.intersection(lines).filter(|l| is_url(l)).count()
     }
@@ -141,14 +140,15 @@ enum Damage {
 }
 
 impl Damage {
-    /// Does it to a file of at least one byte and says what was done.
+    /// Damages a file of at least one byte, and describes the damage.
     fn of(self, victim: &Victim, dice: &mut ChaCha8Rng) -> String {
         let written: Vec<_> = victim
             .sound
             .iter()
             .filter(|(_, b, _)| !b.is_empty())
             .collect();
-        // By size, as a failing disk would hit them; whole files are all alike.
+        // Files are chosen by size, as a failing disk would hit them; for missing files, all are
+        // equally likely.
         let total: usize = written.iter().map(|(_, bytes, _)| bytes.len()).sum();
         let mut at = dice.random_range(0..total);
         let by_size = written.iter().find(|(_, bytes, _)| {
@@ -181,13 +181,13 @@ impl Damage {
     }
 }
 
-/// Changes bytes and leaves the length as it is.
+/// Replaces bytes without changing the length.
 fn write_over(path: &Path, bytes: &[u8]) {
     let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     std::io::Write::write_all(&mut file, bytes).unwrap();
 }
 
-fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
+fn damage_is_reported_or_harmless(store: StoreKind, times: usize) {
     let seed = match std::env::var("SPOOR_DAMAGE_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => spoor::clock::now(),
@@ -198,7 +198,7 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
     let all = victim.urls(&victim.lines);
     let mut wrong = Vec::new();
     for damage in [Damage::Flip, Damage::Cut, Damage::Shorten, Damage::Remove] {
-        let (mut harmless, mut told, mut repaired, mut kept) = (0, 0, 0, 0);
+        let (mut harmless, mut reported, mut repaired, mut kept) = (0, 0, 0, 0);
         for _ in 0..times {
             victim.restore();
             let what = format!("{damage:?} {}", damage.of(&victim, &mut dice));
@@ -208,18 +208,18 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
                 wrong.push(format!("{what}: the check changed the store"));
             }
             if check.status.success() {
-                // Opened and closed again, it must still be what it was.
+                // After opening and closing, the records must still be the same.
                 if victim.export() == victim.lines {
                     harmless += 1;
                 } else {
                     let left = victim.urls(&victim.export());
                     wrong.push(format!(
-                        "{what}: nobody noticed that {left} of {all} URLs are left"
+                        "{what}: unnoticed, only {left} of {all} URLs are left"
                     ));
                 }
                 continue;
             }
-            told += 1;
+            reported += 1;
             let said = format!("{}{}", check.out, check.err);
             if check.status.code() != Some(1) || said.contains("panicked") {
                 wrong.push(format!("{what}: ended as {:?}: {said}", check.status));
@@ -229,7 +229,7 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
             }
             let repair = victim.store("check", &["--repair"]);
             if !repair.status.success() {
-                // Then an export of a checkpoint is the way out, and it says so.
+                // Then the message recommends an export of a checkpoint.
                 let refusal = repair.refused();
                 assert!(
                     refusal.contains("spoor frontier import"),
@@ -252,12 +252,12 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
         }
         let share = 100.0 * kept as f64 / (repaired * all).max(1) as f64;
         println!(
-            "{} {damage:?}: {harmless} harmless, {told} told, of these {repaired} repaired with \
-             {share:.1} % of the URLs as they were",
+            "{} {damage:?}: {harmless} harmless, {reported} reported, {repaired} of these \
+             repaired with {share:.1} % of the URLs as they were",
             store.name()
         );
     }
-    // Whatever became of the store, the outputs are whole.
+    // Whatever happened to the store, the outputs are intact.
     assert_eq!(
         victim
             .job
@@ -281,23 +281,23 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
 }
 
 #[test]
-fn damage_of_sled_is_told_or_harmless() {
-    damage_is_told_or_harmless(StoreKind::Sled, 8);
+fn damage_of_sled_is_reported_or_harmless() {
+    damage_is_reported_or_harmless(StoreKind::Sled, 8);
 }
 
 #[test]
-fn damage_of_fjall_is_told_or_harmless() {
-    damage_is_told_or_harmless(StoreKind::Fjall, 8);
-}
-
-#[test]
-#[ignore = "long"]
-fn damage_of_sled_is_told_or_harmless_long() {
-    damage_is_told_or_harmless(StoreKind::Sled, 60);
+fn damage_of_fjall_is_reported_or_harmless() {
+    damage_is_reported_or_harmless(StoreKind::Fjall, 8);
 }
 
 #[test]
 #[ignore = "long"]
-fn damage_of_fjall_is_told_or_harmless_long() {
-    damage_is_told_or_harmless(StoreKind::Fjall, 60);
+fn damage_of_sled_is_reported_or_harmless_long() {
+    damage_is_reported_or_harmless(StoreKind::Sled, 60);
+}
+
+#[test]
+#[ignore = "long"]
+fn damage_of_fjall_is_reported_or_harmless_long() {
+    damage_is_reported_or_harmless(StoreKind::Fjall, 60);
 }

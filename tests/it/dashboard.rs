@@ -1,4 +1,4 @@
-//! The dashboard of a running crawl in a real browser, and what it tells Prometheus.
+//! The dashboard of a running crawl in a real browser, and its metrics for Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,8 +15,7 @@ use crate::support::process::GUARD;
 use crate::support::texts::{page, plain, some, topical, tree};
 use crate::support::{Job, JobText, Wire};
 
-/// What pages say of their images: markup, what steers a terminal, and what turns the
-/// order of reading.
+/// Hostile image texts: markup, terminal control characters, and changes of the reading direction.
 const HOSTILE: [&str; 4] = [
     "<script>window.owned = 1</script>",
     "<img src=x onerror=\"window.owned = 1\">",
@@ -24,11 +23,11 @@ const HOSTILE: [&str; 4] = [
     "\u{202e}gnp.live\u{2066} &lt;b&gt;",
 ];
 
-/// The file names are as bad.
+/// The file names are hostile too.
 const FILE: &str = "/%3Cimg%20src=x%20onerror=window.owned=1%3E";
 
-/// A host with so many pages that a crawl with pauses of a second does not end before a
-/// test does, and others with images whose words are hostile.
+/// A host with so many pages that a crawl with pauses of a second outlasts the test, and others
+/// with images whose words are hostile.
 fn web() -> Wire {
     let escaped = |text: &str| {
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
@@ -59,7 +58,7 @@ fn web() -> Wire {
     for n in 0..HOSTILE.len() {
         let url = format!("http://i{n}.test{FILE}{n}.png");
         let bytes = picture::draw(&url, 320, 240).unwrap().bytes;
-        // The tree has names as they are after decoding.
+        // The tree has decoded names.
         let path = format!("/<img src=x onerror=window.owned=1>{n}.png");
         web.insert(&format!("i{n}.test"), &path, bytes);
     }
@@ -77,7 +76,7 @@ fn job(wire: &Wire, control: &str) -> Job {
     Job::new(wire, &text)
 }
 
-/// Asks for the status until it is so.
+/// Polls the status until `so` is true.
 fn wait_for(job: &Job, what: &str, so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + GUARD;
     loop {
@@ -93,7 +92,7 @@ fn in_a_browser(test: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(test);
 }
 
-/// The figure beside a name.
+/// The figure next to a name.
 fn figure(name: &str) -> String {
     format!(
         "Number([...document.querySelectorAll('#speed dt')].find(d => d.textContent === '{name}')?.nextSibling.textContent.replaceAll(',', ''))"
@@ -130,7 +129,7 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
 
         steer(&browser, &job, &wire).await;
 
-        // On a phone nothing leaves the screen, and what is pressed is large enough.
+        // On a phone nothing is wider than the screen, and buttons are large enough.
         browser.be_a_phone().await;
         browser.until("innerWidth === 390").await;
         let beyond = "[...document.querySelectorAll('body *')].filter(e => { \
@@ -142,7 +141,7 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         assert_eq!(browser.js(&sizes).await, json!([390, 0, 0]));
 
         assert_eq!(browser.complaints().await, [""; 0]);
-        // What a script in the page would cost is seen, so that the line above says something.
+        // An injected script would be noticed, so the check above means something.
         let intrude = "const s = document.createElement('script'); \
              s.textContent = 'window.owned = 1'; document.body.append(s); return !!window.owned";
         assert_eq!(browser.js(intrude).await, false);
@@ -157,21 +156,21 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         assert_eq!(status(&job)["state"], "running");
         browser.click("#stop").await;
         browser.click("#sure-yes").await;
-        // The page outlives the crawl, and says how it ended.
+        // The page stays open after the crawl, and says how it ended.
         browser.see("#over:not([hidden])").await;
-        let told = "return [document.getElementById('state').textContent, \
+        let script = "return [document.getElementById('state').textContent, \
              document.getElementById('notice').hidden, \
              document.getElementById('acts').hidden, \
              document.querySelectorAll('#pages .verdict').length > 0, \
              document.querySelector('#next code').textContent.startsWith('spoor report ')]";
         assert_eq!(
-            browser.js(told).await,
+            browser.js(script).await,
             json!(["stopped", true, true, true, true])
         );
         browser
             .until("document.getElementById('h-over').textContent.startsWith('Stopped: ')")
             .await;
-        // It may have asked once more when nobody listened any longer.
+        // It may have made one more request when the server was gone.
         let mut complaints = browser.complaints().await;
         complaints.retain(|said| !said.contains("ERR_CONNECTION_REFUSED"));
         assert_eq!(complaints, [""; 0]);
@@ -183,7 +182,7 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
     );
 }
 
-/// The images are there, encoded anew, and their words are words.
+/// The images are shown, encoded again, and their words are text.
 async fn gallery(browser: &Browser) {
     let n = HOSTILE.len();
     browser
@@ -241,15 +240,15 @@ async fn steer(browser: &Browser, job: &Job, wire: &Wire) {
     urls.send_keys(&hostile).await.unwrap();
     browser.click("#seeds-form button[type=submit]").await;
     browser.see("#seeded li + li").await;
-    let told = "return [...document.querySelectorAll('#seeded li')].map(l => l.textContent)";
-    let told = browser.js(told).await;
-    assert_eq!(told[0], "http://c.test/: added");
+    let script = "return [...document.querySelectorAll('#seeded li')].map(l => l.textContent)";
+    let results = browser.js(script).await;
+    assert_eq!(results[0], "http://c.test/: added");
     assert!(
-        told[1]
+        results[1]
             .as_str()
             .unwrap()
             .contains(&format!("{}: refused", HOSTILE[1])),
-        "{told}"
+        "{results}"
     );
     let made = "return document.querySelectorAll('#seeded li *').length";
     assert_eq!(browser.js(made).await, 0);
@@ -262,7 +261,7 @@ async fn steer(browser: &Browser, job: &Job, wire: &Wire) {
 }
 
 #[test]
-fn a_crawl_that_is_killed_is_not_said_to_have_ended() {
+fn a_killed_crawl_is_not_shown_as_ended() {
     if !can_browse() {
         return;
     }
@@ -279,7 +278,7 @@ fn a_crawl_that_is_killed_is_not_said_to_have_ended() {
     in_a_browser(async {
         let browser = Browser::open().await;
         browser.goto(&format!("http://{link}")).await;
-        // The link logs in, and its token is in no address any more.
+        // The link logs in, and its token disappears from the address.
         browser.see("#board:not([hidden])").await;
         let url = browser.client.current_url().await.unwrap();
         assert_eq!(url.fragment(), None, "{url}");
@@ -287,11 +286,11 @@ fn a_crawl_that_is_killed_is_not_said_to_have_ended() {
         browser.see("#pages .verdict").await;
         assert!(live.kill());
         browser.see("#state.gone").await;
-        let told = "return [document.getElementById('over').hidden, \
+        let script = "return [document.getElementById('over').hidden, \
              document.getElementById('acts').hidden, \
              document.getElementById('notice').textContent.includes('does not answer'), \
              document.querySelectorAll('#pages .verdict').length > 0]";
-        assert_eq!(browser.js(told).await, json!([true, true, true, true]));
+        assert_eq!(browser.js(script).await, json!([true, true, true, true]));
     });
 }
 
@@ -342,20 +341,20 @@ fn the_page_asks_for_the_token_and_answers_to_no_other_name() {
         browser
             .until("document.getElementById('notice').hidden")
             .await;
-        // It is known from now on.
+        // The session is known from now on.
         browser.client.refresh().await.unwrap();
         browser.see("#board:not([hidden])").await;
         assert_eq!(browser.js("return document.cookie").await, "");
     });
 }
 
-/// Samples of a scrape: name, labels and value.
+/// The samples of a scrape: name, labels and value.
 fn samples(text: &str) -> Vec<(&str, BTreeMap<&str, &str>, f64)> {
     let rows = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line| -> Option<_> {
         let (series, value): (&str, &str) = str::rsplit_once(line, ' ')?;
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        // No value of spoor's holds a comma.
+        // No label value of spoor contains a comma.
         let pairs = labels.trim_end_matches('}').split(',');
         let pairs = pairs.filter_map(|pair| pair.split_once('='));
         let labels = pairs.map(|(k, v)| (k, v.trim_matches('"'))).collect();
@@ -366,9 +365,9 @@ fn samples(text: &str) -> Vec<(&str, BTreeMap<&str, &str>, f64)> {
 }
 
 #[test]
-fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
+fn a_scrape_agrees_with_the_log_and_has_the_series_of_the_panels() {
     let wire = web();
-    // Most hosts have no tdmrep.json, which is no failure.
+    // Most hosts have no tdmrep.json, which is not a failure.
     let job = job(&wire, "[consent]\ntdmrep = true");
     let (_live, _) = start(&job);
     wait_for(&job, "an image", |s| s["images"].as_u64() > Some(0));
@@ -379,7 +378,7 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         running.lines().any(|line| line == "spoor_paused 0"),
         "{running}"
     );
-    // That names beyond the first scrape appear is what labels are for; one that fails is asked too.
+    // Labels may get new values after the first scrape, so also cause a failure.
     let seeds = json!({"urls": ["http://gone.test/"]}).to_string();
     socket(&job, "POST /api/seeds", &seeds).json();
     wait_for(&job, "a failure", |s| {
@@ -398,12 +397,12 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         values.iter().sum()
     };
 
-    // Counters, against the log.
+    // Counters must agree with the log.
     let log = job.log();
     let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-    let mut told: BTreeMap<[String; 3], f64> = BTreeMap::new();
+    let mut logged: BTreeMap<[String; 3], f64> = BTreeMap::new();
     for row in &log {
-        *told
+        *logged
             .entry(["kind", "outcome", "reason"].map(|key| word(row, key)))
             .or_default() += 1.0;
     }
@@ -417,13 +416,14 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
             )
         })
         .collect();
-    assert_eq!(counted, told);
+    assert_eq!(counted, logged);
     assert!(
-        told.keys()
+        logged
+            .keys()
             .any(|[kind, _, reason]| kind == "tdmrep" && !reason.is_empty())
     );
     let failed = |[kind, _, reason]: &[String; 3]| kind != "tdmrep" && !reason.is_empty();
-    let failed: f64 = told
+    let failed: f64 = logged
         .iter()
         .filter(|(key, _)| failed(key))
         .map(|(_, n)| n)
@@ -444,7 +444,7 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
     let pages = log.iter().filter(done).count() as f64;
     assert_eq!(value("spoor_extract_duration_seconds_count", &[]), pages);
 
-    // Levels, against the log and the status.
+    // Gauges must agree with the log and the status.
     assert_eq!(value("spoor_urls", &[("state", "done")]), pages);
     let board = socket(&job, "GET /api/board", "").json();
     let focused = &board["focus"]["total"]["focused"];
@@ -467,15 +467,15 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         (&focused["fetches"], &focused["pages"], &focused["on_topic"]),
         (&json!(fetches), &json!(judged.len()), &json!(found))
     );
-    let told = focused["thousandths"].as_f64().unwrap() / 1000.0 / judged.len() as f64;
-    assert!((told - share).abs() < 1e-9, "{told} {share}");
+    let claimed = focused["thousandths"].as_f64().unwrap() / 1000.0 / judged.len() as f64;
+    assert!((claimed - share).abs() < 1e-9, "{claimed} {share}");
     let ratio = value("spoor_on_topic_ratio", &[("chosen", "focused")]);
     assert!(found > 0 && (ratio - share).abs() < 1e-9, "{ratio} {share}");
     assert_eq!(
         (value("spoor_paused", &[]), value("spoor_leased_tasks", &[])),
         (1.0, 0.0)
     );
-    // As many as the job permits, or fewer that keep the machine busy.
+    // The job's maximum, or fewer if they keep the machine busy.
     let limit = value("spoor_leased_tasks_limit", &[]);
     assert!((1.0..=64.0).contains(&limit), "{limit}");
     for (bucket, n) in still["queued"].as_object().unwrap() {
@@ -484,7 +484,7 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
             n.as_f64().unwrap()
         );
     }
-    // What only grows has grown.
+    // Counters have only grown.
     for (name, labels, before) in samples(&running) {
         if name.ends_with("_total") && name.starts_with("spoor_") {
             let labels: Vec<_> = labels.into_iter().collect();
@@ -495,7 +495,7 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
     lint(&text);
 }
 
-/// Every series that a panel asks for is there, by name and by the values of its labels.
+/// Every series that a panel plots exists, by name and label values.
 fn panels(all: &[(&str, BTreeMap<&str, &str>, f64)]) {
     let text = include_str!("../../config/grafana.json");
     let dashboard: Value = serde_json::from_str(text).unwrap();
@@ -537,7 +537,7 @@ fn panels(all: &[(&str, BTreeMap<&str, &str>, f64)]) {
     assert!(names.len() >= 7, "{names:?}");
 }
 
-/// Prometheus itself has nothing to object to.
+/// Prometheus' own linter has no complaints.
 fn lint(text: &str) {
     if !installed("promtool", "prometheus") {
         return;

@@ -1,5 +1,5 @@
-//! `spoor entities` as a process: lists of two forms, documents of a corpus and of a job,
-//! three outputs.
+//! `spoor entities` as a process: lists in two formats, documents of a corpus and of a job, three
+//! outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,7 @@ fn lists_are_compiled_and_found_in_documents() {
     );
     assert_eq!(rows[4]["pronoun"], true);
     assert_eq!(rows[1]["classes"], json!(["country", "state"]));
-    // Each line is as the schema says.
+    // Each line matches the schema.
     let schema = on(&["schema", "annotation"]).good();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
@@ -138,14 +138,14 @@ fn lists_are_compiled_and_found_in_documents() {
         assert!(validator.is_valid(row), "{row}");
     }
 
-    // To standard output, and compressed, it is the same.
+    // Standard output and compressed files have the same contents.
     let shown = on(&["entities", "find", &index, &documents, "--quiet"]);
     assert_eq!(shown.out, text);
     let packed = path(home.path(), "found.jsonl.zst");
     on(&["entities", "find", &index, &documents, "-o", &packed]).good();
     let unpacked = zstd::decode_all(std::fs::read(&packed).unwrap().as_slice()).unwrap();
     assert_eq!(String::from_utf8(unpacked).unwrap(), text);
-    // A folder of documents, a list instead of an index, and no pronouns.
+    // A folder of documents, a list instead of an index, and without pronouns.
     let inner = home.path().join("other/documents");
     std::fs::create_dir_all(&inner).unwrap();
     std::fs::copy(&documents, inner.join("0.jsonl.zst")).unwrap();
@@ -165,11 +165,11 @@ fn lists_are_compiled_and_found_in_documents() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told() {
+fn unusable_input_is_reported() {
     let home = folder();
     let [list, documents, index] =
         ["list.tsv", "documents.jsonl.zst", "x.entities"].map(|name| path(home.path(), name));
-    let told = on(&[
+    let message = on(&[
         "entities",
         "find",
         &list,
@@ -178,15 +178,18 @@ fn what_cannot_be_used_is_told() {
         "found.csv",
     ])
     .refused();
-    assert!(told.contains("found.csv: has no known ending"), "{told}");
-    let told = on(&["entities", "find", "missing.entities", &documents]).refused();
-    assert!(told.contains("missing.entities"), "{told}");
+    assert!(
+        message.contains("found.csv: has no known ending"),
+        "{message}"
+    );
+    let message = on(&["entities", "find", "missing.entities", &documents]).refused();
+    assert!(message.contains("missing.entities"), "{message}");
     std::fs::write(&index, "spoor entities 0\n").unwrap();
-    let told = on(&["entities", "show", &index]).refused();
-    assert!(told.contains("another version"), "{told}");
+    let message = on(&["entities", "show", &index]).refused();
+    assert!(message.contains("another version"), "{message}");
     std::fs::write(&index, "spoor entities 1\n12345678").unwrap();
-    let told = on(&["entities", "show", &index]).refused();
-    assert!(told.contains("is damaged"), "{told}");
+    let message = on(&["entities", "show", &index]).refused();
+    assert!(message.contains("is damaged"), "{message}");
 }
 
 #[test]
@@ -266,7 +269,7 @@ least = 1
     );
     assert!(rows.contains("<g/>\n.\t.\t-\n"), "{rows}");
 
-    // The index takes the entities of the documents, and the page and the terminal find them.
+    // The index takes the entities from the documents; the page and the terminal find them.
     let out = home.path().join("out");
     let out = out.to_str().unwrap();
     on(&["index", out]).good();
@@ -277,16 +280,16 @@ least = 1
     );
     let listed = on(&["search", out, "tax", "--class", "country"]).good();
     assert_eq!(listed, "        1  United States\n");
-    let told = on(&["search", out, "tax", "--with", "Atlantis"]);
-    assert_eq!(told.status.code(), Some(2), "{told:?}");
-    assert!(told.err.contains("entity `Atlantis`"), "{told:?}");
+    let ran = on(&["search", out, "tax", "--with", "Atlantis"]);
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    assert!(ran.err.contains("entity `Atlantis`"), "{ran:?}");
 
-    // What is left after a removal is as it was.
+    // A removal leaves the rest unchanged.
     on(&["corpus", "remove", file, "--url", "http://a.test/2"]).good();
     assert_eq!(documents(), all[..1]);
     assert_eq!(vertical(), rows[..rows.find("</doc>\n").unwrap() + 7]);
 
-    // What makes no sense is told.
+    // Meaningless settings are reported.
     for (steps, part) in [
         (
             "[[step]]\nkind = \"grammar\"\n[[step]]\nkind = \"mask\"\n",
@@ -307,8 +310,8 @@ least = 1
         ),
     ] {
         write(steps);
-        let told = on(&["corpus", "build", file, "--dry-run"]).refused();
-        assert!(told.contains(part), "{steps}: {told}");
+        let message = on(&["corpus", "build", file, "--dry-run"]).refused();
+        assert!(message.contains(part), "{steps}: {message}");
     }
 }
 
@@ -348,8 +351,11 @@ fn a_tagger_is_trained_and_tested() {
     assert_eq!(out, "Die\tDET\nLampe\tNOUN\nbrennt\tVERB\n.\tPUNCT\n");
     let out = on(&["tagger", "tag", "en", "The lamp burned"]).good();
     assert_eq!(out, "The\tDET\nlamp\tNOUN\nburned\tVERB\n");
-    let told = on(&["tagger", "train", &bad, "--output", &tagger]).refused();
-    assert!(told.contains("bad.conllu, line 1: has fewer"), "{told}");
-    let told = on(&["tagger", "tag", "sv", "x"]).refused();
-    assert!(told.contains("sv: "), "{told}");
+    let message = on(&["tagger", "train", &bad, "--output", &tagger]).refused();
+    assert!(
+        message.contains("bad.conllu, line 1: has fewer"),
+        "{message}"
+    );
+    let message = on(&["tagger", "tag", "sv", "x"]).refused();
+    assert!(message.contains("sv: "), "{message}");
 }

@@ -1,5 +1,5 @@
-//! What the documents show can be run: every job file that is shipped, every
-//! piece of TOML in the README and the guide, and every command in them.
+//! Everything in the documentation works: every shipped job file, every piece of TOML in the README
+//! and the guide, and every command in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ fn package(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The texts that tell people how to use spoor: name and content. The guide is listed, so
-/// that no page of it is forgotten.
+/// The texts that explain how to use spoor: name and content. The guide's folder is listed, so that
+/// no page is forgotten.
 fn documents() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     for entry in std::fs::read_dir(package("src/guide")).unwrap() {
@@ -54,8 +54,8 @@ fn blocks(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// The command lines of a Markdown text: lines of shell blocks, and code in
-/// running text that begins with the name of a program.
+/// The command lines of a Markdown text: lines of shell blocks, and code in running text that
+/// begins with the name of a program.
 fn command_lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for (language, body) in blocks(text) {
@@ -65,7 +65,7 @@ fn command_lines(text: &str) -> Vec<String> {
             lines.extend(plain.filter(|l| is_command(l)).map(str::to_owned));
         }
     }
-    // Odd parts between backticks are code, once the blocks are taken out.
+    // Outside of blocks, every second part between backticks is code.
     let mut outside = String::new();
     let mut inside = false;
     for line in text.lines() {
@@ -87,13 +87,13 @@ fn is_command(line: &str) -> bool {
         .any(|name| line.starts_with(name))
 }
 
-/// What is wrong with a command line, if anything is; `help` gives the help text
-/// of a program and its subcommands, or nothing where there is no such.
+/// The error in a command line, if any. `help` gives the help text of a program and its
+/// subcommands, or nothing if there is no such command.
 fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<String> {
     let line = line.split(" #").next().unwrap_or(line);
     let words: Vec<&str> = line.split_whitespace().collect();
     if let Some(at) = words.iter().position(|w| *w == "--") {
-        // What `cargo run` passes on is for spoor.
+        // Arguments after `--` of `cargo run` are for spoor.
         let (cargo, passed) = words.split_at(at);
         let own = format!("spoor {}", passed[1..].join(" "));
         return fault(&cargo.join(" "), help).or_else(|| {
@@ -125,13 +125,13 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
         let mut deeper = path.clone();
         deeper.push(word);
         match help(&deeper) {
-            // As the job of `spoor ctl JOB status`.
+            // For example, the job of `spoor ctl JOB status`.
             None if arguments < arguments_before_command(&text)
                 && (!word.starts_with("config/") || package(word).exists()) =>
             {
                 arguments += 1;
             }
-            // Where subcommands are expected, another word is a mistake.
+            // If subcommands are expected, another word is an error.
             None if text.contains("\nCommands:") && path.len() < 3 => {
                 return Some(format!(
                     "`{line}`: {} has no command {word}",
@@ -151,7 +151,7 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
     None
 }
 
-/// How many arguments a help text wants before the command.
+/// The number of arguments that a help text expects before the command.
 fn arguments_before_command(help: &str) -> usize {
     let usage = help.lines().find(|line| line.starts_with("Usage:"));
     let before = usage.and_then(|usage| usage.split_once("<COMMAND>"));
@@ -161,14 +161,14 @@ fn arguments_before_command(help: &str) -> usize {
     })
 }
 
-/// The flags that stand in a help text.
+/// The flags in a help text.
 fn names(help: &str) -> BTreeSet<String> {
     let cut = |c: char| !(c.is_alphanumeric() || c == '-' || c == '_');
     let words = help.split(cut).filter(|w| w.starts_with('-'));
     words.map(str::to_owned).collect()
 }
 
-/// The help texts of spoor and cargo, each asked for once.
+/// The help texts of spoor and cargo, each requested once.
 #[derive(Default)]
 struct Helps(BTreeMap<Vec<String>, Option<String>>);
 
@@ -185,8 +185,8 @@ impl Helps {
 
     fn ask(&mut self, path: &[&str]) -> Option<String> {
         let (last, parent) = path.split_last()?;
-        // A free argument before `--help` would be taken as one, so a subcommand
-        // must stand in the list of its parent first.
+        // A free argument before `--help` would count as one, so a subcommand must be in the list
+        // of its parent.
         let listed = |list: &str| {
             let mut lines = list.lines().map(str::trim_start);
             lines.any(|l| l.split([' ', ',']).next() == Some(*last))
@@ -230,7 +230,7 @@ fn every_shipped_job_is_valid() {
     corpus::Plan::load(&package("config/corpora/cats.toml")).unwrap();
 }
 
-/// The rules that are shipped find the values of their examples.
+/// The shipped rules find the values of their examples.
 #[test]
 fn every_shipped_rule_is_right() {
     let rules = RuleSet::read(&[package("config/rules")]).unwrap();
@@ -280,7 +280,7 @@ fn every_job_in_the_documents_is_valid() {
                 corpus::Plan::parse(Path::new(&name), &whole).unwrap();
                 continue;
             }
-            // A piece of a job is one that has a name already.
+            // Other pieces of a job are valid in a job that has a name.
             let whole = if text.contains("[job]") {
                 text.clone()
             } else {

@@ -1,5 +1,4 @@
-//! `spoor export` on what a crawl brought home, loaded with the Python packages that
-//! the formats are for.
+//! `spoor export` on a crawl, loaded with the Python packages that the formats are for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +12,10 @@ use spoor_lab::{Lab, picture};
 use crate::support::texts::{image, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
-/// Of all that may stand in a text, what formats put together by hand break on.
+/// Characters on which hand-written formats break.
 pub const HOSTILE: &str = "nul \u{0} line\nend\r\n\u{7} \u{7f} \u{85} \u{2028} \u{202e} \"q\" \\ ``` | <b> {x}: , \t# 2026-01-01 \u{1f680}";
 
-/// A job with an image of each of these names.
+/// The file names of the job's images.
 const NAMES: [&str; 6] = ["a.jpg", "b.png", "c.gif", "d.webp", "e.bmp", "f.jpg"];
 
 fn crawled() -> (Job, Wire) {
@@ -43,7 +42,7 @@ fn crawled() -> (Job, Wire) {
     (job, wire)
 }
 
-/// Puts other texts into the sidecar of an image, as an odd page would.
+/// Changes the texts in the sidecar of an image, as an odd page would.
 fn alter(job: &Job, name: &str, change: impl FnOnce(&mut Value)) {
     let files = job.files("images");
     let file = files
@@ -63,7 +62,7 @@ fn exported(job: &Job, format: &str, more: &[&str]) -> Ran {
     Ran::of(&mut spoor(&arguments))
 }
 
-/// What a reader must see, from the sidecars in the order of `ranking.tsv`.
+/// What a reader must see: the sidecars in the order of `ranking.tsv`.
 fn expected(job: &Job, bytes: bool) -> Vec<Value> {
     let file = job.file();
     Ran::of(&mut spoor(&["rank", file.to_str().unwrap()])).good();
@@ -114,14 +113,14 @@ fn expected(job: &Job, bytes: bool) -> Vec<Value> {
 pub fn python() -> Option<PathBuf> {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
     match std::env::var_os("SPOOR_PYTHON") {
-        // Who names one wants the test to run.
+        // If the user names a Python, the test must run.
         Some(named) => Some(named.into()),
         None => usual.is_file().then_some(usual),
     }
 }
 
 #[test]
-fn exports_are_what_python_reads() {
+fn python_reads_exports_as_written() {
     let Some(python) = python() else {
         eprintln!(
             "SKIPPED: no Python with the packages of tests/python/requirements.txt; \
@@ -130,8 +129,8 @@ fn exports_are_what_python_reads() {
         return;
     };
     let (job, _wire) = crawled();
-    // The first samples and the others are of different shapes, so that a reader that
-    // concludes from the first what all are is found out.
+    // The first samples differ in shape from the others, to detect readers that infer all from the
+    // first.
     alter(&job, "d.webp", |context| {
         context["figcaption"] = json!(HOSTILE)
     });
@@ -156,7 +155,7 @@ fn exports_are_what_python_reads() {
         ("parquet", &["datasets", "pandas", "pyarrow", "parquet"]),
         ("jsonl", &["datasets", "pandas"]),
     ] {
-        // Names that mean a split to `datasets` must mean nothing here.
+        // Names that mean a split to `datasets` must have no effect here.
         let to = job.folder().join("test/val").join(format);
         let out = exported(&job, format, &["--to", to.to_str().unwrap()]).good();
         assert!(out.starts_with("6 images, "), "{out}");
@@ -183,8 +182,8 @@ fn exports_are_what_python_reads() {
     }
 }
 
-/// What Python sees in each export of a format in a folder: the ways of loading it, each
-/// with the samples. One process loads all, because it takes seconds to start.
+/// What Python sees in each export of a format in a folder: the ways of loading it, each with the
+/// samples. One process loads all, because it takes seconds to start.
 pub fn load(python: &Path, exports: &[(&str, &Path)]) -> Vec<Vec<(String, Vec<Value>)>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/load.py");
     let mut command = Command::new(python);
@@ -206,7 +205,7 @@ pub fn load(python: &Path, exports: &[(&str, &Path)]) -> Vec<Vec<(String, Vec<Va
     seen
 }
 
-/// One by one, so that a failure shows what differs and not everything.
+/// Compares one by one, so that a failure shows only what differs.
 fn assert_same(seen: &[Value], expected: &[Value], of: &str) {
     assert_eq!(seen.len(), expected.len(), "{of}");
     for (seen, expected) in seen.iter().zip(expected) {
@@ -235,12 +234,12 @@ fn an_export_is_whole_and_its_folder_safe() {
     let mut tar = tar::Archive::new(tar);
     assert_eq!(tar.entries().unwrap().count(), 3 * NAMES.len());
 
-    // The job file stands in the card as it is.
+    // The card contains the job file unchanged.
     let card = std::fs::read_to_string(folder("webdataset").join("README.md")).unwrap();
     let text = std::fs::read_to_string(job.file()).unwrap();
     assert!(card.contains(text.trim_end()), "{card}");
 
-    // Nothing but an export is replaced.
+    // Only an export is ever replaced.
     let own = job.folder().join("images");
     let before = job.files("images");
     let error = exported(&job, "jsonl", &["--to", own.to_str().unwrap()]).refused();
@@ -259,7 +258,7 @@ fn an_export_is_whole_and_its_folder_safe() {
     names.sort();
     assert_eq!(names, ["parquet", "webdataset"]);
 
-    // A picture whose file is gone is passed over by the ranking already.
+    // The ranking already skips a picture whose file is gone.
     let gone = before.iter().find(|f| f.ends_with("b.png")).unwrap();
     std::fs::remove_file(own.join(gone)).unwrap();
     let out = exported(&job, "imagefolder", &[]).good();
@@ -273,7 +272,7 @@ fn an_export_is_whole_and_its_folder_safe() {
     assert_eq!(lines.lines().count(), 5);
 }
 
-/// The schema that is printed and shipped, ready to validate.
+/// The schema that is printed and shipped, as a validator.
 pub fn shipped_schema(name: &str) -> jsonschema::Validator {
     let out = Ran::of(&mut spoor(&["schema", name])).good();
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("config/{name}.schema.json"));

@@ -53,7 +53,7 @@ fn exported(job: &Job, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn exports_of_text_are_what_python_and_duckdb_read() {
+fn python_and_duckdb_read_exports_of_text_as_written() {
     let Some(python) = python() else {
         eprintln!(
             "SKIPPED: no Python with the packages of tests/python/requirements.txt; \
@@ -61,8 +61,8 @@ fn exports_of_text_are_what_python_and_duckdb_read() {
         );
         return;
     };
-    // The first documents lack what later ones have, and what looks like a number or a
-    // date is text: a reader that concludes from the first what all are is found out.
+    // The first documents lack fields that later ones have, and some text looks like a number or a
+    // date, to detect readers that infer all from the first.
     let mut documents: Vec<Document> = (0..40)
         .map(|n| document(n, &some(other(), n * 7, 3)))
         .collect();
@@ -116,7 +116,7 @@ fn exports_of_text_are_what_python_and_duckdb_read() {
         ),
         ("txt", "txt", &[], &["datasets"]),
     ] {
-        // Names that mean a split to `datasets` must mean nothing here.
+        // Names that mean a split to `datasets` must have no effect here.
         let to = job.folder().join("test/val").join(name);
         let mut arguments = vec![
             "--format",
@@ -146,7 +146,7 @@ fn exports_of_text_are_what_python_and_duckdb_read() {
     }
 }
 
-/// A text without control characters, and with the line ends of Unix.
+/// A text without control characters, and with Unix line ends.
 fn cleaned(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace(['\r', '\u{85}'], "\n");
     text.replace(
@@ -155,7 +155,7 @@ fn cleaned(text: &str) -> String {
     )
 }
 
-/// What a command says that refuses: code 2 is for a wrong command line.
+/// The message of a command that refuses; exit code 2 means a wrong command line.
 fn refusal(ran: Ran) -> String {
     match ran.status.code() {
         Some(2) => ran.err,
@@ -164,7 +164,7 @@ fn refusal(ran: Ran) -> String {
 }
 
 #[test]
-fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
+fn the_command_prints_the_steps_and_refuses_options_for_images() {
     let mut documents: Vec<Document> = (0..6)
         .map(|n| document(n, &format!("Home\n\n{}", some(other(), n * 7, 3))))
         .collect();
@@ -232,13 +232,13 @@ fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
     assert!(error.contains("no documents to export"), "{error}");
 }
 
-/// Seven pages of a host with a line that stands on all of them, and on another host a
-/// mirror of one and a near copy of another.
+/// Seven pages of a host that share a line, and on another host a mirror of one page and a near
+/// copy of another.
 #[test]
-fn what_a_crawl_brought_home_is_exported_as_it_was_written() {
+fn pages_of_a_crawl_are_exported_as_they_were_written() {
     const LINE: &str = "All lamps of this coast are lit by the society of its keepers.";
     const HOME: &str = "http://a.test/";
-    // One page leads to the next, so that the copies are met last.
+    // Each page leads to the next, so that the copies are found last.
     let text = |n: usize| [some(other(), n * 9, 8), some(topical(), n * 3, 2)];
     let html = |n: usize, title: &str| {
         let [first, second] = text(n);
@@ -309,7 +309,7 @@ fn what_a_crawl_brought_home_is_exported_as_it_was_written() {
     assert_eq!(removed.len(), 3);
 }
 
-/// A file as text, packed or not.
+/// The text of a file, compressed or not.
 fn text_of(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap();
     let mut text = Vec::new();
@@ -339,7 +339,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The page goes from every export that has its text, packed or not.
+/// The page is removed from every export that contains its text, compressed or not.
 #[test]
 fn a_takedown_reaches_into_exports_of_text() {
     let pages: Vec<(String, String)> = (0..3)

@@ -1,6 +1,5 @@
-//! A full disk, a read-only folder, no descriptor left, a second process: each ends in a
-//! clear error
-//! and a clean stop, and loses nothing.
+//! A full disk, a read-only folder, no free descriptor, a second process: each ends in a clear
+//! error and a clean stop, and loses nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,8 +58,8 @@ fn a_full_disk_with_fjall() {
     a_full_disk_stops_the_crawl_and_loses_nothing(StoreKind::Fjall);
 }
 
-/// What any machine permits: no file may grow beyond a limit (RLIMIT_FSIZE).
-/// fjall sets aside 64 MB for its journal at once, so its file is no measure.
+/// Works on any machine: no file may grow beyond a limit (RLIMIT_FSIZE). fjall reserves 64 MB for
+/// its journal at once, so its file does not show anything here.
 #[test]
 fn a_file_that_may_not_grow_stops_the_crawl_and_loses_nothing() {
     let rest = small::rest(StoreKind::Sled, "");
@@ -68,7 +67,7 @@ fn a_file_that_may_not_grow_stops_the_crawl_and_loses_nothing() {
     let wire = Wire::serve(small::lab(Duration::ZERO));
     let job = Job::new(&wire, &small::text(&rest));
     let mut limited = Command::new("sh");
-    // Ignored, the signal becomes an error of the call that would exceed it.
+    // If the signal is ignored, the call that would exceed the limit fails instead.
     let script = "trap '' XFSZ; ulimit -f 150; exec \"$@\"";
     limited.args(["-c", script, "sh", env!("CARGO_BIN_EXE_spoor"), "crawl"]);
     limited.arg(job.file());
@@ -139,8 +138,8 @@ fn a_second_process_is_refused_and_harms_nothing(store: StoreKind) {
     ];
     for arguments in others {
         let refusal = Ran::of(&mut spoor(arguments)).refused();
-        let told = refusal.contains("another spoor works on this job");
-        assert!(told, "{arguments:?}: {refusal}");
+        let is_named = refusal.contains("another spoor works on this job");
+        assert!(is_named, "{arguments:?}: {refusal}");
     }
     assert!(!first.has_ended(), "it was too quick for the others");
     assert!(first.ended().good().contains("nothing is left to fetch"));
@@ -158,8 +157,8 @@ fn a_second_process_with_fjall() {
     a_second_process_is_refused_and_harms_nothing(StoreKind::Fjall);
 }
 
-/// Every descriptor that a running crawl would open from now on is refused: the
-/// next image, the next sidecar, the next connection.
+/// A running crawl cannot open any further descriptor: for the next image, the next sidecar, the
+/// next connection.
 fn no_descriptor_left_stops_the_crawl_and_loses_nothing(store: StoreKind) {
     let rest = small::rest(store, "");
     let wire = Wire::serve(small::lab(Duration::from_millis(5)));
@@ -181,13 +180,13 @@ fn no_descriptor_left_stops_the_crawl_and_loses_nothing(store: StoreKind) {
     ] {
         assert!(refusal.contains(part), "{part} in {refusal}");
     }
-    told_once(&refusal);
+    printed_once(&refusal);
     finishes_as(&job, &small::undisturbed(store).0);
 }
 
-/// One line of why it ended, and at most one before it that new connections were
+/// One line with the reason for the end, and at most one before it about new connections that were
 /// refused too.
-fn told_once(refusal: &str) {
+fn printed_once(refusal: &str) {
     let lines: Vec<&str> = refusal.lines().collect();
     let before = lines[..lines.len() - 1].to_vec();
     let connections = |l: &&str| l.contains("this machine cannot open another connection");
@@ -208,7 +207,7 @@ fn no_descriptor_left_with_fjall() {
     no_descriptor_left_stops_the_crawl_and_loses_nothing(StoreKind::Fjall);
 }
 
-/// Each output may lie on a disk of its own, and each may be the one that is full.
+/// Each output may be on a separate disk, and any of them may be full.
 #[test]
 fn whichever_output_has_no_room_is_named_and_nothing_is_lost() {
     for (output, bytes) in [
@@ -239,12 +238,11 @@ fn whichever_output_has_no_room_is_named_and_nothing_is_lost() {
     }
 }
 
-/// An ext4 in a file, which makes itself read-only when it finds an error, as a dying disk's
-/// does.
+/// An ext4 in a file, which becomes read-only when it finds an error, like that of a failing disk.
 struct Ext4(PathBuf);
 
 impl Ext4 {
-    /// Makes one; `None` where this machine cannot.
+    /// Makes one; `None` if this machine cannot.
     fn make(folder: &Path) -> Option<Self> {
         let image = folder.join("disk");
         let file = std::fs::File::create(&image).unwrap();
@@ -265,7 +263,7 @@ impl Ext4 {
         Mount::new(&["-o", "loop,errors=remount-ro", self.name()], at)
     }
 
-    /// Has it find an error, once it is mounted; false where this machine cannot.
+    /// Makes a mounted one find an error; false if this machine cannot.
     fn fail(&self) -> bool {
         let devices = Command::new("losetup")
             .args(["-nO", "NAME", "-j", self.name()])
@@ -281,8 +279,8 @@ impl Ext4 {
     }
 }
 
-/// An ext4 that finds an error and makes itself read-only, and the same after it was checked
-/// and mounted again.
+/// An ext4 that finds an error and becomes read-only, and the same disk after it was checked and
+/// mounted again.
 fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
     let rest = small::rest(store, "");
     let wire = Wire::serve(small::lab(Duration::from_millis(5)));
@@ -296,8 +294,8 @@ fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
     };
     let mut crawl = Live::start(&mut job.crawl());
     assert!(wire.wait(|n| n.requests.len() >= 100, || crawl.has_ended()));
-    // Halted for the moment of the failure, with all on the disk that it has written;
-    // what a disk loses that fails before is the matter of `powercut`.
+    // The process is stopped at the moment of the failure, when everything it has written is on the
+    // disk; `powercut` tests what a failing disk loses.
     crawl.signal(Signal::SIGSTOP);
     while crate::support::process::state(crawl.id()) != 'T' {
         std::thread::yield_now();
@@ -319,7 +317,7 @@ fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
     }
     assert_eq!(refusal.lines().count(), 1, "{refusal}");
     drop(disk);
-    // It says by 1 that it has mended the file system.
+    // Exit code 1 means that e2fsck has repaired the file system.
     let mended = Command::new("e2fsck")
         .args(["-f", "-p", ext4.name()])
         .output()
@@ -337,8 +335,8 @@ fn a_disk_that_turns_read_only_with_sled() {
     a_disk_that_turns_read_only_stops_the_crawl(StoreKind::Sled);
 }
 
-/// A crawl lets go of its store after it has met an error elsewhere. sled syncs its file
-/// then, and panics where that fails.
+/// A crawl closes its store after an error elsewhere. sled then syncs its file, and panics if that
+/// fails.
 #[test]
 fn a_store_is_let_go_of_on_a_disk_that_turned_read_only() {
     for kind in [StoreKind::Sled, StoreKind::Fjall] {

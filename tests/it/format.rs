@@ -1,9 +1,9 @@
-//! Today's layout of the store, kept as a fixture, so that tomorrow's code is
-//! tested against it; and stores of other layouts, which are refused.
+//! The current layout of the store, kept as a fixture to test later versions of the code, and
+//! stores of other layouts, which are refused.
 //!
-//! `tests/fixtures/store` holds the same frontier as each backend wrote it and as
-//! an export. Where the layout changes, `FORMAT` in `src/frontier/record.rs` is
-//! raised and the fixture made anew by
+//! `tests/fixtures/store` contains the same frontier as written by each backend and as an export.
+//! When the layout changes, increase `FORMAT` in `src/frontier/record.rs` and make the fixture
+//! again with
 //!
 //! ```sh
 //! SPOOR_MAKE_FIXTURE=1 cargo test --test it format::the_fixture_is
@@ -48,7 +48,7 @@ fn packed(kind: StoreKind) -> PathBuf {
 
 // The fixture -------------------------------------------------------------
 
-/// The fields of an export by the facts they stand in, whatever their values.
+/// The fields of an export, by the kind of fact, without their values.
 fn layout(lines: &str) -> BTreeSet<String> {
     fn walk(value: &Value, path: &str, found: &mut BTreeSet<String>) {
         match value {
@@ -130,7 +130,7 @@ fn every_field_is_read(kind: StoreKind) {
     let folder = tempfile::tempdir().unwrap();
     let path = unpacked(kind, folder.path());
     let opened = stored(kind, &path);
-    // As values: a new field with a default would be another text, not another fact.
+    // Compared as values: a new field with a default changes the text, but not the fact.
     let values = |text: &str| -> Vec<Value> {
         let lines = text.lines();
         lines
@@ -145,15 +145,15 @@ fn every_field_is_read(kind: StoreKind) {
     let audit = consistency::check(&*opened).unwrap();
     assert!(audit.is_sound(), "{:#?}", audit.problems);
 
-    // A group has no other door.
+    // There is no other way to see a group.
     let group = found.iter().find(|fact| fact["fact"] == "group").unwrap();
     let expected = json!({
         "fact": "group", "group": "address 192.0.2.7", "due": THEN + 34_500,
         "delay": 500, "troubled": "busy.org", "failures": 1, "parked": false
     });
     assert_eq!(*group, expected);
-    // The rest of the export says what the frontier says, as is said here.
-    // Not before its last moment: a clock that was set back would be followed.
+    // The frontier reports the rest of the export in the same way. It is opened at its last moment,
+    // because it would follow a clock that was set back.
     let mut f = open(opened, LAST_SCOPE, NEXT_DAY + 30_000).unwrap();
     urls_are_read(&f);
     visits_are_read(&f);
@@ -169,7 +169,7 @@ fn every_field_is_read(kind: StoreKind) {
         documents: 23,
         fetches: 31,
         images: 1,
-        // A thousand of everything but three robots.txt and two tdmrep.json.
+        // A thousand bytes for everything except three robots.txt and two tdmrep.json.
         bytes: 33_371,
         queued: [4, 3, 1, 2, 2],
         queued_images: 6,
@@ -181,7 +181,7 @@ fn every_field_is_read(kind: StoreKind) {
     assert_eq!(*f.counts(), counts);
     assert_eq!((&found[0]["stamp"], f.active()), (&json!([4, 5]), 61_000));
     let urls = found.iter().filter(|fact| fact["fact"] == "url").count();
-    what_was_under_way_goes_on(&mut f, urls);
+    unfinished_work_continues(&mut f, urls);
 }
 
 fn look(f: &Frontier, address: &str, kind: TaskKind) -> UrlRecord {
@@ -267,7 +267,7 @@ fn urls_are_read(f: &Frontier) {
     let below = look(f, "http://seed.org/map-2.xml", TaskKind::Sitemap);
     assert_eq!((below.state, below.hops), (State::Queued, 1));
 
-    // Copies, by their own word and by their text; and one that was not asked.
+    // Copies, found by their canonical address and by their text; and one that was not fetched.
     let a = page(f, "http://copies.org/a");
     let again = page(f, "http://copies.org/a-again");
     let differ = a.simhash.zip(again.simhash).map(|(a, b)| a ^ b);
@@ -339,7 +339,7 @@ fn hosts_are_read(f: &Frontier) {
         parked_until: Some(THEN + 3_500 + 240 * HOUR),
         documents: 0,
         robots: [known(THEN + 500, true), RobotsState::Unknown],
-        // It failed, so its name is looked up again before it is asked.
+        // It failed, so its name is looked up again before the next request.
         located: located("192.0.2.7", 0),
         barren: 0,
     };
@@ -366,7 +366,7 @@ fn hosts_are_read(f: &Frontier) {
 }
 
 /// The new scope, and the new robots rules of a host.
-fn what_was_under_way_goes_on(f: &mut Frontier, urls: usize) {
+fn unfinished_work_continues(f: &mut Frontier, urls: usize) {
     let now = NEXT_DAY + 60_000;
     assert!(f.is_rescoping());
     let rescoped = Rescoped {
@@ -439,7 +439,7 @@ fn the_fixture_holds_every_kind_of_record_and_state() {
     }
 }
 
-/// A field that is added to a record fails here until the fixture has it.
+/// If a field is added to a record, this test fails until the fixture has it.
 #[test]
 fn no_field_of_the_fixture_is_without_a_value() {
     let mut fields = BTreeMap::new();
@@ -453,7 +453,8 @@ fn no_field_of_the_fixture_is_without_a_value() {
     assert_eq!(fields, BTreeMap::new());
 }
 
-/// Every field by its path, and whether some record has more than a default there.
+/// Collects every field by its path, and whether any record has a value other than the default
+/// there.
 fn note_fields(value: &Value, path: &str, fields: &mut BTreeMap<String, bool>) {
     let has_a_value = match value {
         Value::Object(inner) => {
@@ -476,7 +477,7 @@ fn note_fields(value: &Value, path: &str, fields: &mut BTreeMap<String, bool>) {
     *fields.entry(path.to_owned()).or_default() |= has_a_value;
 }
 
-/// Keys that no export shows are in the fixture as well.
+/// The fixture also contains keys that no export shows.
 #[test]
 fn the_fixture_holds_every_class_of_keys() {
     let table = include_str!("../../src/frontier/keys.rs");
@@ -505,13 +506,13 @@ fn the_fixture_holds_every_class_of_keys() {
 #[test]
 fn the_export_of_the_fixture_makes_either_store() {
     let lines = std::fs::read(fixtures().join("frontier.jsonl")).unwrap();
-    // What is done is not listed anew to be drawn from.
+    // Finished entries are not listed again for drawing.
     let but_listed = |line: &str| match line.split_once("\"listed\":") {
         Some((before, after)) => [before, after.trim_start_matches(char::is_numeric)].concat(),
         None => line.to_owned(),
     };
     let sorted = |text: &str| {
-        // An import is not called a clean end.
+        // An import does not count as a clean end.
         let mut lines: Vec<String> = text.lines().skip(1).map(but_listed).collect();
         lines.sort();
         lines
@@ -588,10 +589,10 @@ fn stores_and_exports_of_other_formats_are_refused() {
             &["store", "convert", job, "--to", "sled"],
             &["store", "export", job, file],
         ];
-        let told = format!("has format {other}, this spoor reads format {today}");
+        let message = format!("has format {other}, this spoor reads format {today}");
         for arguments in commands {
             let refusal = Ran::of(&mut spoor(arguments)).refused();
-            assert!(refusal.contains(&told), "{arguments:?}: {refusal}");
+            assert!(refusal.contains(&message), "{arguments:?}: {refusal}");
             assert!(
                 refusal.contains("use the version that wrote it"),
                 "{refusal}"
@@ -611,13 +612,13 @@ fn stores_and_exports_of_other_formats_are_refused() {
         std::fs::remove_dir_all(&path).unwrap();
         let arguments = ["store", "import", job, archive.to_str().unwrap()];
         let refusal = Ran::of(&mut spoor(&arguments)).refused();
-        let told = format!("format {other}, this spoor reads format {today}");
-        assert!(refusal.contains(&told), "{refusal}");
+        let message = format!("format {other}, this spoor reads format {today}");
+        assert!(refusal.contains(&message), "{refusal}");
         assert!(!path.exists());
     }
 }
 
-/// The pairs of the only cell and of what all cells share, as the cell sees them.
+/// The pairs of the only cell and those shared by all cells, as the cell sees them.
 fn own_pairs(pairs: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let of_store =
         ["cells", "stamp", "used", "batches"].map(|name| [b"\xc0\0", name.as_bytes()].concat());
@@ -626,7 +627,7 @@ fn own_pairs(pairs: &BTreeMap<Vec<u8>, Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
         .collect()
 }
 
-/// What another version wrote, before a frontier had cells.
+/// A store of an older version, from before frontiers had cells.
 #[test]
 fn a_store_without_cells_is_refused() {
     let folder = tempfile::tempdir().unwrap();

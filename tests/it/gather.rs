@@ -1,5 +1,5 @@
-//! Several machines crawl a web, each its own hosts; what they wrote is made into one job
-//! folder, which is that of a machine that crawled alone, for everything that reads it.
+//! Several machines crawl a web, each its own hosts. Their results are gathered into one job
+//! folder, which looks to every reader like that of a single machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::archiving::{ARCHIVE, agrees_with_log, records};
 use crate::support::small::{self, harvest, lab, rest};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
-/// The hosts of each machine. The pictures of `i.test` are on the pages of all, so each
-/// fetches them, as where that host has moved from one to the next.
+/// The hosts of each machine. The pictures of `i.test` are on the pages of all, so each machine
+/// fetches them, as if that host had moved from one to the next.
 const MACHINES: [&[usize]; 3] = [&[0, 1], &[2, 3], &[4, 5]];
 
 /// A crawl of some hosts of the small web.
@@ -46,7 +46,7 @@ fn crawl(wire: &Wire, hosts: &[usize]) -> Job {
     job
 }
 
-/// Gathers what machines have written into the folder of a job.
+/// Gathers the results of the machines into the folder of a job.
 fn gather_into(job: &Job, jobs: &[Job]) {
     let names = ["one", "two", "three"];
     let parts = jobs.iter().zip(names).map(|(job, name)| MachinePart {
@@ -70,7 +70,7 @@ fn json(job: &Job, command: &str, more: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
 }
 
-/// Reads every place that a row of the log names.
+/// Reads every position that a row of the log names.
 fn check_places(job: &Job) {
     let folder = job.folder();
     let mut last = String::new();
@@ -90,7 +90,7 @@ fn check_places(job: &Job) {
     }
 }
 
-/// The images with the digest of each file, and how many are links to others.
+/// The images with the digest of each file, and the number of links among them.
 fn images(job: &Job) -> (BTreeMap<String, String>, usize) {
     let sidecars = job.sidecars();
     let copies = sidecars.iter().filter(|s| !s["same_as"].is_null()).count();
@@ -111,15 +111,15 @@ fn captures(job: &Job) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_machines_crawled_is_one_job_as_of_one_machine() {
+fn jobs_of_machines_are_gathered_into_one_job() {
     let wire = Wire::serve(lab(Duration::ZERO));
     let alone = crawl(&wire, &MACHINES.concat());
     let parts = MACHINES.map(|hosts| crawl(&wire, hosts));
     let all = Job::new(&wire, &small::text(&rest(StoreKind::Fjall, ARCHIVE)));
     gather_into(&all, &parts);
 
-    // The same in the order of time, each once; the pictures of all hosts were fetched by
-    // each machine.
+    // The same rows in order of time, each once; each machine has fetched the pictures of all
+    // hosts.
     let unique = |list: &[String]| list.iter().cloned().collect::<BTreeSet<String>>();
     let (before, after) = (harvest(&alone), harvest(&all));
     let names = [
@@ -145,7 +145,7 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     assert_eq!(images(&all), images(&alone));
     assert_eq!(captures(&all), captures(&alone));
 
-    // All that reads a job reads it.
+    // All commands that read a job can read it.
     let ranked = |job: &Job| json(job, "rank", &[])["written"].clone();
     assert_eq!(ranked(&all), ranked(&alone));
     let exported = |job: &Job| json(job, "export", &["--format", "jsonl"])["images"].clone();
@@ -180,7 +180,7 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     };
     assert_eq!(found(&all), found(&alone));
 
-    // The figures are the sums of those of the machines, with the control sample.
+    // The figures are the sums over the machines, including the control sample.
     let figures = |job: &Job| json(job, "report", &[])["jobs"][0].clone();
     let reports: Vec<Value> = parts.iter().map(figures).collect();
     let report = figures(&all);
@@ -200,7 +200,8 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
         let number = |report: &Value| report.pointer(key).unwrap().as_u64().unwrap();
         let mut sum: u64 = reports.iter().map(number).sum();
         if key == "/politeness/measured" {
-            // All three asked `i.test`, and the first request of a machine follows another's.
+            // All three machines fetched from `i.test`, so the first request of one follows a
+            // request of another.
             sum += 2;
         }
         assert_eq!(number(&report), sum, "{key}");
@@ -209,7 +210,7 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     assert_eq!(report["troubles"]["named"], serde_json::json!([]));
     assert_eq!(report["hosts"], figures(&alone)["hosts"]);
 
-    // Nothing can be crawled here.
+    // Nothing can be crawled in this folder.
     let refused = Ran::of(&mut all.crawl());
     assert!(!refused.status.success());
     assert!(
@@ -227,7 +228,7 @@ fn what_machines_crawled_is_one_job_as_of_one_machine() {
     );
     assert!(!all.folder().join("frontier").exists());
 
-    // What is taken down here stays away, although the machines have it.
+    // Samples taken down here stay away, although the machines still have them.
     on(&all, "takedown", &["--host", "h5.test"]);
     let gone = |job: &Job| {
         let left = job.documents();

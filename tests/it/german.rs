@@ -1,6 +1,6 @@
 //! A topic in German: a few sentences and the built-in words are enough to follow it.
 //!
-//! The web is small and stands in `tests/fixtures/german/`; its README says how it is written.
+//! The web is small; the README in `tests/fixtures/german/` says how it is written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -17,7 +17,7 @@ const LABELS: &str = include_str!("../fixtures/german/labels.tsv");
 const SEEDS: &str = include_str!("../fixtures/german/seeds.txt");
 const TRAINING: &str = include_str!("../fixtures/german/train.txt");
 const TOPIC: &str = "imkerei";
-/// Draws by chance with which each variant crawls.
+/// The number of random draws for each variant.
 const DRAWS: usize = 3;
 
 /// A site, without its pages.
@@ -60,7 +60,7 @@ impl Page {
         )
     }
 
-    /// Where it leads, menu included.
+    /// The links of a page, including its menu.
     fn targets(&self) -> Vec<String> {
         let menu = self.site.menu.iter().map(|(path, _)| path.clone());
         let within = self.paragraphs.iter().flat_map(|text| {
@@ -115,7 +115,7 @@ fn pages() -> Vec<Page> {
     pages
 }
 
-/// How many links each page lies away from the seeds.
+/// The number of links between each page and the seeds.
 fn hops(pages: &[Page]) -> HashMap<String, usize> {
     let leads: HashMap<String, Vec<String>> =
         pages.iter().map(|p| (p.url(), p.targets())).collect();
@@ -211,12 +211,13 @@ fn forty_sentences_in_german_are_enough_to_find_their_topic() {
     let table = format!("{found:?}\n{}", outcome.markdown());
     println!("{table}");
     let all = |variant: &str| found[variant].iter().sum::<usize>();
-    // There is time enough for all ten; the oracle knows the labels, and not the ways there.
+    // There is enough time for all ten; the oracle knows the labels, but not the paths to the
+    // pages.
     assert!(found["oracle"][0] >= 9, "{table}");
     let (learn, link, unfocused) = (all("learn"), all("link"), all("unfocused"));
     assert_eq!(found["learn"].len(), DRAWS);
     assert!(learn * 100 >= link * 95, "{table}");
-    // Three pages of ten more, crawl by crawl.
+    // On average it finds three more of the ten pages in each crawl.
     assert!(learn >= unfocused + 3 * DRAWS, "{table}");
 
     let models = folder.path().join("out/models");

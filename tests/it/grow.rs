@@ -1,4 +1,4 @@
-//! A model that is grown from a crawl of the demo's web, and then steers one.
+//! A model is grown from a crawl of the demo's web, and then steers a crawl.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -74,11 +74,11 @@ fn a_model_is_grown_from_the_best_pages_and_used() {
     assert_eq!(new.facts.training_sentences, sentences);
     assert_eq!(new.facts.held_out_sentences, old.facts.held_out_sentences);
     assert!(folder.join("model-grown/stopwords.tsv").is_file());
-    // The contrast is of the given texts, whatever was crawled.
+    // The contrast is that of the given texts, whatever was crawled.
     let words = |model: &Model| std::fs::read(model.folder.join("words.tsv")).unwrap();
     assert_eq!(words(&new), words(&old));
 
-    // No model is replaced without a word, and least the one in use.
+    // No model is replaced without being asked, least of all the one in use.
     for name in [None, Name::parse("model").ok()] {
         let again = Growth {
             name,

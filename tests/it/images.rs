@@ -1,4 +1,4 @@
-//! Images that arrive: the best size of each, as many as their share of the requests, and whatever kills the process.
+//! Fetching images: the best size of each, their share of the requests, and kills of the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn job_of(wire: &Wire, seed: &str, rest: &str) -> Job {
     )
 }
 
-/// What was asked for besides robots.txt, in order.
+/// The requests other than robots.txt, in order.
 fn asked(wire: &Wire) -> Vec<Seen> {
     let mut all = wire.requests();
     all.retain(|seen| seen.path != "/robots.txt");
@@ -39,7 +39,7 @@ fn is_image(seen: &Seen) -> bool {
     seen.path.ends_with(".png") || seen.path.ends_with(".svg")
 }
 
-/// The images that were kept, with the pages of their words.
+/// The kept images, with the pages of their words.
 fn kept(job: &Job) -> BTreeMap<String, BTreeSet<String>> {
     let mut kept = BTreeMap::new();
     for sidecar in job.sidecars() {
@@ -66,7 +66,7 @@ fn times(all: &[Seen], url: &str) -> usize {
 }
 
 #[test]
-fn the_best_size_is_asked_for_and_nothing_in_its_place() {
+fn the_best_size_is_fetched_and_nothing_in_its_place() {
     let Gallery {
         lab,
         seed,
@@ -104,13 +104,13 @@ fn the_best_size_is_asked_for_and_nothing_in_its_place() {
         explained.contains("there is no image at this address (404 or 410)"),
         "{explained}"
     );
-    // Nothing is left, and nothing is asked for twice.
+    // Nothing is left, and nothing is fetched twice.
     let before = wire.requests().len();
     job.run();
     assert_eq!(wire.requests().len(), before);
 }
 
-/// What share of what was asked for before the last page went to images.
+/// The share of images among the requests before the last page.
 fn share_of(all: &[Seen]) -> f64 {
     let last = all.iter().rposition(|seen| !is_image(seen)).unwrap();
     let among = &all[..=last];
@@ -118,7 +118,7 @@ fn share_of(all: &[Seen]) -> f64 {
 }
 
 #[test]
-fn who_stops_early_has_pages_and_images() {
+fn stopping_early_leaves_pages_and_images() {
     for (share, low, high) in [("0.33", 0.25, 0.42), ("0", 0.0, 0.12), ("0.6", 0.5, 0.68)] {
         let plan = web(60, 3, false);
         let wire = Wire::serve(plan.lab);
@@ -162,7 +162,7 @@ fn a_crawl_that_is_killed_keeps_its_share_and_brings_all_images() {
     for url in &plan.never {
         assert_eq!(times(&all, url), 0, "{url}");
     }
-    // What was in flight at a kill is asked for again, and nothing else.
+    // Only requests that were in flight at a kill are repeated.
     let mut again = 0;
     for url in plan.kept.keys().chain(&plan.gone) {
         again += times(&all, url).checked_sub(1).unwrap();

@@ -1,10 +1,9 @@
-//! Killed at any instant, a crawl goes on with nothing lost, nothing corrupt,
-//! nothing doubled, and no host asked too soon.
+//! After a kill at any instant, a crawl continues: nothing is lost, damaged or doubled, and no host
+//! gets a request too soon.
 //!
-//! The same web is crawled twice: once undisturbed, which also has to bring what
-//! the plan of the web says, and once with a SIGKILL every now and then. Both
-//! harvests must be equal. When the kills come is drawn from a seed that is
-//! printed; `SPOOR_KILL_SEED` repeats it, as far as a race can be repeated.
+//! The same web is crawled twice: once undisturbed, which must also match the plan of the web, and
+//! once with a SIGKILL now and then. Both results must be equal. A printed seed determines when the
+//! kills happen; `SPOOR_KILL_SEED` repeats it, as far as a race can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +25,7 @@ use crate::support::texts::{image, link, other, page, some, topical};
 use crate::support::wire::{GRAIN, too_close};
 use crate::support::{Job, JobText, Live, Seen, Wire};
 
-/// SIGKILLs in the suite, and in the long form.
+/// The number of SIGKILLs in the suite, and in the long form.
 const KILLS: usize = 10;
 const MANY_KILLS: usize = 100;
 
@@ -35,21 +34,21 @@ const CRAWL_DELAY: Duration = Duration::from_millis(100);
 /// The pause in milliseconds after a failure without `Retry-After`.
 const BACK_OFF: u64 = 60;
 
-/// A web, and what a crawl must make of it.
+/// A web, and the expected results of a crawl.
 pub(super) struct Plan {
     pub lab: Lab,
     /// Pages that must be fetched.
     pub pages: BTreeSet<String>,
-    /// Images that must be kept, and on which pages.
+    /// Images that must be kept, and the pages that embed them.
     pub images: BTreeMap<String, BTreeSet<String>>,
     /// Every address that anything links to or embeds.
     pub known: BTreeSet<(bool, String)>,
-    /// Addresses, or whole hosts, that must never be asked.
+    /// Addresses, or whole hosts, that must never get a request.
     pub forbidden: Vec<String>,
 }
 
-/// So many small hosts, at least fifteen, and a large one; see the rows at the end
-/// for what is wrong with some of them.
+/// This number of small hosts, at least fifteen, and a large one; the rows at the end say what is
+/// wrong with some of them.
 pub(super) fn plan(hosts: usize) -> Plan {
     let mut tree = MemoryTree::default();
     let mut addresses: Vec<(String, String)> = Vec::new();
@@ -234,22 +233,22 @@ pub(super) fn plan(hosts: usize) -> Plan {
     }
 }
 
-/// All that a finished crawl left, without what may differ between two crawls:
-/// times, dates, order and the page by which an address was found.
+/// Everything that a finished crawl left, without what may differ between two crawls: times, dates,
+/// order and the page through which an address was found.
 #[derive(Debug, PartialEq)]
 struct Harvest {
     /// The last line of the log for every task: outcome, reason, status.
     endings: BTreeMap<(String, String), String>,
     /// Every image by address: its digest and its contexts.
     images: BTreeMap<String, (String, BTreeSet<String>)>,
-    /// How often the same row stands there for an image and a page. An image that was kept
-    /// before its alt text was found to say nothing has a further row with other ratings.
+    /// How often each row for an image and a page occurs. An image that was kept before its alt
+    /// text was recognised as meaningless has another row with other ratings.
     rows: BTreeMap<(String, String), usize>,
-    /// How often each sentence stands there.
+    /// How often each sentence occurs.
     sentences: BTreeMap<String, usize>,
     /// The text of each page's document.
     documents: BTreeMap<String, String>,
-    /// What the frontier says of every address.
+    /// The frontier's state of every address.
     states: BTreeMap<(bool, String), String>,
 }
 
@@ -262,7 +261,8 @@ impl Harvest {
             if outcome == "retrying" {
                 continue;
             }
-            // The rules of h05 are an errand of that host, and no other asks there.
+            // The rules of h05 are fetched for that host alone, and no other host causes requests
+            // there.
             let task = (text("kind"), text("url"));
             let ending = format!(
                 "{outcome} {} {} {}",
@@ -336,7 +336,7 @@ impl Harvest {
     }
 }
 
-/// Equal bytes are one file on the disk, and all but one of its names say whose.
+/// Files with equal bytes are one file on the disk, and all names but one refer to that one.
 fn check_copies(job: &Job) {
     let mut files: BTreeMap<String, Vec<(String, Value, u64)>> = BTreeMap::new();
     for sidecar in job.sidecars() {
@@ -367,7 +367,7 @@ fn check_copies(job: &Job) {
     }
 }
 
-/// What the store says of every known address, image or page.
+/// The store's state of every known address, image or page.
 fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String), String> {
     let config = Config::load(&job.file()).unwrap();
     let count = u16::try_from(config.frontier.cells).unwrap();
@@ -409,7 +409,7 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
         .collect()
 }
 
-/// What is counted is what the log says, page by page: one judge, and no page twice.
+/// The counters agree with the log, page by page: one judge, and no page twice.
 fn check_tally(job: &Job, frontier: &Cells) {
     let focus = frontier.focus();
     let rows = job.log();
@@ -469,7 +469,7 @@ pub(super) fn check_wire(wire: &Wire, forbidden: &[String], killed: &[Instant]) 
         "h06.test" => CRAWL_DELAY,
         _ => MIN_DELAY,
     };
-    // The rules of h06 are not known before they are read.
+    // The rules of h06 are unknown until they are read.
     let (rules, rest): (Vec<Seen>, Vec<Seen>) = requests
         .into_iter()
         .partition(|r| r.address() == "h06.test/robots.txt");
@@ -479,7 +479,7 @@ pub(super) fn check_wire(wire: &Wire, forbidden: &[String], killed: &[Instant]) 
     all.sort_by_key(|r| r.began);
     let mut known = BTreeSet::new();
     for seen in &all {
-        // A redirect leads from the rules of a host to those of this one.
+        // The rules of another host redirect to those of this one.
         let are_rules = seen.path == "/robots.txt" || seen.host == "rules.test";
         if known.insert(&seen.host) && !are_rules {
             wrong.push(format!("{} was asked before the rules", seen.address()));
@@ -496,9 +496,8 @@ pub(super) fn check_wire(wire: &Wire, forbidden: &[String], killed: &[Instant]) 
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
-/// Requests to a host within the second that it has asked for by `Retry-After`,
-/// unless the process was killed in between: it may have died before it could
-/// note the answer.
+/// Requests to a host within the second that it asked for with `Retry-After`, unless the process
+/// was killed in between: it may have died before it could store the answer.
 fn impatience(all: &[Seen], killed: &[Instant]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (at, busy) in all
@@ -541,8 +540,8 @@ fn a_crawl_that_is_killed_a_hundred_times_brings_the_same_with_the_other_store()
     kill_and_compare((StoreKind::Fjall, 1), MANY_KILLS, 60);
 }
 
-/// The undisturbed crawl has one cell, and what is held against the wire are the pauses of each
-/// host, whichever cell it is in.
+/// The undisturbed crawl has one cell. The pauses of each host are checked on the wire, in
+/// whichever cell it is.
 #[test]
 fn a_crawl_over_several_cells_that_is_killed_brings_the_same() {
     kill_and_compare((StoreKind::Fjall, 16), KILLS / 2, 10);
@@ -606,14 +605,14 @@ fn kill_and_compare((store, cells): (StoreKind, u16), kills: usize, hosts: usize
     while killed.len() < kills {
         let few = whole_events / (kills + kills / 2);
         let events = match killed.len() % 4 {
-            // While it opens the store, or at its first requests.
+            // During the opening of the store, or at the first requests.
             0 => dice.random_range(0..6),
             // Long enough for the store to have written by itself.
             1 => dice.random_range(few..5 * few),
             _ => dice.random_range(6..few),
         };
         let before = wire.notes().events();
-        // Each kill leaves events to those that follow, whatever the dice say.
+        // Leaves events for the kills that follow, whatever the dice say.
         let share = whole_events * (killed.len() + 1) / (kills + 2);
         let events = events.min(share.saturating_sub(before));
         let mut process = Live::start(&mut job.crawl());
@@ -647,7 +646,7 @@ fn kill_and_compare((store, cells): (StoreKind, u16), kills: usize, hosts: usize
     compare(&reference, &Harvest::of(&job, &known));
 }
 
-/// Equality, told part by part, since the whole fills screens.
+/// Compares part by part, because the whole would fill screens.
 fn compare(reference: &Harvest, harvest: &Harvest) {
     difference("log", &reference.endings, &harvest.endings);
     difference("images", &reference.images, &harvest.images);

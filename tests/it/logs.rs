@@ -1,5 +1,5 @@
-//! The log of a crawl as JSON: every line is one, nothing of a stranger acts in it, and
-//! what is said of an address carries its id.
+//! The log of a crawl as JSON: every line is valid, nothing from a stranger takes effect in it, and
+//! lines about an address carry its id.
 
 use serde_json::Value;
 use spoor_lab::Lab;
@@ -43,16 +43,16 @@ fn lines_about_an_address_carry_its_id() {
     let rows = job.log();
     let row = rows.iter().find(|row| row["kind"] == "page").unwrap();
     let events = events(&job);
-    let told = |event: &&Value| event["message"] == "read as a bare token stream";
-    let told: Vec<&Value> = events.iter().filter(told).collect();
-    let [event] = told[..] else {
+    let is_fallback = |event: &&Value| event["message"] == "read as a bare token stream";
+    let fallbacks: Vec<&Value> = events.iter().filter(is_fallback).collect();
+    let [event] = fallbacks[..] else {
         panic!("{events:#?}");
     };
     assert_eq!(event["span"]["id"], row["url_id"], "{event:#}");
     assert_eq!(event["span"]["url"], row["url"], "{event:#}");
     assert_eq!(row["url_id"].as_str().unwrap().len(), 16);
     assert_eq!(event["level"], "DEBUG");
-    // As it comes, the file has what concerns the crawl as a whole, and may be had not.
+    // By default the file has the events of the crawl as a whole; it can be switched off.
     for (rest, most) in [("", Some("INFO")), ("[logs]\nlevel = \"off\"", None)] {
         let job = Job::new(&wire, &text(rest));
         job.run();
@@ -69,14 +69,14 @@ fn levels(job: &Job) -> Vec<String> {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_told() {
+fn a_log_that_cannot_be_written_is_reported() {
     let wire = Wire::serve(Lab::from_memory(tree(&[])));
     let text = JobText {
         seeds: &["http://one.test/"],
         ..JobText::default()
     };
     let job = Job::new(&wire, &text);
-    // Today's file, and tomorrow's where the day ends meanwhile.
+    // Today's file, and tomorrow's in case the day ends during the test.
     let now = jiff::Timestamp::now();
     for hours in [0, 24] {
         let day = (now + jiff::SignedDuration::from_hours(hours)).strftime("%Y-%m-%d");

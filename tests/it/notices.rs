@@ -1,4 +1,4 @@
-//! The notices that a built spoor carries, held against what it is built of.
+//! The licence notices of a built spoor, compared with its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -97,7 +97,7 @@ fn the_program_prints_its_licences_and_how_to_link_another_kenlm() {
 }
 
 #[test]
-fn crates_that_nobody_maintains_are_named_with_why_they_stay() {
+fn unmaintained_crates_are_listed_with_the_reason_to_keep_them() {
     let deny: toml::Table = file("deny.toml").parse().unwrap();
     let advisories = &deny["advisories"];
     assert_eq!(advisories["unmaintained"].as_str(), Some("all"));
@@ -105,7 +105,7 @@ fn crates_that_nobody_maintains_are_named_with_why_they_stay() {
     for ignored in advisories["ignore"].as_array().unwrap() {
         let reason = ignored["reason"].as_str().unwrap();
         let name = reason.split(' ').next().unwrap();
-        // One that is gone from the lock is to be gone from the list.
+        // A crate that is no longer in the lock file must be removed from the list.
         assert!(locked.contains_key(name), "{name}");
         assert!(ignored["id"].as_str().unwrap().starts_with("RUSTSEC-"));
     }

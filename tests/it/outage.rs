@@ -1,5 +1,5 @@
-//! The network gone and back, too few files, a stopped process: the crawl waits,
-//! loses nothing, and goes on.
+//! A network that fails and returns, too few descriptors, a stopped process: the crawl waits, loses
+//! nothing, and continues.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, small};
 use spoor_lab::Lab;
 
-/// Requests of an undisturbed crawl after which something happens to it.
+/// The number of requests, as in an undisturbed crawl, after which something happens.
 const AFTER: usize = 60;
 
 fn crawl_of_small_lab(more: &str) -> (Wire, Job, Live) {
@@ -28,14 +28,14 @@ fn crawl_of_small_lab(more: &str) -> (Wire, Job, Live) {
     (wire, job, crawl)
 }
 
-/// What was cut off in the middle is in the log once more, as tried again.
+/// Interrupted requests have another row in the log, as retried.
 fn everything_is_there(job: &Job) {
     let mut found = small::harvest(job);
     found[0].retain(|ending| !ending.contains(" retrying:"));
     assert_eq!(&found, &small::undisturbed(StoreKind::Fjall).0);
 }
 
-/// Without the pause each host would have spent its three attempts in milliseconds.
+/// Without the pause, each host would have used up its three attempts in milliseconds.
 #[test]
 fn the_network_gone_and_back_costs_nothing() {
     let (wire, job, mut crawl) = crawl_of_small_lab("");
@@ -51,7 +51,7 @@ fn the_network_gone_and_back_costs_nothing() {
 }
 
 #[test]
-fn a_crawl_in_an_outage_stops_when_told_and_goes_on_later() {
+fn a_crawl_in_an_outage_stops_on_request_and_continues_later() {
     let (wire, job, mut crawl) = crawl_of_small_lab("");
     wire.cut(true);
     crawl.says("pausing: 3 hosts");
@@ -63,13 +63,13 @@ fn a_crawl_in_an_outage_stops_when_told_and_goes_on_later() {
 }
 
 #[test]
-fn a_stopped_process_goes_on_where_it_was() {
+fn a_stopped_process_continues_where_it_was() {
     let (_wire, job, crawl) = crawl_of_small_lab("");
     crawl.signal(Signal::SIGSTOP);
     while crate::support::process::state(crawl.id()) != 'T' {
         std::thread::yield_now();
     }
-    // Another crawl is time enough for something to happen meanwhile.
+    // Another crawl takes long enough for anything to happen in the meantime.
     let other = Wire::serve(small::lab(Duration::ZERO));
     Job::new(&other, &small::text(&small::rest(StoreKind::Fjall, ""))).run();
     crawl.signal(Signal::SIGCONT);
@@ -110,17 +110,18 @@ fn few_open_files_make_a_crawl_slower_and_nothing_else() {
     assert_eq!(done.count(), HOSTS);
 }
 
-/// Hosts whose names are looked up, and their pages, 25 a second each: when the names die
-/// all have some left for a second, and the first for as long as it takes to find out.
+/// Hosts whose names are looked up, with their pages, at 25 pages a second each. When the names
+/// fail, all hosts have pages left for a second, and the first one for as long as it takes to
+/// notice the failure.
 const HOSTS: usize = 5;
 
 fn pages_of(host: usize) -> usize {
     if host == 0 { 150 } else { 30 }
 }
 
-/// A crawl by the names of a server that falls silent in the middle, when all
-/// connections are closed as well. Where it is `spared`, the first host is reached
-/// without its name. Names are found again when the crawl has said `words`.
+/// A crawl that uses a name server which stops answering in the middle, when all connections are
+/// closed too. If `spared`, the first host is reached without its name. The server answers again
+/// when the crawl has printed `words`.
 fn names_die(spared: bool, words: &str) -> Option<(Ran, Vec<String>)> {
     let mut pages = Vec::new();
     for host in 0..HOSTS {
@@ -144,7 +145,7 @@ fn names_die(spared: bool, words: &str) -> Option<(Ran, Vec<String>)> {
         ..JobText::default()
     };
     let job = Job::new(&wire, &text);
-    // The names are to be looked up; only the port is another one.
+    // The names must be looked up; only the port is replaced.
     let file = std::fs::read_to_string(job.file()).unwrap();
     let by_name = file.replace("*.test:80:127.0.0.1:", "*.example:80::");
     assert_ne!(by_name, file);
@@ -161,7 +162,7 @@ fn names_die(spared: bool, words: &str) -> Option<(Ran, Vec<String>)> {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_spoor"));
     let mut command = names.asked_by(folder.path(), program);
     let mut crawl = Live::start(command.arg("crawl").arg(job.file()));
-    // Robots.txt and a page of the host that is found last.
+    // The robots.txt and a page of the host that is found last.
     let before = |n: &crate::support::wire::Notes| {
         let last = n.requests.iter();
         let last = last.filter(|r| r.address().starts_with("h4.example/"));
@@ -193,8 +194,8 @@ fn names_die(spared: bool, words: &str) -> Option<(Ran, Vec<String>)> {
     Some((ran, said))
 }
 
-/// A name server that dies while the crawl runs. What it cannot name any more is not
-/// taken to be gone.
+/// A name server dies while the crawl runs. The hosts that it cannot resolve any more do not count
+/// as gone.
 #[test]
 fn a_dead_name_server_costs_nothing() {
     let Some((ran, said)) = names_die(false, "pausing: 3 hosts") else {
@@ -208,7 +209,7 @@ fn a_dead_name_server_costs_nothing() {
     ran.good();
 }
 
-/// Nor is it where a host that needs no name goes on answering meanwhile.
+/// The same if a host that needs no name continues to answer.
 #[test]
 fn a_dead_name_server_costs_nothing_where_others_still_answer() {
     let words = "no name is found any more";

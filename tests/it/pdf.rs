@@ -1,4 +1,4 @@
-//! PDF files: `spoor pdf`, corpora of them, and crawls that meet them.
+//! PDF files: `spoor pdf`, corpora of them, and crawls that find them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ fn reader(limits: Limits) -> Reader {
     Reader::new(PathBuf::from(env!("CARGO_BIN_EXE_spoor")), limits)
 }
 
-/// A file whose only page has this content, compressed.
+/// A file with one page that has this content, compressed.
 fn compressed(content: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).unwrap();
-    // As hexadecimal digits, which a file of text may have.
+    // As hexadecimal digits, which a text file may contain.
     let packed = encoder.finish().unwrap();
     let packed: String = packed.iter().map(|byte| format!("{byte:02x}")).collect();
     let length = packed.len() + 1;
@@ -53,7 +53,7 @@ fn compressed(content: &[u8]) -> Vec<u8> {
     file(&objects, "")
 }
 
-/// A file whose page has a drawing that draws another ten times, and so on.
+/// A file whose page has a drawing that draws another one ten times, and so on.
 fn nested() -> Vec<u8> {
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -139,7 +139,7 @@ fn each_failure_has_its_words_and_the_other_files_are_printed() {
 
 #[test]
 fn a_file_may_cost_so_much_time_and_memory() {
-    // A megabyte of them is a gigabyte of spaces.
+    // A megabyte of them expands to a gigabyte of spaces.
     let bomb = compressed(&vec![b' '; 400 << 20]);
     let limits = Limits {
         memory: 192 << 20,
@@ -155,7 +155,7 @@ fn a_file_may_cost_so_much_time_and_memory() {
     let failure = reader(limits).read(&nested()).unwrap_err();
     assert!(matches!(failure, Failure::Timeout(_)), "{failure:?}");
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-    // Pages beyond the limit are left out, and that is told.
+    // Pages beyond the limit are left out, and this is reported.
     let limits = Limits {
         pages: 2,
         ..Limits::default()
@@ -166,7 +166,7 @@ fn a_file_may_cost_so_much_time_and_memory() {
     assert!(matches!(gone.read(&manual()), Err(Failure::Start(_))));
 }
 
-/// Reads damaged files; every failure is one with a name, and none takes long.
+/// Reads damaged files; every failure must have a known reason, and none may take long.
 fn survives(files: &[Vec<u8>], seeds: std::ops::Range<u64>) -> (usize, usize) {
     let limits = Limits {
         time: std::time::Duration::from_secs(20),
@@ -197,7 +197,7 @@ fn damaged_files_end_the_process_that_reads_them_at_most() {
     assert!(read >= 5, "{read}");
 }
 
-/// With `SPOOR_PDFS` naming a folder of PDF files, on these.
+/// With `SPOOR_PDFS` naming a folder of PDF files, uses these.
 #[test]
 #[ignore = "the long form: 100 damaged files, or as many of each file in SPOOR_PDFS"]
 fn a_hundred_damaged_files_are_bounded() {
@@ -279,8 +279,8 @@ fn files_are_texts_to_train_on_and_to_rate() {
         Ran::of(command.current_dir(folder.path()))
     };
     std::fs::write(&job, text("broken.pdf")).unwrap();
-    let told = run(&["train", "job.toml", "--force"]).refused();
-    assert!(told.contains("broken.pdf: it is damaged"), "{told}");
+    let message = run(&["train", "job.toml", "--force"]).refused();
+    assert!(message.contains("broken.pdf: it is damaged"), "{message}");
     std::fs::write(&job, text("texts")).unwrap();
     run(&["train", "job.toml", "--force"]).good();
 
@@ -289,11 +289,11 @@ fn files_are_texts_to_train_on_and_to_rate() {
     let looked = run(&["score", "job.toml", "--file", file, "--json"]).good();
     let looked: Value = serde_json::from_str(&looked).unwrap();
     assert_eq!(looked["title"], "Lights of the coast");
-    let told = run(&["score", "models/job", "--file", "broken.pdf"]).refused();
-    assert!(told.contains("broken.pdf: it is damaged"), "{told}");
+    let message = run(&["score", "models/job", "--file", "broken.pdf"]).refused();
+    assert!(message.contains("broken.pdf: it is damaged"), "{message}");
 }
 
-/// An address of a PDF file is a text to train on, and one that cannot be read is told.
+/// The address of a PDF file can be a training text, and one that cannot be read is reported.
 #[test]
 fn addresses_of_files_are_texts_to_train_on() {
     let wire = web();
@@ -304,7 +304,7 @@ fn addresses_of_files_are_texts_to_train_on() {
     };
     let job = Job::new(&wire, &text);
     let whole = std::fs::read_to_string(job.file()).unwrap();
-    // A model of its own, not that of all tests.
+    // A separate model, not the one that all tests share.
     let models = job.file().with_file_name("models");
     let whole: String = whole
         .lines()
@@ -323,11 +323,14 @@ fn addresses_of_files_are_texts_to_train_on() {
         Ran::of(&mut spoor(&["train", file.to_str().unwrap(), "--force"]))
     };
     train("http://one.test/paper.pdf").good();
-    let told = train("http://one.test/broken.pdf").refused();
-    assert!(told.contains("one.test/broken.pdf: bad_pdf: "), "{told}");
+    let message = train("http://one.test/broken.pdf").refused();
+    assert!(
+        message.contains("one.test/broken.pdf: bad_pdf: "),
+        "{message}"
+    );
 }
 
-/// A page that leads to a PDF about its topic, which leads to another page.
+/// A page that links to a PDF about its topic, which links to another page.
 fn web() -> Wire {
     let mut made = Made::titled("Lights of the coast", "Ada Light");
     made.page();
@@ -403,7 +406,7 @@ fn a_crawl_reads_files_and_follows_their_links_where_the_job_says_so() {
     check(&job.log(), job.documents());
     assert!(job.files("images").is_empty());
 
-    // The same from the archive, by replay and as a corpus.
+    // The same results from the archive, by replay and as a corpus.
     let file = job.file();
     let archive = job.folder().join("archive");
     let archive = archive.to_str().unwrap();
@@ -418,7 +421,7 @@ fn a_crawl_reads_files_and_follows_their_links_where_the_job_says_so() {
 }
 
 #[test]
-fn without_the_type_no_file_is_asked_for() {
+fn without_the_type_no_file_is_fetched() {
     let wire = web();
     let job = Job::new(
         &wire,

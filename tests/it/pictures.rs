@@ -1,5 +1,4 @@
-//! What a crawl makes of image files: of copies, and of files that are not what they
-//! seem.
+//! Image files in a crawl: copies, and files whose format is not what it seems.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -102,12 +101,12 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
     let job = Job::new(&wire, &text);
     job.run();
 
-    let mut told = BTreeMap::new();
+    let mut outcomes = BTreeMap::new();
     for row in job.log() {
         if row["kind"] == "image" {
             let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let path = word("url").trim_start_matches("http://a.test").to_owned();
-            told.insert(path, (word("outcome"), word("reason"), word("error")));
+            outcomes.insert(path, (word("outcome"), word("reason"), word("error")));
         }
     }
     for (path, reason, words) in [
@@ -129,7 +128,7 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
             "not an image of a supported format; sent as \"image/avif\"",
         ),
     ] {
-        let (outcome, why, error) = &told[path];
+        let (outcome, why, error) = &outcomes[path];
         assert_eq!(
             (outcome.as_str(), why.as_str()),
             ("dropped", reason),
@@ -137,8 +136,8 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
         );
         assert!(error.starts_with(words), "{path}: {error}");
     }
-    // What is an SVG by its name is not even asked for.
-    assert!(!told.contains_key("/drawing.svg"));
+    // An image with the extension of an SVG is not even requested.
+    assert!(!outcomes.contains_key("/drawing.svg"));
     let kept = by_path(&job);
     let paths: Vec<&str> = kept.keys().map(String::as_str).collect();
     assert_eq!(
@@ -160,7 +159,7 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
     assert_eq!(kept["a.test/good.png"]["mislabelled"], Value::Null);
 }
 
-/// Two hosts with the same picture, and a third page that shows one more copy.
+/// Two hosts with the same picture, and a third page that shows another copy.
 fn copies() -> MemoryTree {
     let mut web = tree(&[
         (
@@ -199,7 +198,7 @@ fn the_same_bytes_under_other_addresses_are_one_file_also_after_a_change_of_stor
     assert_eq!(first["same_as"], Value::Null);
     assert_eq!(second["same_as"], first["file"]);
 
-    // What is known of the first file survives the conversion.
+    // The facts about the first file survive the conversion.
     let file = job.file();
     let file = file.to_str().unwrap();
     Ran::of(&mut spoor(&["store", "convert", file, "--to", "fjall"])).good();

@@ -1,5 +1,5 @@
-//! A pipe, a device, or a link to one, in the place of a file that a command reads: the command
-//! names it and ends.
+//! A pipe, a device, or a link to one, in place of a file that a command reads: the command names
+//! it and ends.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::support::{Ran, spoor};
 
-/// Puts something that is no file at a path.
+/// Creates something other than a file at a path.
 type Put = fn(&Path);
 
 const KINDS: [(&str, Put); 3] = [
@@ -26,7 +26,7 @@ fn pipe(path: &Path) {
     nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
 }
 
-/// A command, the file that is none, and a file that leads to it with its text.
+/// A command, the path that is not a file, and a file with its text that leads there.
 struct Case {
     command: &'static str,
     at: &'static str,
@@ -107,7 +107,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn what_is_no_file_is_named_by_every_command() {
+fn every_command_names_a_path_that_is_not_a_file() {
     let mut wrong = Vec::new();
     for case in CASES {
         for (says, put) in KINDS {

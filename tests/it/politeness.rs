@@ -1,4 +1,4 @@
-//! What hosts are asked, when, and in whose name: seen from their side.
+//! Which requests hosts get, when, and in whose name, as seen by the hosts.
 
 use std::process::Command;
 use std::time::Duration;
@@ -65,12 +65,12 @@ fn a_slow_host_is_asked_less_often() {
     Job::new(&wire, &text).run();
     let requests = wire.requests();
     assert_eq!(requests.len(), 6, "{:?}", asked(&wire));
-    // Five times the time that each answer took, which was the latency at least.
+    // Five times the duration of each answer, which was at least the latency.
     assert_eq!(too_close(&requests, |_| 5 * latency), Vec::<String>::new());
 }
 
 #[test]
-fn nothing_but_the_rules_is_asked_while_they_cannot_be_had() {
+fn only_the_rules_are_fetched_while_they_are_unavailable() {
     let fault = |code| Fault::Status {
         code,
         retry_after: None,
@@ -125,7 +125,8 @@ fn nothing_but_the_rules_is_asked_while_they_cannot_be_had() {
     for host in ["five.test", "drop.test"] {
         assert_eq!(count(&format!("{host}/robots.txt")), 3, "{asked:?}");
     }
-    // Three times the address itself and the five redirects of RFC 9309.
+    // Three attempts, each at the address itself and the five redirects of RFC 9309: 18 requests,
+    // half of them at each address of the loop.
     assert_eq!(count("loop.test/robots.txt"), 9, "{asked:?}");
     assert_eq!(count("loop.test/other/robots.txt"), 9, "{asked:?}");
     for host in ["five.test", "drop.test", "loop.test"] {
@@ -134,7 +135,7 @@ fn nothing_but_the_rules_is_asked_while_they_cannot_be_had() {
             .find(|a| a.starts_with(host) && !a.ends_with("/robots.txt"));
         assert_eq!(other, None);
     }
-    // 4xx means that there are no rules.
+    // A 4xx status means that there are no rules.
     for host in ["open.test", "gone.test"] {
         assert_eq!(count(&format!("{host}/robots.txt")), 1, "{asked:?}");
         assert_eq!(count(&format!("{host}/")), 1, "{asked:?}");
@@ -143,7 +144,7 @@ fn nothing_but_the_rules_is_asked_while_they_cannot_be_had() {
 }
 
 #[test]
-fn what_robots_txt_forbids_is_never_asked() {
+fn paths_that_robots_txt_forbids_are_never_fetched() {
     let rules = "User-agent: *\nAllow: /\n\n\
                  User-agent: spoor\nDisallow: /no\nAllow: /no/but\nDisallow: /*.cgi$\nDisallow: /img/\n";
     let links = [
@@ -355,7 +356,7 @@ fn a_host_that_wants_a_long_pause_is_not_waited_for() {
     assert!(out.contains("parked    1 host that"), "{out}");
     let requests = wire.requests().len();
     assert_eq!(requests, 5, "{:?}", asked(&wire));
-    // It is not forgotten either.
+    // The pause is not forgotten either.
     let out = job.run();
     assert!(out.contains("parked    1 host that"), "{out}");
     assert_eq!(wire.requests().len(), requests);
@@ -381,7 +382,7 @@ fn retry_after_outlives_a_kill() {
     };
     let job = Job::new(&wire, &text);
     let mut process = Live::start(&mut job.crawl());
-    // When the other host has gone on for twenty pages, the answer is noted.
+    // Once twenty more requests were made, the crawl has recorded the answer.
     let noted = |n: &crate::support::wire::Notes| {
         let busy = n.requests.iter().position(|r| r.status == Some(503));
         busy.is_some_and(|at| n.requests.len() > at + 20)
@@ -438,7 +439,7 @@ fn private_addresses_are_not_even_connected_to() {
     let expected = ["dns", "private_address"];
     assert_eq!(reasons, expected.map(|r| format!("\"{r}\"")));
 
-    // The same with leave to do so; a rule of `connect_to` is one by itself.
+    // The same with permission; a rule in `connect_to` counts as permission.
     let text = JobText {
         seeds: &["http://a.test/", &literal, &named],
         network: "allow_private = true",
@@ -611,7 +612,7 @@ fn hosts_on_one_address_share_its_clock() {
             ("127.0.0.1/2", plain(&[], &[])),
         ])
     };
-    // Three hosts by their ports, on one machine.
+    // Three hosts by their ports, on one IP address.
     let wires: Vec<Wire> = (0..3)
         .map(|_| Wire::serve(Lab::from_memory(pages())))
         .collect();
@@ -638,16 +639,16 @@ fn hosts_on_one_address_share_its_clock() {
         began
     };
     let pause = Duration::from_millis(100);
-    // Each may be seen a little late, but not all of them a little later still.
+    // Each request may be seen a little late, but the delays do not add up.
     let apart = crawl("\"100ms\"");
     assert!(apart[14] - apart[0] >= 10 * pause, "{apart:?}");
-    // Without it they are asked side by side.
+    // Without `address_delay` the requests are concurrent.
     let together = crawl("0");
     assert!(together.windows(2).any(|w| w[1] - w[0] < pause / 4));
 }
 
-/// A crawl of hosts by their names, all of which a hosts file of its own puts on this
-/// machine: a clock of `[politeness]` counts for addresses, not for `connect_to`.
+/// A crawl of hosts by their names, which a separate hosts file maps to this machine: a clock of
+/// `[politeness]` is for addresses, not for `connect_to`.
 pub fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
     let hosts = job.file().with_file_name("hosts");
     let lines: String = names
@@ -663,7 +664,7 @@ pub fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
     command
 }
 
-/// Whether this machine lets a test have a hosts file of its own.
+/// Whether this machine lets a test have its own hosts file.
 pub fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["--mount", "true"]).output();
     let may = tried.is_ok_and(|out| out.status.success());
@@ -673,7 +674,7 @@ pub fn may_mount() -> bool {
     may
 }
 
-/// Eight hosts in eight or fewer of 16 cells, on one machine.
+/// Eight hosts in eight or fewer of 16 cells, on one IP address.
 #[test]
 fn hosts_of_different_cells_on_one_address_share_its_clock() {
     if !may_mount() {
@@ -700,7 +701,7 @@ fn hosts_of_different_cells_on_one_address_share_its_clock() {
     let mut began: Vec<_> = wire.requests().iter().map(|seen| seen.began).collect();
     began.sort();
     assert_eq!(began.len(), 16, "rules and a page of each");
-    // Each may be seen a little late, but not all of them a little later still.
+    // Each request may be seen a little late, but the delays do not add up.
     let all = began[15] - began[0];
     assert!(all >= 12 * Duration::from_millis(50), "{all:?}");
 }
@@ -719,14 +720,14 @@ fn two_hosts_that_ask_for_a_year_silence_no_neighbour() {
         .map(|host| (format!("{host}/"), plain(&[], &[])))
         .collect();
     let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
-    // One from its first answer on, the other when it has answered once.
+    // One fails from its first answer on, the other one after one good answer.
     let lab = Lab::from_memory(tree(&pages))
         .with_behaviour(Behaviour::of(&bad[0]).fault(busy(503, "31536000")))
         .with_behaviour(Behaviour::of(&bad[1]).under("/robots.txt").times(1))
         .with_behaviour(Behaviour::of(&bad[1]).fault(busy(503, "31536000")));
     let wire = Wire::serve(lab);
     let port = wire.addr.port();
-    // Nobody listens at the port of these, who never answered.
+    // Nothing listens at the port of these hosts, which never answered.
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()

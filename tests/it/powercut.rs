@@ -1,19 +1,19 @@
-//! The power fails at any instant: what was flushed is there, and the crawl goes on
-//! to the end of an undisturbed one.
+//! After a power failure at any instant, all flushed data is there, and the crawl continues to the
+//! end of an undisturbed one.
 //!
-//! A crawl runs on an ext4 in a file. At a random instant the process is halted and
-//! the file copied: what has reached it by then is what a disk would hold. The copy
-//! is mounted (ext4 replays its journal), the store checked, and the crawl resumed
-//! on it. Every other file system is mounted with `commit=1000`, so that nothing
-//! but what was synced has reached the disk; the rest with ext4's own 5 seconds.
+//! A crawl runs on an ext4 in a file. At a random instant the process is stopped and the file
+//! copied: a disk would contain exactly what has reached the file by then. The copy is mounted
+//! (ext4 replays its journal), the store checked, and the crawl resumed on it. Every second file
+//! system is mounted with `commit=1000`, so that only synced data has reached the disk; the others
+//! with ext4's own 5 seconds.
 //!
-//! A flush is seen from outside by the number that it leaves in `frontier/flushed`:
-//! what the log held at one flush must be there after the next, in the store and
-//! in the log. fjall must hold that. sled may refuse to open, or say that it has
-//! come back older; it must never give less than was flushed and not say so.
+//! A flush is visible from outside by the number that it leaves in `frontier/flushed`: everything
+//! in the log at one flush must be there after the next, in the store and in the log. fjall must
+//! keep that. sled may refuse to open, or report that it has come back older; it must never lose
+//! flushed data silently.
 //!
-//! The instants are drawn from a seed that is printed; `SPOOR_POWER_SEED` repeats
-//! it, as far as a race can be repeated.
+//! A printed seed determines the instants; `SPOOR_POWER_SEED` repeats them, as far as a race can be
+//! repeated.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -30,16 +30,15 @@ use spoor::settings::StoreKind;
 use crate::support::disk::{Mount, run};
 use crate::support::{Job, Live, Ran, Wire, small, spoor};
 
-/// Bytes of the file system that a crawl runs on.
+/// The size in bytes of the file system of the crawl.
 const IMAGE: u64 = 96 << 20;
 
-/// What is known of the flushes of a running crawl.
+/// What is known about the flushes of a running crawl.
 #[derive(Debug, Default)]
 struct Flushes {
     /// The commit of the last one.
     last: u64,
-    /// The log at the last one, and at the one before: the last one has flushed
-    /// that.
+    /// The log at the last flush, and at the one before: the last flush has flushed that.
     log: String,
     flushed: String,
     seen: usize,
@@ -61,8 +60,8 @@ impl Flushes {
     }
 }
 
-/// The image as it is at one instant. The process that writes to it is halted, and
-/// where the kernel writes meanwhile it is read again.
+/// The image at one instant. The process that writes to it is stopped, and if the kernel writes
+/// during the copy, it is copied again.
 fn at_one_instant(image: &Path) -> Vec<u8> {
     let mut bytes = std::fs::read(image).unwrap();
     loop {
@@ -74,18 +73,18 @@ fn at_one_instant(image: &Path) -> Vec<u8> {
     }
 }
 
-/// What became of a cut.
+/// The result of a power cut.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
-    /// All that was flushed is there, and the crawl went on to its end.
+    /// All flushed data is there, and the crawl continued to its end.
     Fine,
-    /// It cannot be opened, or read to its end, and says so.
+    /// The store cannot be opened, or not be read to its end, and says so.
     Refused,
-    /// It has lost what was flushed, and says so.
+    /// The store has lost flushed data, and says so.
     Older,
-    /// It is sound, but the outputs lack what it knows of, and that is said.
+    /// The store is sound, but the outputs lack data that it knows of, and this is reported.
     Outputs,
-    /// Something that nobody said.
+    /// A loss that was not reported.
     Silent(String),
 }
 
@@ -156,7 +155,7 @@ fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending 
     }
 }
 
-/// Cuts the power so often; `None` where this machine does not permit it.
+/// Cuts the power this many times; `None` if this machine does not permit it.
 fn cut(store: StoreKind, times: usize) -> Option<Vec<Ending>> {
     let seed = match std::env::var("SPOOR_POWER_SEED") {
         Ok(text) => text.parse().unwrap(),
@@ -193,7 +192,7 @@ fn cut(store: StoreKind, times: usize) -> Option<Vec<Ending>> {
                 flushes.look(&job.folder());
                 process.has_ended()
             };
-            // Two flushes must have been seen before there is anything to hold.
+            // There must be two flushes before anything must survive.
             let ready =
                 |n: &crate::support::wire::Notes, seen: usize| n.events() >= events && seen > 1;
             let seen = std::cell::Cell::new(flushes.seen);
@@ -236,13 +235,13 @@ fn cut(store: StoreKind, times: usize) -> Option<Vec<Ending>> {
     Some(endings)
 }
 
-fn fjall_holds_what_was_flushed(times: usize) {
+fn fjall_keeps_flushed_data(times: usize) {
     if let Some(endings) = cut(StoreKind::Fjall, times) {
         assert!(endings.iter().all(|e| *e == Ending::Fine), "{endings:#?}");
     }
 }
 
-fn sled_says_what_it_lost(times: usize) {
+fn sled_reports_its_losses(times: usize) {
     if let Some(endings) = cut(StoreKind::Sled, times) {
         let silent = |e: &&Ending| matches!(e, Ending::Silent(_));
         assert_eq!(endings.iter().find(silent), None);
@@ -251,22 +250,22 @@ fn sled_says_what_it_lost(times: usize) {
 
 #[test]
 fn a_power_cut_costs_fjall_nothing_that_was_flushed() {
-    fjall_holds_what_was_flushed(2);
+    fjall_keeps_flushed_data(2);
 }
 
 #[test]
-fn a_power_cut_costs_sled_what_it_says() {
-    sled_says_what_it_lost(2);
+fn after_a_power_cut_sled_reports_its_losses() {
+    sled_reports_its_losses(2);
 }
 
 #[test]
 #[ignore = "long"]
 fn forty_power_cuts_with_fjall() {
-    fjall_holds_what_was_flushed(40);
+    fjall_keeps_flushed_data(40);
 }
 
 #[test]
 #[ignore = "long"]
 fn forty_power_cuts_with_sled() {
-    sled_says_what_it_lost(40);
+    sled_reports_its_losses(40);
 }

@@ -1,4 +1,4 @@
-//! `spoor rank` on what a crawl brought home.
+//! `spoor rank` on the results of a crawl.
 
 use image::imageops::FilterType;
 use spoor_lab::{Lab, picture};
@@ -6,8 +6,8 @@ use spoor_lab::{Lab, picture};
 use crate::support::texts::{image, link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
-/// A page with images on topic and beside it: of one picture three files, two of
-/// the same bytes and one smaller in another format.
+/// A page with images on topic and others. One picture has three files, two of them with the same
+/// bytes and a smaller one in another format.
 fn crawled(rest: &str) -> (Job, JobText<'static>, Wire) {
     let (good, bad) = (some(topical(), 3, 1), some(other(), 5, 1));
     let paragraphs = [
@@ -209,7 +209,7 @@ fn a_sidecar_that_cannot_be_read_is_named_and_passed_over() {
 }
 
 #[test]
-fn an_alt_text_on_every_page_of_a_host_is_none() {
+fn an_alt_text_on_every_page_of_a_host_does_not_count() {
     let seeds: Vec<String> = (0..8).map(|n| format!("http://a.test/{n}")).collect();
     let alt = some(topical(), 3, 1);
     let mut web = tree(&[]);

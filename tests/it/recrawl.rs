@@ -1,5 +1,5 @@
-//! Pages that are visited again: which, how often, and under what conditions, seen
-//! from the side of a server that knows versions.
+//! Revisits: which pages, how often, and under what conditions, as seen by a server that knows
+//! versions.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ struct Shared {
     more: Condvar,
 }
 
-/// A web whose pages have versions; 404 for everything it has no page for.
+/// A web whose pages have versions; it answers 404 for all other addresses.
 struct Versions {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -136,13 +136,13 @@ fn same(_: usize, headers: &HeaderMap) -> Response {
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// The sentence that stands on the changing page at its n-th visit.
+/// The sentence on the changing page at its n-th visit.
 fn news(n: usize) -> String {
     let word = "abcdefghijklmnopqrstuvwxyz"[n % 26..=n % 26].repeat(n / 26 + 4);
     format!("The {word} keeper of the lighthouse wrote {word} into the log book.")
 }
 
-/// Another text at each visit, with an image whose words stay.
+/// Another text at each visit, with an image whose words do not change.
 fn changing(n: usize, _: &HeaderMap) -> Response {
     let picture = image("/gone.png", &some(topical(), 2, 1));
     html(page("News", "", &[some(topical(), 0, 3), news(n), picture]))
@@ -150,7 +150,7 @@ fn changing(n: usize, _: &HeaderMap) -> Response {
 
 const CLOCK: &str = "The clock on the wall of the lighthouse is wound every evening.";
 
-/// The same text at each visit, in other clothes, and no word of its version.
+/// The same text at each visit, with other markup and without a version.
 fn ticking(n: usize, _: &HeaderMap) -> Response {
     let clock = format!("<!-- {n} --><b id=\"t{n}\">{n}:{n:02}</b>");
     html(page("Clock", "", &[CLOCK.to_owned(), clock]))
@@ -163,7 +163,7 @@ fn word(row: &Value, key: &str) -> String {
     }
 }
 
-/// What the log says of one address, `outcome changed status`.
+/// The rows of the log for one address, as `outcome changed status`.
 fn endings(job: &Job, url: &str) -> Vec<String> {
     let log = job.log();
     let rows = log.iter().filter(|row| row["url"] == url);
@@ -224,8 +224,8 @@ fn pages_are_visited_by_how_often_they_change() {
         "{rows:?}"
     );
 
-    // Neither clock nor markup is a change, and what changes each time is asked
-    // for more often than what never does.
+    // A changed clock or markup is not a change, and a page that changes each time is visited more
+    // often than one that never does.
     let rows = endings(&job, "http://a.test/clock");
     assert_eq!(rows[0], "done null 200");
     assert!(rows[1..].iter().all(|r| r == "done false 200"), "{rows:?}");
@@ -234,7 +234,7 @@ fn pages_are_visited_by_how_often_they_change() {
     assert!(web.of("a.test/news").iter().all(|a| a.condition == "|"));
     assert!(rows.len() > endings(&job, "http://a.test/clock").len());
 
-    // Sentences once for every text, links' and images' tasks once for all.
+    // Sentences once for every text, and the tasks of links and images once in total.
     let sentences = job.sentences();
     for n in 0..rows.len() {
         let line = news(n).to_lowercase().replace('.', "");
@@ -280,7 +280,7 @@ fn rows_of(job: &Job) -> usize {
 fn a_schedule_is_kept_and_the_rest_is_fetched_once() {
     fn links(n: usize, headers: &HeaderMap) -> Response {
         match n {
-            // It cannot be had at one visit, and is not lost by that.
+            // One visit fails, but the page is not lost.
             2 => StatusCode::GONE.into_response(),
             _ => changing(n, headers),
         }
@@ -311,7 +311,7 @@ fn a_schedule_is_kept_and_the_rest_is_fetched_once() {
     assert_eq!(web.of("a.test/once").len(), 1);
     let statuses: Vec<u16> = web.of("a.test/hourly").iter().map(|a| a.status).collect();
     assert_eq!(statuses[..6], [200, 200, 410, 200, 200, 200]);
-    // What the redirect leads to is visited with it, under its own version.
+    // The target of the redirect is visited with it, under its own version.
     let statuses: Vec<u16> = web.of("b.test/new").iter().map(|a| a.status).collect();
     assert_eq!(statuses[..4], [200, 304, 304, 304]);
 
@@ -321,7 +321,7 @@ fn a_schedule_is_kept_and_the_rest_is_fetched_once() {
     let out = job.run();
     assert!(out.contains("nothing is left to fetch"), "{out}");
     let after = web.asked().len();
-    // At most what was under way when it was stopped, and the rules before it.
+    // At most the requests in flight when it was stopped, and the rules before them.
     assert!(after - before <= 4, "{before} {after}");
 }
 
@@ -331,7 +331,7 @@ fn dates_survive_a_kill_and_time_off() {
     let text = JobText {
         seeds: &["http://a.test/same", "http://a.test/news"],
         politeness: "min_delay = \"20ms\"\ndelay_factor = 0\nretries = 0\nback_off = \"1ms\"",
-        // Of the two stores the one that has all it was told when it is killed.
+        // The store that loses nothing in a kill.
         rest: &format!("{QUICK}[frontier]\nstore = \"fjall\"\n"),
         ..JobText::default()
     };
@@ -347,7 +347,7 @@ fn dates_survive_a_kill_and_time_off() {
     web.wait_for("a.test/news", before + 5);
     let out = stop(live);
     assert!(out.contains("pages     2 done of "), "{out}");
-    // A version is not forgotten by a kill.
+    // A kill does not lose a version.
     let unconditional = web
         .of("a.test/same")
         .iter()
@@ -356,7 +356,7 @@ fn dates_survive_a_kill_and_time_off() {
     assert_eq!(unconditional, 1);
     let check = spoor(&["store", "check", job.file().to_str().unwrap()]);
     Live::start(&mut { check }).ended().good();
-    // Each text that the log calls new was written, and as often as it says so.
+    // Each text that the log calls new was written, exactly as often as the log says.
     let log = job.log();
     let news_rows = log.iter().filter(|r| r["url"] == "http://a.test/news");
     let written = news_rows
@@ -419,7 +419,7 @@ fn a_page_outlives_an_hour_of_downtime() {
 }
 
 #[test]
-fn limits_end_a_crawl_that_would_go_on() {
+fn limits_end_a_crawl_that_would_continue() {
     let web = Versions::serve(&[("a.test/same", same)]);
     let text = JobText {
         seeds: &["http://a.test/same"],
@@ -430,8 +430,8 @@ fn limits_end_a_crawl_that_would_go_on() {
     let out = job.run();
     assert!(out.contains("limits.fetches is reached"), "{out}");
     assert_eq!(web.of("a.test/same").len(), 5);
-    // One page is one document: the limit is reached before any further visit,
-    // and no visit is waited for though there would be one.
+    // One page is one document: the limit is reached before any revisit, and the crawl does not
+    // wait for one.
     let other = Job::at(
         web.addr,
         &JobText {
@@ -444,8 +444,8 @@ fn limits_end_a_crawl_that_would_go_on() {
     assert_eq!(web.of("a.test/same").len(), 6);
 }
 
-/// The same words at each visit, that may not be used from the third on. The image
-/// `new.png` is there from the second on.
+/// The same words at each visit, which may not be used from the third on. The image `new.png` is
+/// there from the second on.
 fn souring(n: usize, _: &HeaderMap) -> Response {
     let mut body = vec![
         some(topical(), 0, 3),
@@ -468,7 +468,7 @@ fn picture(_: usize, _: &HeaderMap) -> Response {
 }
 
 #[test]
-fn terms_that_change_reach_what_is_kept() {
+fn changed_terms_reach_kept_samples() {
     let web = Versions::serve(&[("a.test/", souring), ("a.test/kept.png", picture)]);
     for (obey, rest) in [(true, ""), (false, "obey = []\n")] {
         let rest = format!("{QUICK}[consent]\ntdmrep = false\n{rest}");
@@ -481,7 +481,7 @@ fn terms_that_change_reach_what_is_kept() {
         web.asked().clear();
         let live = Live::start(&mut job.crawl());
         web.wait_for("a.test/kept.png", 1);
-        // That of the fifth is asked when the fourth is settled.
+        // The request for the fifth visit begins when the fourth is settled.
         web.wait_for("a.test/", 5);
         stop(live);
         let rows = endings(&job, "http://a.test/");

@@ -19,16 +19,16 @@ use crate::support::{Live, Ran, spoor};
 
 /// What a server sends.
 enum Sent {
-    /// This, and then it closes the connection.
+    /// These bytes, and then it closes the connection.
     Whole(Vec<u8>),
-    /// This, and then nothing until the client closes the connection.
+    /// These bytes, and then nothing until the client closes the connection.
     Held(Vec<u8>),
 }
 
-/// The path and the range that are asked for.
+/// The requested path and range.
 type Asked = (String, Option<(u64, u64)>);
 
-/// A server, and what it was asked. What it has not answered was a bare connection.
+/// A server, and its requests. A request without an answer was a bare connection.
 struct Server {
     at: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -45,7 +45,7 @@ impl Server {
                 let mut stream = stream.unwrap();
                 let (path, range) = request(&stream);
                 heard.lock().unwrap().push((path.clone(), range));
-                // The client may have had enough.
+                // The client may have closed the connection.
                 drop(match answer(&path, range) {
                     Sent::Whole(bytes) => stream.write_all(&bytes),
                     Sent::Held(bytes) => stream
@@ -57,12 +57,12 @@ impl Server {
         Self { at, asked }
     }
 
-    /// One that must not be asked.
+    /// A server that must not get requests.
     fn forbidden() -> Self {
         Self::new(|_, _| Sent::Whole(whole("200 OK", "", b"a secret")))
     }
 
-    /// One with these files and a robots.txt that permits everything.
+    /// A server with these files and a robots.txt that permits everything.
     fn of_files(files: Vec<(&'static str, Vec<u8>)>) -> Self {
         Self::new(move |path, range| {
             let file = files.iter().find(|(name, _)| *name == path);
@@ -82,7 +82,7 @@ impl Server {
         format!("http://{}{path}", self.at)
     }
 
-    /// What `spoor archive list` comes to.
+    /// The result of `spoor archive list`.
     fn list(&self, path: &str) -> Ran {
         Ran::of(&mut archive(&["list", &self.url(path)]))
     }
@@ -116,7 +116,7 @@ fn whole(status: &str, head: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The part of a file that is asked for.
+/// The requested part of a file.
 fn part(bytes: &[u8], range: Option<(u64, u64)>) -> Vec<u8> {
     let Some((from, to)) = range else {
         return whole("200 OK", "", bytes);
@@ -133,7 +133,7 @@ fn part(bytes: &[u8], range: Option<(u64, u64)>) -> Vec<u8> {
     piece(&bytes[from as usize..=to as usize], from, all)
 }
 
-/// A part that begins at `from` of a file that is said to have `all` bytes.
+/// A part that begins at `from` of a file that claims to have `all` bytes.
 fn piece(bytes: &[u8], from: u64, all: u64) -> Vec<u8> {
     let last = from + bytes.len() as u64 - 1;
     let head = format!("Content-Range: bytes {from}-{last}/{all}\r\n");
@@ -224,7 +224,7 @@ fn rules_hold_however_they_are_sent() {
         let answer = whole(status, head, &body);
         let server = Server::new(move |path, range| match path {
             path if path.starts_with("/robots.txt?") => {
-                // Each redirect leads on.
+                // Each redirect leads to another one.
                 let to = format!("Location: {path}x\r\n");
                 Sent::Whole(whole("302 Found", &to, b""))
             }
@@ -280,7 +280,7 @@ fn any_number_is_a_pause_that_is_kept_or_refused() {
         let out = server(delay).list("/all.cdxj").good();
         assert!(out.contains("http://a.test/0001"), "{delay}: {out}");
     }
-    // A longer one is told when it begins, and nothing is asked meanwhile.
+    // A longer pause is announced when it begins, and no requests are sent during it.
     let server = server("500");
     let url = server.url("/all.cdxj");
     let mut waits = Live::start(&mut archive(&["list", &url]));
@@ -337,7 +337,7 @@ fn several_sources_on_a_server_share_its_rules_and_its_clock() {
     );
 }
 
-/// Names with which an index leads elsewhere, if it is let.
+/// Names with which an index could lead to other places.
 fn leading(other: &str) -> Vec<String> {
     let (_, port) = other.split_once(':').unwrap();
     let mut names: Vec<String> = [
@@ -416,7 +416,7 @@ fn no_name_in_an_index_leads_away() {
     ]));
     assert_eq!(ran.status.code(), Some(1), "{ran:#?}");
     assert!(ran.out.starts_with("0 captures"), "{ran:#?}");
-    // An index of blocks names files as well.
+    // A ZipNum index names files as well.
     for name in &names {
         let small = format!("test,a)/ 2026\t{name}\t0\t100\t1\n");
         let server = Server::of_files(vec![("/archives/sub/all.idx", small.into_bytes())]);
@@ -478,7 +478,7 @@ fn a_robots_txt_redirects_to_no_special_address() {
         let to = format!("Location: {target}\r\n");
         let server = Server::new(move |path, range| {
             Sent::Whole(match path {
-                // A hop on the same server is no other one.
+                // A redirect on the same server counts as the same server.
                 "/robots.txt" => whole("302 Found", "Location: /rules\r\n", b""),
                 "/rules" => whole("301 Moved", &to, b""),
                 _ => part(line(1, "a.warc").as_bytes(), range),
@@ -520,7 +520,7 @@ async fn a_part_has_a_time_limit_as_a_whole() {
         let mut fetcher = PartFetcher::with(Options {
             contact: "me@a.test".to_owned(),
             total_timeout: Duration::from_millis(200),
-            // Each byte of a server that trickles begins this anew.
+            // A server that trickles restarts this timeout with each byte.
             read_timeout: Duration::from_secs(3_600),
             ..Options::default()
         })
@@ -550,7 +550,7 @@ fn a_part_that_is_cut_is_no_end_of_a_file() {
     );
 }
 
-/// A server that says that its files have 2^60 bytes, and sends these again and again.
+/// A server that claims that its files have 2^60 bytes, and sends these bytes again and again.
 fn endless(path: &'static str, index: Vec<u8>, bytes: &'static [u8]) -> Server {
     Server::new(move |asked, range| {
         let (from, to) = range.unwrap_or_default();
@@ -573,7 +573,7 @@ fn endless(path: &'static str, index: Vec<u8>, bytes: &'static [u8]) -> Server {
 
 #[test]
 fn a_file_without_end_costs_few_requests() {
-    // The end of a ZIP, and of one with 64 bits: a list of 2^59 files, an end of 2^59 bytes.
+    // The end of a ZIP, and of a ZIP64: a list of 2^59 files, an end of 2^59 bytes.
     let mut ends = vec![
         b"PK\x05\x06".repeat(16),
         [b"PK\x05\x06", &[0xFF; 18][..]].concat(),
@@ -609,7 +609,7 @@ fn a_file_without_end_costs_few_requests() {
         );
     }
     for end in ends {
-        // So that the file ends with it.
+        // Makes the file end with it.
         let length = end.len().next_power_of_two();
         let bytes = [vec![0; length - end.len()], end].concat().leak();
         let server = endless("/a.wacz", Vec::new(), bytes);
@@ -635,7 +635,7 @@ fn a_file_without_end_costs_few_requests() {
 /// A file for a ZIP: its name, its bytes there, its length, and whether it is deflated.
 type File<'f> = (String, &'f [u8], u32, bool);
 
-/// A ZIP that states what it is given.
+/// A ZIP with these statements about its files.
 fn zipped(files: &[File<'_>], crc: u32) -> Vec<u8> {
     let (mut out, mut list) = (Vec::new(), Vec::new());
     let (n2, n4) = (u16::to_le_bytes, u32::to_le_bytes);
@@ -690,7 +690,7 @@ fn zeros(mib: usize) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Runs a command with at most so much address space, where the system can do that.
+/// Runs a command with at most this much address space, if the system can limit it.
 fn within(mib: u32, command: &std::process::Command) -> Ran {
     let limit = format!("ulimit -v {}; exec \"$0\" \"$@\"", mib << 10);
     let mut limited = std::process::Command::new("sh");
@@ -715,7 +715,7 @@ fn bombs_in_a_wacz_are_not_opened() {
         index.len() as u32,
         false,
     );
-    // What it states is true, or it states less.
+    // The stated length is true, or too small.
     for (length, why) in [
         (255 << 20, "more than 32 MiB"),
         (1_000, "in a way that cannot be undone"),
@@ -739,7 +739,7 @@ fn bombs_in_a_wacz_are_not_opened() {
     assert!(said.contains("more than 32 MiB"), "{said}");
 }
 
-/// What the ZIP compresses is read where it is no bomb.
+/// Compressed files in a ZIP are read unless they are bombs.
 #[test]
 fn a_compressed_index_and_archive_are_read() {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -789,7 +789,7 @@ fn all_that_a_wacz_has_compressed_is_bounded_as_a_whole() {
         saved.to_str().unwrap(),
     ];
     let ran = Ran::of(&mut archive(&get));
-    // Two of 15 MiB have room; they contain no record.
+    // Two files of 15 MiB have room; they contain no record.
     let reasons = |word: &str| ran.err.lines().filter(|line| line.contains(word)).count();
     assert_eq!(reasons("more than 32 MiB"), 14, "{ran:#?}");
     assert_eq!(reasons("no record of"), 2, "{ran:#?}");

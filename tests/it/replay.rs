@@ -36,7 +36,7 @@ fn beside(job: &Job, name: &str) -> PathBuf {
     job.folder().with_file_name(name)
 }
 
-/// Everything that a job keeps, without what only requests have.
+/// Everything that a job keeps, without what only real requests have.
 #[derive(Debug, PartialEq)]
 struct Kept {
     log: Vec<Value>,
@@ -119,13 +119,13 @@ fn assert_same(one: &Kept, other: &Kept) {
     assert_eq!(one.documents.len(), other.documents.len());
 }
 
-/// How many rows a log has by now.
+/// The number of rows in a log so far.
 fn rows(log: &Path) -> usize {
     let text = std::fs::read(log).unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Replays with so many kills, each after some more rows of the log.
+/// Replays with this many kills, each after some more rows of the log.
 fn replay_killed(job: &Job, kills: usize) {
     let folder = beside(job, "job-replay");
     let log = folder.join("logs/crawl.jsonl");
@@ -136,9 +136,9 @@ fn replay_killed(job: &Job, kills: usize) {
         assert!(process.kill(), "it was done before the last kill");
     }
     let out = Ran::of(&mut replay(job, &["--json"])).good();
-    let told: Value = serde_json::from_str(&out).unwrap();
+    let summary: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (&told["complete"], &told["left_out"]),
+        (&summary["complete"], &summary["left_out"]),
         (&json!(true), &json!({})),
         "none is met twice"
     );
@@ -162,7 +162,7 @@ fn a_replay_that_is_killed_gives_what_the_crawl_gave() {
     let report = Ran::of(&mut spoor(&["report", file.to_str().unwrap()])).good();
     assert!(report.contains("report"), "{report}");
 
-    // Neither the crawl's own folder is written to, nor that of another replay.
+    // The replay writes neither to the crawl's own folder nor to that of another replay.
     let own = job.folder();
     for (more, words) in [
         (vec!["--output", own.to_str().unwrap()], "something else"),
@@ -177,13 +177,13 @@ fn a_replay_that_is_killed_gives_what_the_crawl_gave() {
     let narrow = format!("{KEEPS}[scope]\nreject = [\"host:h3.test\"]\n");
     job.write(&wire, &text(&rest(StoreKind::Sled, &narrow)));
     let out = Ran::of(&mut replay(&job, &["--dry-run", "--json"])).good();
-    let told: Value = serde_json::from_str(&out).unwrap();
-    let compared = &told["compared"];
-    let kept = [&compared["before"]["texts"], &told["seen"]["texts"]];
-    assert_eq!(kept, [&json!(240), &json!(200)], "{told:#}");
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    let compared = &summary["compared"];
+    let kept = [&compared["before"]["texts"], &summary["seen"]["texts"]];
+    assert_eq!(kept, [&json!(240), &json!(200)], "{summary:#}");
     assert_eq!(compared["lost"][0], 40);
     assert_eq!(compared["gained"], json!([0, []]));
-    assert_eq!(told["left_out"]["scope"], 40);
+    assert_eq!(summary["left_out"]["scope"], 40);
     let first = compared["lost"][1][0].as_str().unwrap();
     assert!(first.starts_with("http://h3.test/"), "{first}");
     let shown = Ran::of(&mut replay(&job, &["--dry-run"])).good();
@@ -203,7 +203,7 @@ fn a_crawl_within_the_archive_gives_the_same_pages() {
     let output = ["--follow", "--output", folder.to_str().unwrap()];
     Ran::of(&mut replay(&job, &output)).good();
     let within = kept(&folder);
-    // The order is not that of the crawl, and with it the path to a page. Its time is the
+    // The order differs from the crawl's, and so does the path to a page. Its time is the
     // `WARC-Date`, in whole seconds.
     let pages = |kept: &Kept| -> BTreeMap<String, Value> {
         let all = kept.documents.iter().map(|document| {
@@ -235,16 +235,16 @@ fn a_crawl_within_the_archive_gives_the_same_pages() {
     let (file, folder) = (job.file(), beside(&job, "backwards"));
     let mut command = spoor(&["replay", file.to_str().unwrap(), "--json", "--from"]);
     command.arg(backwards).arg("--output").arg(&folder);
-    let told: Value = serde_json::from_str(&Ran::of(&mut command).good()).unwrap();
-    assert_eq!(told["passes"], 2, "images stand before their pages");
-    assert_eq!(told["pages"], crawl.documents.len());
-    let told = kept(&folder);
-    assert_eq!(pages(&told), pages(&crawl));
-    assert!(told.images == crawl.images);
+    let summary: Value = serde_json::from_str(&Ran::of(&mut command).good()).unwrap();
+    assert_eq!(summary["passes"], 2, "images come before their pages");
+    assert_eq!(summary["pages"], crawl.documents.len());
+    let replayed = kept(&folder);
+    assert_eq!(pages(&replayed), pages(&crawl));
+    assert!(replayed.images == crawl.images);
 }
 
 #[test]
-fn of_an_index_only_what_it_lists_is_replayed() {
+fn only_captures_in_the_index_are_replayed() {
     let (_wire, job) = crawled(StoreKind::Fjall);
     let archive = job.folder().join("archive");
     let mut list = spoor(&["archive", "list", archive.to_str().unwrap()]);
@@ -255,17 +255,17 @@ fn of_an_index_only_what_it_lists_is_replayed() {
         .filter(|line| line.contains("\"200\""))
         .count();
     assert!(pages > 10, "{lines}");
-    // The files are looked for beside the index.
+    // spoor looks for the files beside the index.
     let index = archive.join("chosen.cdxj");
     std::fs::write(&index, &lines).unwrap();
     let file = job.file();
     let mut command = spoor(&["replay", file.to_str().unwrap(), "--json", "--from"]);
-    let told = Ran::of(command.arg(&index).arg("--dry-run")).good();
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["pages"], pages, "{told}");
-    assert_eq!(told["images"], 0, "{told}");
+    let summary = Ran::of(command.arg(&index).arg("--dry-run")).good();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["pages"], pages, "{summary}");
+    assert_eq!(summary["images"], 0, "{summary}");
 
-    // Places of an archive that has changed since are told.
+    // Positions in an archive that has since changed are reported.
     let moved = |line: &str| line.replacen("\"offset\": \"", "\"offset\": \"9", 1);
     let (first, others) = lines.split_once('\n').unwrap();
     assert_ne!(moved(first), first);
@@ -277,7 +277,7 @@ fn of_an_index_only_what_it_lists_is_replayed() {
     assert!(ended.status.success(), "{said}");
     assert!(said.contains(&format!("at 1 of {all} places")), "{said}");
 
-    // A replay of nothing leaves room for the right one.
+    // After a replay of nothing, the folder can be used for the right one.
     let none: String = lines.lines().map(|line| moved(line) + "\n").collect();
     std::fs::write(&index, none).unwrap();
     let mut command = spoor(&["replay", file.to_str().unwrap(), "--from"]);
@@ -286,7 +286,7 @@ fn of_an_index_only_what_it_lists_is_replayed() {
     Ran::of(&mut replay(&job, &[])).good();
 }
 
-/// The exchanges of an archive, the last one first.
+/// The exchanges of an archive, in reverse order.
 fn reversed(path: &Path) -> Vec<u8> {
     let mut begins = Vec::new();
     let mut reader = Reader::open(path).unwrap();

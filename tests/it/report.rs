@@ -1,4 +1,4 @@
-//! `spoor report` on what crawls of the demo web brought home.
+//! `spoor report` on crawls of the demo web.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use spoor_lab::demo;
 use crate::support::wire::too_close;
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
-/// The demo web crawled by one strategy, 60 pages, and what its server saw.
+/// The demo web crawled by one strategy, 60 pages, and the requests that its server saw.
 fn crawled(strategy: &str) -> (Job, Wire) {
     let web = demo::web();
     let wire = Wire::serve(web.lab());
@@ -52,8 +52,8 @@ fn count(n: usize) -> String {
 }
 
 #[test]
-fn three_strategies_side_by_side_agree_with_what_was_counted_otherwise() {
-    // They wait most of the time: each for its own hosts.
+fn three_strategies_side_by_side_agree_with_independent_counts() {
+    // They wait most of the time, each for its own hosts.
     let crawls = std::thread::scope(|scope| {
         let crawls = ["unfocused", "document", "link"];
         let crawls = crawls.map(|strategy| scope.spawn(move || crawled(strategy)));
@@ -164,14 +164,14 @@ fn three_strategies_side_by_side_agree_with_what_was_counted_otherwise() {
     assert!(html.contains("it flatters this crawl"));
 }
 
-/// The perplexity of all sentences is that which `spoor score` would give their text.
+/// The perplexity of all sentences is that which `spoor score` gives for their text.
 #[test]
 fn one_job_reports_beside_its_results_while_it_is_half_done() {
     let (job, _wire) = crawled("link");
     let log = job.folder().join("logs/crawl.jsonl");
     let text = read(&log);
     let half = text.len() / 2;
-    // Half a line at the end, as of a crawl that is writing it.
+    // Half a line at the end, as if a crawl were just writing it.
     std::fs::write(&log, &text[..half]).unwrap();
     let rows = text[..half].matches('\n').count();
     let printed = report(&[&job], &[]).good();

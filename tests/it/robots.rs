@@ -1,4 +1,4 @@
-//! RFC 9309 from the hosts' side: what each answer for a robots.txt lets be asked.
+//! RFC 9309 as seen by hosts: which requests follow each answer for a robots.txt.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use spoor_lab::{Behaviour, Fault, Lab};
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Wire};
 
-/// How a host answers for its robots.txt.
+/// A host's answer for its robots.txt.
 enum Says {
     Body(Vec<u8>),
     Status(u16, Option<&'static str>),
     Nothing,
     Late,
-    /// So many redirects, and then rules that forbid `/no`.
+    /// This many redirects, and then rules that forbid `/no`.
     Far(usize),
     /// The rules of another host.
     Elsewhere,
@@ -30,7 +30,7 @@ fn each_answer_for_a_robots_txt_means_what_rfc_9309_says() {
         let fill = "# nothing\n".repeat(51_200 - rules.len() / 10);
         format!("{rules}{}{forbids_no}", &fill[..512_000 - rules.len()])
     };
-    // What it says, and whether `/` and `/no` are asked for then.
+    // The answer, and whether `/` and `/no` are then fetched.
     let cases: Vec<(&str, Says, (bool, bool))> = vec![
         ("rules", body(forbids_no), (true, false)),
         (

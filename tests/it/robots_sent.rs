@@ -1,10 +1,10 @@
 //! Rules in a robots.txt hold, however the file is written and sent.
 //!
-//! The rules are drawn, written as text in one of many forms and encodings, and sent in one
-//! of many ways. A matcher of this test's own, by RFC 9309, says what the plain text forbids;
-//! the crawl must not ask for that. Where the file can be read, it must ask for the rest.
+//! The rules are random, written as text in one of many forms and encodings, and sent in one of
+//! many ways. This test has its own matcher by RFC 9309 for the plain text; the crawl must not
+//! request what it forbids. If the file can be read, the crawl must request the rest.
 //!
-//! `cargo test --test it robots_sent -- --ignored --nocapture` draws 20,000 files from
+//! `cargo test --test it robots_sent -- --ignored --nocapture` makes 20,000 files from
 //! `SPOOR_ROBOTS_SEED` (the time by default).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ const PATTERNS: [&str; 16] = [
     "",
 ];
 
-/// Paths that are asked for unless a rule forbids it.
+/// Paths that are fetched unless a rule forbids it.
 const PATHS: [&str; 16] = [
     "/",
     "/a",
@@ -70,7 +70,7 @@ struct Group {
 /// A file, and whether it can be read as it is sent.
 struct Sent {
     groups: Vec<Group>,
-    /// The beginning of the answer with it.
+    /// The beginning of the response with the file.
     how: Vec<u8>,
     /// The bytes of each answer by path.
     answers: BTreeMap<String, Vec<u8>>,
@@ -81,7 +81,7 @@ struct Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Letter {
     Byte(u8),
-    /// An escape that is not the same as its bare byte.
+    /// An escape that differs from its bare byte.
     Escape(u8),
     Star,
 }
@@ -129,7 +129,7 @@ fn covers(pattern: &[Letter], anchored: bool, path: &[Letter]) -> bool {
     }
 }
 
-/// Whether the rules forbid a path; `None` where it depends on how lengths are counted.
+/// Whether the rules forbid a path; `None` if that depends on how lengths are counted.
 fn forbids(groups: &[Group], path: &str) -> Option<bool> {
     let is_for = |name| move |group: &&Group| group.agents.contains(&name);
     let is_named = groups.iter().any(|group| is_for("spoor")(&group));
@@ -145,7 +145,7 @@ fn forbids(groups: &[Group], path: &str) -> Option<bool> {
             covers(&pattern, anchored, &path)
         })
         .collect();
-    // In bytes as written, and in letters.
+    // In bytes as written, and in characters.
     let by = |length: fn(&str) -> usize| {
         let longest = hits.iter().map(|(_, pattern)| length(pattern)).max();
         let mut best = hits.iter().filter(|(_, p)| Some(length(p)) == longest);
@@ -172,7 +172,7 @@ fn drawn_groups(rng: &mut ChaCha8Rng) -> Vec<Group> {
     (0..rng.random_range(1..4)).map(|_| group(rng)).collect()
 }
 
-/// The text of the rules, with the freedom that authors take.
+/// The text of the rules, with the liberties that authors take.
 fn text(groups: &[Group], rng: &mut ChaCha8Rng) -> String {
     let end = *["\n", "\r\n", "\r"].choose(rng).unwrap();
     let mut out = ["", "\u{feff}", "\u{feff}\u{feff}", "# rules"]
@@ -198,7 +198,7 @@ fn text(groups: &[Group], rng: &mut ChaCha8Rng) -> String {
         let comment = *["", "", " # why"].choose(rng).unwrap();
         out.push_str(&format!("{a}{key}{b}:{c}{value}{comment}{end}"));
         if rng.random_bool(0.1) {
-            // As where files are joined.
+            // As in concatenated files.
             out.push('\u{feff}');
         }
     };
@@ -278,7 +278,7 @@ fn packed(bytes: &[u8], coding: &str) -> Vec<u8> {
     written.unwrap()
 }
 
-/// The header lines and the body of one content coding or several.
+/// The header lines and the body after one or several content codings.
 fn coded(bytes: Vec<u8>, rng: &mut ChaCha8Rng) -> (String, Vec<u8>, bool) {
     let middle = bytes.len() / 2;
     let line = |name: &str| format!("Content-Encoding: {name}\r\n");
@@ -322,7 +322,7 @@ fn coded(bytes: Vec<u8>, rng: &mut ChaCha8Rng) -> (String, Vec<u8>, bool) {
     }
 }
 
-/// A response with a framing of its length.
+/// A response with some framing of its length.
 fn framed(status: &str, head: &str, body: &[u8], rng: &mut ChaCha8Rng) -> (Vec<u8>, bool) {
     let begin = format!("HTTP/1.1 {status}\r\nConnection: close\r\n{head}");
     let length = body.len();
@@ -400,10 +400,10 @@ fn drawn(rng: &mut ChaCha8Rng) -> Sent {
     }
 }
 
-/// The addresses that were asked for.
+/// The requested addresses.
 type Asked = Arc<Mutex<BTreeSet<String>>>;
 
-/// Serves every host until the process of the test ends. Returns what was asked.
+/// Serves every host until the process of the test ends. Returns the requests.
 fn serve(hosts: Vec<Sent>) -> (SocketAddr, Arc<Vec<Sent>>, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -486,13 +486,13 @@ fn check(seed: u64, files: usize) {
 }
 
 #[test]
-fn what_the_plain_text_forbids_is_never_asked() {
+fn paths_that_the_plain_text_forbids_are_never_fetched() {
     check(1, 250);
 }
 
 #[test]
 #[ignore = "a long form: some minutes"]
-fn what_20_000_plain_texts_forbid_is_never_asked() {
+fn paths_that_20_000_plain_texts_forbid_are_never_fetched() {
     let time = || {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -1,5 +1,5 @@
-//! Rules at work: during a crawl, over its archive and in a corpus; a site whose markup changes
-//! is told by name; an index page leads to its items.
+//! Rules during a crawl, over its archive and in a corpus; a site whose markup changes is reported
+//! by name; an index page leads to its items.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::support::process::GUARD;
 use crate::support::texts::{some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// Pages of the site, of which the second half has other markup.
+/// The number of pages of the site; the second half has other markup.
 const PAGES: usize = 44;
 
 const RULES: &str = r#"
@@ -34,7 +34,7 @@ required = true
 transform = ["date"]
 "#;
 
-/// Text that was broken into lines, as one.
+/// A text that was broken into lines, on one line.
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -94,9 +94,9 @@ fn shown(arguments: &[&str]) -> String {
     Ran::of(&mut spoor(arguments)).good()
 }
 
-/// The one event of a kind in the log of the run.
-fn told_of(job: &Job, change: &str) -> String {
-    let mut told = Vec::new();
+/// The only event of a kind in the log of the run.
+fn event_of(job: &Job, change: &str) -> String {
+    let mut found = Vec::new();
     for path in job.files("logs") {
         let name = path.file_name().unwrap().to_string_lossy();
         if name.starts_with("spoor.") {
@@ -104,16 +104,16 @@ fn told_of(job: &Job, change: &str) -> String {
             let events = text
                 .lines()
                 .map(|line| serde_json::from_str::<Value>(line).unwrap());
-            told.extend(events.filter(|event| event.to_string().contains(change)));
+            found.extend(events.filter(|event| event.to_string().contains(change)));
         }
     }
-    assert_eq!(told.len(), 1, "{told:#?}");
-    told[0].to_string()
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found[0].to_string()
 }
 
 /// A host answers 30 pages and refuses the others.
 #[test]
-fn a_host_that_begins_to_refuse_us_is_told_by_name() {
+fn a_host_that_begins_to_refuse_us_is_reported_by_name() {
     let closed = PAGES - 30;
     let links: Vec<String> = (0..30)
         .map(|n| format!("/item/{n}"))
@@ -137,7 +137,7 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
         retry_after: None,
     }));
     let wire = Wire::serve(site);
-    // A watched seed keeps the crawl running until all is seen.
+    // A watched seed keeps the crawl running until everything was seen.
     let more = "[[seeds.watch]]\nurl = \"http://site.test/\"\nevery = \"30d\"\n[control]\nlisten = \
                 \"127.0.0.1:0\"\n";
     let job = job(&wire, more);
@@ -165,8 +165,8 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
     live.ended().stopped();
 
     let says = "site.test: refuses us: ";
-    let told = told_of(&job, "\"refused\"");
-    assert!(told.contains(says), "{told}");
+    let event = event_of(&job, "\"refused\"");
+    assert!(event.contains(says), "{event}");
     let file = job.file();
     let file = file.to_str().unwrap();
     let report = shown(&["rules", "report", file]);
@@ -178,7 +178,7 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     let report = in_one_line(&report);
     assert!(report.contains(says), "{report}");
-    // Nobody tries to get around it: each refused page was asked for once.
+    // spoor does not try to get around it: each refused page was requested once.
     let mut asked: Vec<String> = wire.requests().iter().map(|r| r.address()).collect();
     asked.retain(|address| address.contains("closed-"));
     let count = asked.len();
@@ -188,7 +188,7 @@ fn a_host_that_begins_to_refuse_us_is_told_by_name() {
 }
 
 #[test]
-fn a_site_whose_markup_changes_halfway_is_told_by_name() {
+fn a_site_whose_markup_changes_halfway_is_reported_by_name() {
     let wire = Wire::serve(site());
     let job = job(&wire, "");
     job.run();
@@ -218,8 +218,8 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
     );
 
     // The change is in the log of the run, and in the reports.
-    let told = told_of(&job, "unmatched");
-    assert!(told.contains("site.test: a rule matches "), "{told}");
+    let event = event_of(&job, "unmatched");
+    assert!(event.contains("site.test: a rule matches "), "{event}");
     let file = job.file();
     let file = file.to_str().unwrap();
     let report = shown(&["rules", "report", file]);
@@ -239,7 +239,8 @@ fn a_site_whose_markup_changes_halfway_is_told_by_name() {
     over_the_archive(&job);
 }
 
-/// The dates of the rows of a log, changed in place: a resumed job finds as many bytes.
+/// Changes the dates of the rows of a log in place, because a resumed job must find the same number
+/// of bytes.
 fn dated(job: &Job, date_of: impl Fn(usize) -> Option<String>) {
     let path = job.folder().join("logs/crawl.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -258,10 +259,10 @@ fn dated(job: &Job, date_of: impl Fn(usize) -> Option<String>) {
     std::fs::write(path, changed).unwrap();
 }
 
-/// Two weeks ago and last week every page had its date; this week each sixth has none. That
-/// is told by a run that knows of those weeks by the log alone, and by the report.
+/// Two weeks ago and last week every page had its date; this week every sixth page has none. A run
+/// that knows those weeks only from the log reports that, and so does the report.
 #[test]
-fn a_slow_fall_is_told_against_the_weeks_before() {
+fn a_slow_fall_is_reported_against_the_weeks_before() {
     let pages = 180;
     let page = |n: usize| {
         let date = if n >= 100 && n.is_multiple_of(6) {
@@ -300,18 +301,18 @@ fn a_slow_fall_is_told_against_the_weeks_before() {
     )
     .unwrap();
     job.run();
-    let told = told_of(&job, "\"unfilled\"");
+    let event = event_of(&job, "\"unfilled\"");
     assert!(
-        told.contains("100 % on average in the 2 weeks before"),
-        "{told}"
+        event.contains("100 % on average in the 2 weeks before"),
+        "{event}"
     );
-    assert!(told.contains("\"against\":\"weeks\""), "{told}");
+    assert!(event.contains("\"against\":\"weeks\""), "{event}");
 
     let file = job.file();
     let report = shown(&["rules", "report", file.to_str().unwrap()]);
-    let told = in_one_line(&report);
-    assert!(told.contains("100 % on average in the 2 weeks before"));
-    assert!(told.contains("fallen: news.date"), "{report}");
+    let output = in_one_line(&report);
+    assert!(output.contains("100 % on average in the 2 weeks before"));
+    assert!(output.contains("fallen: news.date"), "{report}");
     let weeks = report
         .lines()
         .filter(|line| line.contains("% of ") && line.contains("news 50"));
@@ -326,13 +327,13 @@ fn a_slow_fall_is_told_against_the_weeks_before() {
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(report.contains(">week of</th>"), "{report}");
 
-    // Without the weeks before, nothing has fallen: the host is new.
+    // Without the earlier weeks nothing has fallen, because the host is new.
     dated(&job, |_| Some(ago(0)));
     let report = shown(&["rules", "report", file.to_str().unwrap()]);
     assert!(!report.contains("news.date\n"), "{report}");
 }
 
-/// Captures have dates, so archives tell the same, whatever the order of their records.
+/// Captures have dates, so archives give the same result, in any order of their records.
 #[test]
 fn archives_are_watched_week_by_week() {
     let folder = tempfile::tempdir().unwrap();
@@ -378,10 +379,10 @@ fn archives_are_watched_week_by_week() {
         &at("pages.warc"),
     ];
     let report = shown(&arguments);
-    let told = "site.test: a rule matches 77 % of 39 pages in the week of 2026-03-16, 100 % on \
+    let expected = "site.test: a rule matches 77 % of 39 pages in the week of 2026-03-16, 100 % on \
                 average in the 3 weeks before: the site has changed; look at \
                 http://site.test/item/38";
-    assert!(in_one_line(&report).contains(told), "{report}");
+    assert!(in_one_line(&report).contains(expected), "{report}");
     let json: Value =
         serde_json::from_str(&shown(&[&arguments[..], &["--json"]].concat())).unwrap();
     let host = &json["hosts"][0];
@@ -433,7 +434,7 @@ fn over_the_archive(job: &Job) {
     let again = fields(&mut replayed.into_iter());
     assert_eq!(again, fields(&mut job.log().into_iter()));
 
-    // What another selector would give, before it is written.
+    // The values that another selector would give, before it is written.
     let other = [
         "rules",
         "update",
@@ -448,11 +449,11 @@ fn over_the_archive(job: &Job) {
         archive,
     ];
     let before = std::fs::read_to_string(rules).unwrap();
-    let told = shown(&other);
-    assert!(told.contains("  - Item 3\n  + Item\n"), "{told}");
+    let output = shown(&other);
+    assert!(output.contains("  - Item 3\n  + Item\n"), "{output}");
     assert!(
-        told.contains("22 pages: 0 the same, 22 changed, 0 of them lost"),
-        "{told}"
+        output.contains("22 pages: 0 the same, 22 changed, 0 of them lost"),
+        "{output}"
     );
     assert_eq!(std::fs::read_to_string(rules).unwrap(), before);
     shown(&[&other[..], &["--write"]].concat());
@@ -517,15 +518,15 @@ fn add_proposes_check_runs_and_remove_removes() {
         "--field",
         "date=2018-02-05",
     ];
-    let told = shown(&arguments);
-    assert!(told.starts_with("title        h1\n"), "{told}");
+    let output = shown(&arguments);
+    assert!(output.starts_with("title        h1\n"), "{output}");
     assert!(
-        told.contains("\ndate         p.date  as a date\n"),
-        "{told}"
+        output.contains("\ndate         p.date  as a date\n"),
+        "{output}"
     );
     let checked = shown(&["rules", "check", &file]);
     assert!(checked.contains("1 rule, 2 examples, 0 wrong"), "{checked}");
-    // The page changes, and the example with it is wrong.
+    // The page changes, so the example with it is wrong.
     let stored = folder.path().join("rules/pages/news-2.html");
     std::fs::write(stored, item(PAGES)).unwrap();
     let ran = Ran::of(&mut spoor(&["rules", "check", &file]));
@@ -549,10 +550,10 @@ fn a_bad_rule_stops_a_crawl_with_file_line_and_key() {
         RULES.replace("css = \"article.news h1\"", "css = \"h1[\""),
     )
     .unwrap();
-    let told = Ran::of(&mut job.crawl()).refused();
+    let message = Ran::of(&mut job.crawl()).refused();
     assert!(
-        told.contains("rules.toml:8:7: rule.news.field.title.css: "),
-        "{told}"
+        message.contains("rules.toml:8:7: rule.news.field.title.css: "),
+        "{message}"
     );
     let checked = Ran::of(&mut spoor(&[
         "config",
@@ -572,9 +573,9 @@ fn rules_may_stand_in_the_job_file() {
     let bad = own.replace("css = \"article.news h1\"", "css = \"h1[\"");
     let line = 1 + bad.lines().position(|line| line.contains("h1[")).unwrap();
     std::fs::write(job.file(), bad).unwrap();
-    let told = Ran::of(&mut job.crawl()).refused();
+    let message = Ran::of(&mut job.crawl()).refused();
     let place = format!(".toml:{line}:7: rule.news.field.title.css: ");
-    assert!(told.contains(&place), "{told}");
+    assert!(message.contains(&place), "{message}");
 
     std::fs::write(job.file(), own).unwrap();
     job.run();
@@ -631,7 +632,7 @@ fn fields_lie_beside_the_sentences_and_leave_with_their_page() {
     assert!(!job.folder().join("sentences/fields.jsonl").exists());
 }
 
-/// A rule file that is changed while the job runs is used from the next page on.
+/// A rule file that is changed while the job runs applies from the next page on.
 #[test]
 fn changed_rules_are_taken_while_the_job_runs() {
     // One page takes so long that the rules change in the middle of the crawl.
@@ -647,8 +648,8 @@ fn changed_rules_are_taken_while_the_job_runs() {
     let refused = Ran::of(&mut spoor(&["reload", file])).refused();
     assert!(refused.contains("rules.toml:7:"), "{refused}");
     std::fs::write(&rules, RULES.replace("\"news\"", "\"items\"")).unwrap();
-    let told = shown(&["reload", file]);
-    assert!(told.contains("rules = items (was news)"), "{told}");
+    let output = shown(&["reload", file]);
+    assert!(output.contains("rules = items (was news)"), "{output}");
     assert!(shown(&["reload", file]).contains("nothing has changed"));
     process.ended().good();
     let rows: Vec<Value> = job.log();
@@ -657,8 +658,8 @@ fn changed_rules_are_taken_while_the_job_runs() {
     }
 }
 
-/// An index page is visited on its schedule, and what it links to once, although no link is
-/// good enough by its score.
+/// An index page is visited on its schedule, and the pages that it links to once, although no link
+/// is good enough by its score.
 #[test]
 fn the_items_of_an_index_come_once() {
     let wire = Wire::serve(site());
@@ -691,8 +692,8 @@ fn the_items_of_an_index_come_once() {
     );
 }
 
-/// Two rule files of a folder keep their examples apart, and a value that is a part of an element
-/// is found on other pages.
+/// Two rule files in a folder keep their examples apart, and a value that is part of an element is
+/// found on other pages.
 #[test]
 fn a_part_of_an_element_is_found_and_no_other_example_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A machine is lost with all that the job had there, and another one goes on from the
-//! checkpoint with the job file alone.
+//! A machine is lost with everything that the job had there, and another one continues from the
+//! checkpoint with only the job file.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::support::texts::{plain, tree};
 use crate::support::wire::Notes;
 use crate::support::{Job, JobText, Live, Ran, Wire, small, spoor};
 
-/// The longest pause of a slow host: so long hosts are left alone after a restore.
+/// The longest pause of a slow host, for which all hosts rest after a restore.
 const MAX_DELAY: Duration = Duration::from_millis(400);
 
 const POLITENESS: &str =
@@ -27,9 +27,9 @@ fn rest(kind: StoreKind, store: &Path) -> String {
     rest_of(kind, 1, store)
 }
 
-/// The same with so many cells.
+/// The same with this number of cells.
 fn rest_of(kind: StoreKind, cells: u16, store: &Path) -> String {
-    // The section before is that of the frontier.
+    // The previous section is that of the frontier.
     let section = format!(
         "cells = {cells}\n[checkpoint]\nstore = \"file://{}\"\nevery = \"1s\"\ninterval = \"1s\"\n{ARCHIVE}",
         store.display()
@@ -53,13 +53,13 @@ fn number(store: &Path, key: &str) -> u64 {
     manifest(store).and_then(|m| m[key].as_u64()).unwrap_or(0)
 }
 
-/// All that the job had on the machine.
+/// Removes everything that the job had on the machine.
 fn lose(job: &Job) {
     std::fs::remove_dir_all(job.folder()).unwrap();
 }
 
-/// No host is asked within its pause after the restart, although nobody knows when the lost
-/// machine asked it last.
+/// No host gets a request within its pause after the restart, although the last requests of the
+/// lost machine are unknown.
 fn check_pauses(wire: &Wire, killed: Instant) {
     let all = wire.requests();
     let hosts: std::collections::BTreeSet<&str> = all.iter().map(|r| r.host.as_str()).collect();
@@ -76,7 +76,7 @@ fn check_pauses(wire: &Wire, killed: Instant) {
 
 fn a_lost_machine(kind: StoreKind, cells: u16, kills: usize) {
     let (undisturbed, _) = small::undisturbed(kind);
-    // Slow enough for so many.
+    // Slow enough for this many kills.
     let slow = Duration::from_millis(if kills > 1 { 700 } else { 30 });
     let wire = Wire::serve(small::lab(slow));
     let seed = spoor::clock::now();
@@ -127,7 +127,7 @@ fn a_lost_machine(kind: StoreKind, cells: u16, kills: usize) {
         sound.contains("which has ended") && sound.contains("no damage"),
         "{sound}"
     );
-    // And once more, of the finished job.
+    // Again, for the finished job.
     let saved = Ran::of(&mut spoor(&["checkpoint", "save", "--whole", file])).good();
     assert!(!saved.contains("divided"), "{saved}");
     lose(&job);
@@ -140,7 +140,7 @@ fn a_lost_machine(kind: StoreKind, cells: u16, kills: usize) {
 }
 
 #[test]
-fn a_lost_machine_costs_what_came_after_the_checkpoint() {
+fn a_lost_machine_loses_only_what_came_after_the_checkpoint() {
     a_lost_machine(StoreKind::Sled, 1, 1);
 }
 
@@ -156,7 +156,7 @@ fn a_bucket_does_as_a_folder_does() {
         return;
     };
     let wire = Wire::serve(small::lab(Duration::from_millis(20)));
-    // A request takes this server long, and an image is one.
+    // This server is slow, and an image takes one request.
     let rest = "[images]\nenabled = false\n[frontier]\nstore = \"fjall\"\n[checkpoint]\n\
         store = \"s3://spoor/jobs/one\"\nevery = \"1s\"\n";
     let job = Job::new(&wire, &text(rest));
@@ -200,7 +200,7 @@ fn twenty_lost_machines_cost_no_more_with_fjall() {
     a_lost_machine(StoreKind::Fjall, 1, 20);
 }
 
-/// What a host asks for is sent at once, and not with the next checkpoint.
+/// A pause that a host asks for is saved at once, not with the next checkpoint.
 #[test]
 fn a_wish_of_a_host_outlives_the_machine() {
     let busy = Fault::Status {
@@ -234,8 +234,8 @@ fn a_wish_of_a_host_outlives_the_machine() {
     };
     let job = Job::new(&wire, &text);
     let mut process = Live::start(&mut job.crawl());
-    // The host is asked after the first checkpoint, and its wish is there before the next one
-    // is due.
+    // The first request to the host comes after the first checkpoint, and its pause is saved before
+    // the next checkpoint is due.
     assert!(wire.wait(
         |_| number(store.path(), "saved") > 0,
         || process.has_ended()
@@ -255,13 +255,13 @@ fn a_wish_of_a_host_outlives_the_machine() {
     let file = job.file();
     let file = file.to_str().unwrap();
     Ran::of(&mut spoor(&["checkpoint", "restore", file])).good();
-    let told = Ran::of(&mut spoor(&["host", "--json", file, "b.test"])).good();
-    let told: Value = serde_json::from_str(&told).unwrap();
-    let due = told["record"]["due"].as_u64().unwrap();
-    assert!(due > spoor::clock::now() + 3_000_000, "{told}");
+    let shown = Ran::of(&mut spoor(&["host", "--json", file, "b.test"])).good();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let due = shown["record"]["due"].as_u64().unwrap();
+    assert!(due > spoor::clock::now() + 3_000_000, "{shown}");
 }
 
-/// What is taken down is not in the store any more, and does not come back from there.
+/// Samples taken down are no longer in the store, and do not come back from there.
 #[test]
 fn a_takedown_reaches_the_checkpoint() {
     let wire = Wire::serve(small::lab(Duration::ZERO));
@@ -307,7 +307,7 @@ fn a_takedown_reaches_the_checkpoint() {
     assert!(sound.contains("no damage"), "{sound}");
 }
 
-/// A crawl goes on while the store is away, and makes up for it.
+/// A crawl continues while the store is unavailable, and catches up afterwards.
 #[test]
 fn a_store_that_is_away_stops_nothing() {
     let wire = Wire::serve(small::lab(Duration::from_millis(15)));
@@ -319,7 +319,7 @@ fn a_store_that_is_away_stops_nothing() {
     let job = Job::new(&wire, &text(&without));
     let with = rest(StoreKind::Sled, &store) + "[limits]\ndocuments = 90\n";
     job.write(&wire, &text(&with));
-    // Where nothing is known of the job, it does not begin from nothing.
+    // If nothing is known about the job, it does not begin from scratch.
     let refused = Ran::of(&mut job.crawl()).refused();
     assert!(refused.contains("the checkpoint: "), "{refused}");
     assert!(wire.requests().is_empty());
@@ -333,8 +333,8 @@ fn a_store_that_is_away_stops_nothing() {
     std::fs::remove_file(&away).unwrap();
     process.ended().good();
     let last = manifest(&store).unwrap();
-    let told = (&last["ended"], &last["documents"]);
-    assert_eq!(told, (&true.into(), &90.into()));
+    let result = (&last["ended"], &last["documents"]);
+    assert_eq!(result, (&true.into(), &90.into()));
     let before = small::harvest(&job);
     assert_eq!(before[4].len(), 90);
     lose(&job);
@@ -355,13 +355,13 @@ fn one_job_is_not_crawled_by_two_machines() {
     let file = one.file();
     let status = &["ctl", "--json", file.to_str().unwrap(), "status"];
     let status: Value = serde_json::from_str(&Ran::of(&mut spoor(status)).good()).unwrap();
-    let told = &status["checkpoint"];
+    let remote = &status["checkpoint"];
     assert!(
-        told["store"].as_str().unwrap().starts_with("file://"),
+        remote["store"].as_str().unwrap().starts_with("file://"),
         "{status}"
     );
-    assert!(told["age_seconds"].as_f64().unwrap() < 60.0, "{status}");
-    // The second one sees that the first one lives.
+    assert!(remote["age_seconds"].as_f64().unwrap() < 60.0, "{status}");
+    // The second machine sees that the first one is alive.
     let refused = Ran::of(&mut two.crawl());
     assert_eq!(refused.status.code(), Some(6), "{refused:#?}");
     let said = refused.refused();
@@ -371,14 +371,14 @@ fn one_job_is_not_crawled_by_two_machines() {
         "{said}"
     );
     assert!(!two.folder().join("frontier").exists());
-    // Its operator says that it is gone, and is wrong.
+    // The operator says that it is gone, and is wrong.
     let file = two.file();
     let file = file.to_str().unwrap();
     Ran::of(&mut spoor(&["checkpoint", "restore", "--take-over", file])).good();
     let ended = first.ended();
     assert_eq!(ended.status.code(), Some(6), "{ended:#?}");
     assert!(ended.err.contains("has taken this job over"), "{ended:#?}");
-    // The folder of the first one is not gone on with by mistake.
+    // A job cannot be continued in the folder of the first machine by mistake.
     let refused = Ran::of(&mut one.crawl()).refused();
     assert!(refused.contains("from another folder"), "{refused}");
     let file = one.file();

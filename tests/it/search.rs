@@ -1,5 +1,5 @@
-//! `spoor index` and `spoor search`: documents of a crawl and of a corpus are found, on the
-//! terminal and on a page; what was taken down is not; a kill costs nothing.
+//! `spoor index` and `spoor search` on documents of a crawl and of a corpus, on the terminal and on
+//! a page. Samples taken down are not found, and kills lose nothing.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ use crate::support::small;
 use crate::support::texts::{image, link, page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// What stands on one page alone.
+/// A text that is on one page only.
 const MARK: &str = "Quixotic zephyrs waltzed beside the harbour wall at noon.";
 
 fn escaped(text: &str) -> String {
@@ -31,8 +31,7 @@ fn escaped(text: &str) -> String {
     text.replace('"', "&quot;")
 }
 
-/// A finished crawl of two hosts, with an archive; one page has a hostile title, text and
-/// image.
+/// A finished crawl of two hosts, with an archive; one page has a hostile title, text and image.
 fn crawled() -> Job {
     let text = |n: usize| some(topical(), n * 5, 6);
     let hostile = escaped(&HOSTILE.join(" "));
@@ -104,14 +103,14 @@ fn found(path: &Path, more: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_crawl_brought_home_is_found_and_what_was_taken_down_is_not() {
+fn pages_of_a_crawl_are_found_unless_they_were_taken_down() {
     let job = crawled();
     let (file, folder) = (job.file(), job.folder());
     let none = on(&file, "search", &["lamp"]).refused();
     assert!(none.contains("spoor index"), "{none}");
     let out = on(&file, "index", &[]).good();
     assert_eq!(out, "3 documents are indexed, 3 of them now\n");
-    // The folder is as good as the file.
+    // The folder works like the job file.
     assert_eq!(
         on(&folder, "index", &[]).good(),
         "3 documents are indexed, 0 of them now\n"
@@ -141,7 +140,7 @@ fn what_a_crawl_brought_home_is_found_and_what_was_taken_down_is_not() {
         "{hit}"
     );
     assert_eq!(out["facets"]["host"]["values"][0][0], "b.test");
-    // Where it lies is where it is.
+    // The document is at the stated position.
     let place = spoor::outputs::TextPlace {
         file: "00000.jsonl.zst".to_owned(),
         from: hit["place"]["byte"].as_u64().unwrap(),
@@ -168,7 +167,7 @@ fn what_a_crawl_brought_home_is_found_and_what_was_taken_down_is_not() {
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");
         assert!(ran.err.contains(part), "{}", ran.err);
     }
-    // Taken down with everything that a file of the index may still hold.
+    // A takedown also removes everything that a file of the index may still contain.
     let receipt = on(&file, "takedown", &["--url", "http://b.test/"]).good();
     assert!(receipt.contains("search"), "{receipt}");
     assert!(!folder.join("search").exists());
@@ -188,7 +187,7 @@ struct Answer {
     body: String,
 }
 
-/// A request on a connection of its own.
+/// A request on its own connection.
 fn ask(to: SocketAddr, path: &str, host: &str, cookie: &str) -> Answer {
     let mut stream = TcpStream::connect(to).unwrap();
     let text = format!(
@@ -206,7 +205,7 @@ fn ask(to: SocketAddr, path: &str, host: &str, cookie: &str) -> Answer {
     }
 }
 
-/// The page of a job: the process, where it listens, and a cookie for it.
+/// The page of a job: the process, its address, and a cookie for it.
 fn serve(path: &Path) -> (Live, SocketAddr, String) {
     let (live, link) = begin(path);
     let (address, token) = link
@@ -218,7 +217,7 @@ fn serve(path: &Path) -> (Live, SocketAddr, String) {
     let to: SocketAddr = address.parse().unwrap();
     let login = ask(to, &format!("/{token}&q=lamp"), address, "");
     assert_eq!(login.status, 303, "{}", login.head);
-    // Without the token, which would stay in the history.
+    // The token is not in the address, where it would stay in the history.
     assert!(
         login.head.contains("location: /?q=lamp\r\n"),
         "{}",
@@ -247,7 +246,7 @@ fn begin(path: &Path) -> (Live, String) {
     (live, line)
 }
 
-/// Asks until an answer is as expected.
+/// Repeats a request until the answer is as expected.
 fn until(to: SocketAddr, cookie: &str, path: &str, is: impl Fn(&str) -> bool) -> Answer {
     let begun = Instant::now();
     loop {
@@ -260,7 +259,7 @@ fn until(to: SocketAddr, cookie: &str, path: &str, is: impl Fn(&str) -> bool) ->
 }
 
 #[test]
-fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
+fn the_page_shows_hostile_words_as_text_and_only_with_the_link() {
     let job = crawled();
     let (live, to, cookie) = serve(&job.file());
     let host = to.to_string();
@@ -287,7 +286,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
             .contains("content-security-policy: default-src 'none'; style-src 'self'")
     );
     assert!(!page.head.contains("script-src"), "{}", page.head);
-    // What leads on from it.
+    // The links that follow a mark.
     let after = |mark: &str| {
         let rest = page.body.split(mark).nth(1).unwrap();
         rest.split('"').next().unwrap().to_owned()
@@ -319,7 +318,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
         stored.head
     );
     assert!(!stored.body.contains("<script") && stored.body.contains(MARK));
-    // What is wrong is told on the page, and escaped too.
+    // Errors are shown on the page, and escaped too.
     let wrong = get("/?q=%22%3Csvg%20onload%3Dx%3E");
     assert_eq!(wrong.status, 400);
     assert!(
@@ -338,7 +337,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
     ] {
         assert_eq!(get(gone).status, 404, "{gone}");
     }
-    // Nobody else.
+    // All other clients are refused.
     for path in [
         "/",
         "/?q=quixotic",
@@ -352,7 +351,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
             assert_eq!(ask(to, path, other, &cookie).status, 403, "{path} {other}");
         }
     }
-    // The samples are in use as long as the page is open.
+    // The samples are in use while the page is open.
     let refused = on(&job.file(), "takedown", &["--url", "http://b.test/"]).refused();
     assert!(refused.contains("`spoor search`"), "{refused}");
     live.signal(Signal::SIGTERM);
@@ -361,7 +360,7 @@ fn the_page_shows_hostile_words_as_words_to_who_has_the_link() {
     on(&job.file(), "takedown", &["--url", "http://b.test/"]).good();
 }
 
-/// What a stranger's page can have a browser connect for; `%` is an address.
+/// All the ways in which a hostile page can make a browser connect; `%` is an address.
 const CONNECTS: [(&str, &str); 17] = [
     ("preconnect", "<link rel=preconnect href=%>"),
     ("prefetch", "<link rel='dns-prefetch prefetch' href=%/x>"),
@@ -403,7 +402,7 @@ const CONNECTS: [(&str, &str); 17] = [
     ("quiet", "<noscript><link rel=preconnect href=%></noscript>"),
 ];
 
-/// Counts connections, each of which it ends at once.
+/// Counts connections, and closes each at once.
 struct Counter {
     port: u16,
     connections: Arc<AtomicUsize>,
@@ -428,7 +427,7 @@ impl Counter {
     }
 }
 
-/// A page with all that connects, and who counts the connections for each.
+/// A page with all these ways, and the counters of connections for each.
 fn connecting() -> (String, Vec<(&'static str, Counter)>) {
     let counters = CONNECTS.iter().map(|(name, _)| (*name, Counter::begin()));
     let counters = Vec::from_iter(counters);
@@ -445,7 +444,7 @@ fn connecting() -> (String, Vec<(&'static str, Counter)>) {
     (page, counters)
 }
 
-/// A server of one page, which promises nothing about it.
+/// A server of one page, without a policy.
 fn unguarded(page: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at = listener.local_addr().unwrap();
@@ -458,7 +457,7 @@ fn unguarded(page: String) -> SocketAddr {
                  Connection: close\r\n\r\n{page}",
                 page.len()
             );
-            // The browser may have given up.
+            // The browser may have closed the connection.
             drop((&stream).write_all(answer.as_bytes()));
         }
     });
@@ -483,7 +482,7 @@ fn a_stored_page_opens_no_connection_in_a_browser() {
     let (_live, link) = begin(&job.file());
     let link = &link[link.find("http://").unwrap()..];
     let link = link.split_whitespace().next().unwrap().to_owned();
-    // What the crawl asked for is no matter here.
+    // The requests of the crawl do not count here.
     for (_, counter) in &silent {
         counter.connections.store(0, Ordering::Relaxed);
     }
@@ -503,8 +502,8 @@ fn a_stored_page_opens_no_connection_in_a_browser() {
             Some(0)
         );
         assert_eq!(browser.client.title().await.unwrap(), "Connects");
-        // What the stored page had the browser do was begun before this, and here it is seen
-        // that there is something to see.
+        // Connections of the stored page would have begun before this. The unguarded page shows
+        // that they would be seen.
         browser.goto(&format!("http://{open}/")).await;
         for name in [
             "preconnect",
@@ -538,7 +537,7 @@ fn the_page_follows_a_crawl() {
     let rest = small::rest(StoreKind::Fjall, "[limits]\ndocuments = 60\n");
     let job = Job::new(&wire, &small::text(&rest));
     let mut crawl = Live::start(&mut job.crawl());
-    // Until there is a folder to look at.
+    // Waits until the folder exists.
     crawl.wait_for(|| job.folder().join("logs").is_dir());
     let (live, to, cookie) = serve(&job.file());
     let number = |page: &str| -> Option<u64> {
@@ -579,10 +578,10 @@ fn a_kill_while_indexing_costs_nothing() {
         let files = || std::fs::read_dir(folder.path().join("search")).map_or(0, Iterator::count);
         let before = files();
         let mut live = Live::start(&mut spoor(&["index", folder.path().to_str().unwrap()]));
-        // When it begins, when it writes its first file, when it has written some.
+        // Kills when it begins, when it writes its first file, or when it has written some.
         live.wait_for(|| files() >= before + [0, 1, 8][round % 3]);
         live.kill();
-        // What a search sees is whole: what was committed, and all of that.
+        // A search sees committed data only, and all of it.
         if round > 0 {
             let seen = found(folder.path(), &[]).len();
             assert!(seen == all || seen == all + PART, "{seen} of {all}");

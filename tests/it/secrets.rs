@@ -1,5 +1,5 @@
-//! User names and passwords: those of a proxy reach the proxy, those in addresses
-//! reach nobody, and neither stands in anything that is written or said.
+//! User names and passwords: those of a proxy reach only the proxy, those in addresses reach no
+//! server, and none appears in any file or output.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
@@ -11,7 +11,7 @@ use crate::support::texts::{some, topical};
 use crate::support::{Job, JobText, Ran};
 
 const SECRET: &str = "s3cret";
-/// `joe:s3cret` as a header of basic authentication has it (RFC 7617).
+/// `joe:s3cret` as a header of basic authentication (RFC 7617).
 const ENCODED: &str = "am9lOnMzY3JldA==";
 
 fn page() -> String {
@@ -81,7 +81,7 @@ fn serve(mut stream: TcpStream, heads: &Mutex<Vec<String>>) -> std::io::Result<(
     stream.write_all(&answer(&target))
 }
 
-/// What holds a secret, of all files below a folder.
+/// Finds the secrets in all files below a folder.
 fn betrayed(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -110,7 +110,7 @@ fn passwords_stay_where_they_belong() {
     let kept = Arc::clone(&heads);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that leaves is its own affair.
+            // Ignores clients that leave early.
             serve(stream, &kept).unwrap_or_default();
         }
     });
@@ -134,7 +134,7 @@ fn passwords_stay_where_they_belong() {
     let mut asked: BTreeMap<&str, usize> = BTreeMap::new();
     for head in heads.iter() {
         *asked.entry(head.split(' ').nth(1).unwrap()).or_default() += 1;
-        // The proxy is told the password of the proxy, and no server one of its own.
+        // The proxy gets the password of the proxy, and servers get no password.
         let head = head.to_ascii_lowercase();
         let proxy = format!("proxy-authorization: basic {}", ENCODED.to_lowercase());
         assert!(head.contains(&proxy), "{head}");

@@ -1,6 +1,5 @@
-//! The unit file for systemd: that systemd takes it, and how far it shuts the service
-//! in (where there is no `systemd-analyze` this says so and is skipped); and what a crawl
-//! tells the manager of services.
+//! The unit file for systemd: systemd accepts it and rates its isolation (both skipped with a
+//! message without `systemd-analyze`), and a crawl notifies the service manager.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +10,8 @@ use crate::support::process::{GUARD, Live};
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Wire};
 
-/// The highest exposure that is taken, in tenths: `systemd-analyze` calls less than
-/// 2.0 "OK". A service that asks anybody on the internet cannot have none.
+/// The highest accepted exposure, in tenths: `systemd-analyze` calls less than 2.0 "OK". A service
+/// that connects to the internet always has some.
 const EXPOSURE: &str = "--threshold=15";
 
 fn analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
@@ -26,7 +25,7 @@ fn analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
     };
     let said = [ran.stdout, ran.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
-    // It came with systemd 250.
+    // systemd 250 introduced the option.
     if said.contains("unrecognized option") {
         eprintln!("SKIPPED: this systemd-analyze is too old: {said}");
         return None;
@@ -34,7 +33,7 @@ fn analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
     Some((ran.status.success(), said))
 }
 
-/// The unit as it is shipped, but for the program, which is the one under test.
+/// The shipped unit, with the tested program in place of the installed one.
 fn unit(folder: &Path) -> PathBuf {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/spoor@.service");
     let text = std::fs::read_to_string(shipped).unwrap();
@@ -47,7 +46,7 @@ fn unit(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     let folder = tempfile::tempdir().unwrap();
     let unit = unit(folder.path());
     let verify = ["verify", "--man=no", "--recursive-errors=no"];
@@ -58,7 +57,7 @@ fn systemd_takes_the_unit() {
 }
 
 #[test]
-fn the_service_is_shut_in() {
+fn the_service_is_isolated() {
     let folder = tempfile::tempdir().unwrap();
     let unit = unit(folder.path());
     let security = ["security", "--offline=true", "--no-pager", EXPOSURE];
@@ -70,11 +69,11 @@ fn the_service_is_shut_in() {
     }
 }
 
-/// What the service manager is told, over a socket of its own: `NOTIFY_SOCKET` as
-/// sd_notify(3) has it.
+/// The notifications to the service manager, over the test's own socket: `NOTIFY_SOCKET` as in
+/// sd_notify(3).
 #[cfg(target_os = "linux")]
 #[test]
-fn the_service_manager_is_told() {
+fn the_service_manager_is_notified() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
@@ -83,7 +82,7 @@ fn the_service_manager_is_told() {
     let wire = Wire::serve(Lab::from_memory(tree(&pages)));
     let text = JobText {
         seeds: &["http://one.test/"],
-        // A crawl that visits pages again does not end by itself.
+        // A crawl that revisits pages does not end by itself.
         rest: "[recrawl]\nafter = \"30d\"\nmin = \"30d\"",
         ..JobText::default()
     };
@@ -92,7 +91,7 @@ fn the_service_manager_is_told() {
     crawl.env("NOTIFY_SOCKET", &path);
     crawl.env("WATCHDOG_USEC", "100000");
     let crawl = Live::start(&mut crawl);
-    let told = |wanted: &str| {
+    let wait_for_notice = |wanted: &str| {
         let mut buffer = [0; 512];
         loop {
             let length = manager.recv(&mut buffer).unwrap();
@@ -102,12 +101,12 @@ fn the_service_manager_is_told() {
             }
         }
     };
-    told("READY=1");
-    told("STATUS=");
+    wait_for_notice("READY=1");
+    wait_for_notice("STATUS=");
     wire.wait_for("one.test/");
-    told("WATCHDOG=1");
-    told("WATCHDOG=1");
+    wait_for_notice("WATCHDOG=1");
+    wait_for_notice("WATCHDOG=1");
     crawl.signal(nix::sys::signal::Signal::SIGTERM);
-    told("STOPPING=1");
+    wait_for_notice("STOPPING=1");
     crawl.ended().stopped();
 }

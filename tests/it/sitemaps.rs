@@ -1,4 +1,4 @@
-//! What sites list of themselves in sitemaps, read and crawled.
+//! Sitemaps, read and crawled.
 
 use std::io::Write;
 
@@ -21,8 +21,8 @@ fn packed(text: &str) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// A front page without a link, and an index of sitemaps of which one is packed,
-/// one is broken, one is a web page, one lies at another host, and one is missing.
+/// A front page without a link, and an index of sitemaps: one is compressed, one broken, one a web
+/// page, one on another host, and one missing.
 fn site() -> MemoryTree {
     let pages = [
         "/packed",
@@ -86,7 +86,7 @@ fn crawl(tree: MemoryTree, sitemaps: bool) -> (Job, String, Vec<String>) {
     };
     let job = Job::new(&wire, &text);
     if sitemaps {
-        // A key of a section that the job file has already.
+        // A key in a section that the job file already has.
         let file = std::fs::read_to_string(job.file()).unwrap();
         std::fs::write(
             job.file(),
@@ -101,7 +101,7 @@ fn crawl(tree: MemoryTree, sitemaps: bool) -> (Job, String, Vec<String>) {
 }
 
 #[test]
-fn pages_that_nobody_links_to_are_found_in_sitemaps() {
+fn pages_without_links_are_found_in_sitemaps() {
     let (job, _, asked) = crawl(site(), true);
     let expected = [
         "a.test/",
@@ -169,7 +169,7 @@ fn a_long_sitemap_is_added_whole() {
 }
 
 #[test]
-fn what_a_site_lists_beyond_its_budget_is_said() {
+fn addresses_beyond_the_budget_are_reported() {
     let urls: String = (0..12_000)
         .map(|i| format!("http://a.test/listed/{i}\n"))
         .collect();
@@ -183,7 +183,7 @@ fn what_a_site_lists_beyond_its_budget_is_said() {
     tree.insert("a.test", "/all.txt", urls);
     tree.insert("a.test", "/more.txt", "http://a.test/listed/more\n");
     let (job, out, asked) = crawl(tree, true);
-    // The second one is not even asked for.
+    // The second sitemap is not even requested.
     assert_eq!(asked, ["a.test/", "a.test/all.txt", "a.test/robots.txt"]);
     assert_eq!(
         job.endings().last().unwrap(),

@@ -1,17 +1,16 @@
 //! A long crawl takes no more memory and no more open files than a short one.
 //!
-//! The crawl is the program itself, the web is `spoor_lab::endless`, and the clock is
-//! the lab's: whenever another part of the fetches is answered the process is looked
-//! at from outside, through `/proc`. The short form is part of the suite; the long one
-//! is run by hand, best without a debugger's build:
+//! The crawl is the program itself, the web is `spoor_lab::endless`, and the clock is the lab's:
+//! after each further part of the fetches, the test samples the process from outside, through
+//! `/proc`. The short form is part of the suite. Run the long one by hand, best in a release build:
 //!
 //! ```text
 //! SPOOR_SOAK_FETCHES=1000000 cargo test --release --test it soak::a_long_crawl_takes -- --ignored --nocapture
 //! ```
 //!
-//! `SPOOR_SOAK_FOLDER` is where the job, `soak.tsv` and `soak.svg` go (it must be
-//! absolute, and is kept); without it they are in `target/tmp/soak`. The same of several machines
-//! is in `cluster::soak`.
+//! `SPOOR_SOAK_FOLDER` is the folder for the job, `soak.tsv` and `soak.svg` (it must be absolute,
+//! and is kept); without it they are in `target/tmp/soak`. `cluster::soak` does the same for
+//! several machines.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,22 +23,22 @@ use spoor_lab::endless;
 use super::support::process::GUARD;
 use super::support::soak::{self, Endless, Process, files_below, last_number, median, most};
 
-/// How often a crawl is looked at.
+/// The number of samples of a crawl.
 const SAMPLES: u64 = 400;
 
-/// Requests a second. A connection is kept for some seconds, so at a steady rate as
-/// many are kept at any time.
+/// Requests a second. Connections are kept for some seconds, so at a steady rate their number is
+/// constant.
 const RATE: u64 = 500;
 
-/// The most files that may be open: a connection kept for each host, those of 32
-/// requests, and those of the store, the outputs and the model.
+/// The maximum number of open files: a kept connection for each host, those of 32 requests, and
+/// those of the store, the outputs and the model.
 const FILES: u64 = endless::HOSTS + 256;
 
-/// What a crawl was at one moment.
+/// The state of a crawl at one moment.
 #[derive(Debug, Clone, Default)]
 struct Sample {
     seconds: f64,
-    /// Requests for pages, as the lab saw them.
+    /// Requests for pages that the lab has seen.
     fetches: u64,
     process: Process,
     /// Bytes of the frontier's store.
@@ -53,7 +52,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Looks at the process `id`, whose job is in `folder`; `None` where it is gone.
+    /// Samples the process `id`, whose job is in `folder`; `None` if it is gone.
     fn of(id: u32, folder: &Path) -> Option<Self> {
         let said = std::fs::read_to_string(folder.join("crawl.err")).unwrap_or_default();
         let job = folder.join("jobs/endless");
@@ -69,15 +68,15 @@ impl Sample {
     }
 }
 
-/// Crawls the endless web for so many fetches, in a folder, with so many open files
-/// permitted (`ulimit -n`); returns what was seen of the process on the way. All of it is in
-/// `soak.tsv` too, as soon as it is seen.
+/// Crawls the endless web for this many fetches, in a folder, with this many open files permitted
+/// (`ulimit -n`). Returns the samples of the process, which are also written to `soak.tsv` as they
+/// are taken.
 fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
     let (events, looks) = channel();
-    let told = events.clone();
+    let sender = events.clone();
     let web = Endless::serve((fetches / SAMPLES).max(1), move |asked| {
-        // Nobody looks any more where the crawl is over.
-        told.send(Some(asked)).ok();
+        // The receiver is gone when the crawl is over.
+        sender.send(Some(asked)).ok();
     });
     let text = format!(
         "{}\n[limits]\nfetches = {fetches}\n\n[checkpoint]\nexport = \"30m\"\n",
@@ -86,7 +85,7 @@ fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
             &format!("[politeness]\nrequests_per_second = {RATE}.0\n")
         )
     );
-    // Both folders are relative in the job, and so below the one it is run in.
+    // Both folders are relative in the job, so they are below the working directory.
     std::fs::write(folder.join("job.toml"), text).unwrap();
     for said in ["crawl.out", "crawl.err"] {
         std::fs::write(folder.join(said), "").unwrap();
@@ -206,7 +205,7 @@ fn a_long_crawl_takes_no_more_than_a_short_one() {
     for quarter in 1..=4 {
         println!("{quarter}\t{}\t{}", memory(quarter), files(quarter));
     }
-    // The filter of what was seen grows by two bytes an address, by design.
+    // The filter of seen addresses grows by two bytes an address, by design.
     assert!(memory(4) * 100 <= memory(2) * 115, "the memory grows");
     assert!(files(4) * 100 <= files(2) * 115, "the open files grow");
     assert!(most <= FILES, "{most} files at once");

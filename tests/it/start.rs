@@ -31,7 +31,7 @@ fn web() -> Wire {
     Wire::serve(Lab::from_memory(tree))
 }
 
-/// A command in `folder`, with the keys by which it reaches the web of the test.
+/// A command in `folder`, with the keys to reach the web of the test.
 fn at(folder: &Path, wire: &Wire, arguments: &[&str]) -> Command {
     let connect = format!("network.connect_to=[\"*.test:80:{}\"]", wire.addr);
     let mut all = arguments.to_vec();
@@ -69,7 +69,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn seeds_and_a_contact_are_enough_and_the_same_command_goes_on() {
+fn seeds_and_a_contact_are_enough_and_the_same_command_continues() {
     let folder = tempfile::tempdir().unwrap();
     let wire = web();
     let mut arguments = vec!["crawl"];
@@ -90,7 +90,7 @@ fn seeds_and_a_contact_are_enough_and_the_same_command_goes_on() {
     let keywords = std::fs::read_to_string(folder.path().join("models/lamps/keywords.tsv"));
     assert!(keywords.unwrap().contains("lighthouse"));
 
-    // The same command resumes, and other arguments are refused.
+    // The same command resumes; other arguments are refused.
     let again = Ran::of(&mut at(folder.path(), &wire, &arguments));
     assert!(
         again.err.contains("already exists with the same settings"),
@@ -112,7 +112,7 @@ fn seeds_and_a_contact_are_enough_and_the_same_command_goes_on() {
         text
     );
 
-    // The file runs from anywhere, and its results stay beside it.
+    // The job file works from any directory, and its results stay beside it.
     std::fs::write(
         folder.path().join("lamps.toml"),
         text.replace("documents = 4", "documents = 6"),
@@ -149,13 +149,13 @@ fn a_new_job_is_written_and_not_begun() {
     let mut check = spoor(&["config", "check", "lamps-test.toml"]);
     let said = Ran::of(check.current_dir(folder.path())).good();
     assert!(said.contains("in order, 1 seed\n"), "{said}");
-    // Without a terminal nothing is asked.
+    // Without a terminal there are no questions.
     let said = Ran::of(spoor(&["init"]).current_dir(folder.path())).refused();
     assert!(said.contains("--seed"), "{said}");
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_told_before_anything_is_written() {
+fn errors_are_reported_before_anything_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let refused =
         |arguments: &[&str]| Ran::of(spoor(arguments).current_dir(folder.path())).refused();
@@ -214,7 +214,7 @@ fn too_little_text_is_refused_by_number() {
 }
 
 #[test]
-fn a_short_text_is_too_short_to_tell() {
+fn a_short_text_is_too_short_to_judge() {
     let (models, model) = texts::model();
     let model = models.join(model);
     let score = |arguments: &[&str], text: &str| {
@@ -299,7 +299,7 @@ fn a_page_is_looked_at_as_a_crawl_would() {
         "{seen:#}"
     );
     assert_eq!(seen["images"][0]["url"], "http://lamps.test/lamp.png");
-    // Nothing but robots.txt and the page was asked for, and nothing was kept.
+    // Only robots.txt and the page were requested, and nothing was kept.
     let asked: Vec<String> = wire.requests().iter().map(|seen| seen.address()).collect();
     assert_eq!(
         asked,

@@ -1,5 +1,5 @@
-//! `spoor takedown` on what a crawl brought home: what it removes, what is never
-//! asked for again, that no byte of it is left, and that a kill at any point costs nothing.
+//! `spoor takedown` on the results of a crawl: what it removes, that the samples are never fetched
+//! again, that no byte of them is left, and that a kill at any point loses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,10 @@ use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 const ONE: &str = "http://a.test/one.png";
 const COPY: &str = "http://c.test/copy.png";
 
-/// What stands on the page of b.test alone.
+/// A text that is on the page of b.test only.
 const MARK: &str = "Quixotic zephyrs waltzed beside the harbour wall at noon.";
 
-/// Three pages on two hosts; two of their images have the same bytes, and one stands
-/// on all pages.
+/// Three pages on two hosts; two of their images have the same bytes, and one is on all pages.
 fn web() -> MemoryTree {
     let text = |n: usize| some(topical(), n * 5, 4);
     let alt = |n: usize| some(topical(), n + 30, 1);
@@ -88,7 +87,7 @@ fn text(rest: &str) -> JobText<'_> {
     }
 }
 
-/// A crawl that has ended.
+/// A finished crawl.
 fn crawled(rest: &str) -> (Job, Wire) {
     let wire = Wire::serve(Lab::from_memory(web()));
     let job = Job::new(&wire, &text(rest));
@@ -134,7 +133,7 @@ fn run(job: &Job, command: &str, more: &[&str]) -> Ran {
     ))
 }
 
-/// Crawls all of it anew beside what is kept, and returns what the server was asked.
+/// Crawls everything again in another folder, and returns the requests that the server saw.
 fn asked_anew(job: &Job, wire: &Wire) -> BTreeSet<String> {
     let before = wire.requests().len();
     std::fs::remove_dir_all(job.folder().join("frontier")).unwrap();
@@ -145,7 +144,7 @@ fn asked_anew(job: &Job, wire: &Wire) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every file of the job but the frontier's own, with its bytes.
+/// All files of the job except the frontier's own, with their bytes.
 fn bytes(job: &Job) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = job.files("").into_iter();
     // The lock names the process that had it last.
@@ -159,7 +158,7 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     let (job, wire) = crawled("");
     run(&job, "rank", &[]).good();
     run(&job, "export", &["--format", "jsonl"]).good();
-    // Whichever came first: the other one is a link to it.
+    // One of the two was fetched first; the other one is a link to it.
     let [one, copy] = [ONE, COPY].map(|url| sidecar(&job, url));
     let (first, second) = if one["same_as"].is_null() {
         (one, copy)
@@ -186,7 +185,7 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     ] {
         assert!(receipt.contains(said), "no {said:?} in {receipt}");
     }
-    // Where the other one stands for both, the export has nothing to do with this.
+    // If the other one represents both, the export does not contain this one.
     assert_eq!(data.exists(), !exported);
     assert_eq!(receipt.contains("exports/jsonl\n"), exported, "{receipt}");
     assert!(!kept(&job).contains_key(url));
@@ -210,7 +209,7 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     );
     let explained = run(&job, "explain", &[url]).good();
     assert!(explained.contains("asked by mail"), "{explained}");
-    // What is made of it from now on has it no more.
+    // Whatever is made from the job now does not contain it any more.
     run(&job, "rank", &[]).good();
     run(&job, "export", &["--format", "jsonl"]).good();
     for file in ["ranking.tsv", "exports/jsonl/data.jsonl"] {
@@ -222,7 +221,7 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     }
 }
 
-/// The files of a job, unpacked, in which a text stands; case does not count.
+/// The files of a job, decompressed, that contain a text; case does not count.
 fn files_with(job: &Job, wanted: &str) -> BTreeSet<String> {
     let wanted = wanted.to_lowercase();
     let mut found = BTreeSet::new();
@@ -259,19 +258,19 @@ fn no_byte_of_a_host_is_left_in_any_file() {
         assert!(before.iter().any(|f| f.starts_with(below)), "{before:?}");
     }
     let (sentences, documents) = (job.sentences().len(), job.documents().len());
-    let told = run(&job, "takedown", &["--host", "b.test"]).good();
+    let output = run(&job, "takedown", &["--host", "b.test"]).good();
     for said in [
         "1 of documents/00000.jsonl.zst",
         "1 of sentences/00000.txt.gz",
     ] {
-        assert!(told.contains(said), "no {said:?} in {told}");
+        assert!(output.contains(said), "no {said:?} in {output}");
     }
-    // What the store deletes stands in its files until it is rewritten.
+    // Deleted data stays in the store's files until it is rewritten.
     let file = job.file();
     Ran::of(&mut spoor(&["store", "compact", file.to_str().unwrap()])).good();
     assert_eq!(files_with(&job, mark), BTreeSet::new());
-    // Its address stands in the list of what is forbidden and in the receipt, and in the
-    // frontier, where it is known again by.
+    // Its address is in the list of forbidden samples, in the receipt, and in the frontier, which
+    // must recognise it.
     let named = files_with(&job, "b.test");
     let exempt = |file: &String| {
         file == "takedown.jsonl"
@@ -281,7 +280,7 @@ fn no_byte_of_a_host_is_left_in_any_file() {
     };
     let wrong: Vec<_> = named.iter().filter(|file| !exempt(file)).collect();
     assert_eq!(wrong, [""; 0]);
-    // The texts of others are where the log says, and none of them is lost.
+    // The other texts are where the log says, and none of them is lost.
     assert_eq!(job.documents().len(), documents - 1);
     assert!(job.sentences().len() >= sentences - 6);
     job.run();
@@ -301,15 +300,15 @@ fn the_archive_is_rewritten_without_the_records_of_a_host() {
     };
     assert!(archive(&files_with(&job, mark)));
     let before = check();
-    let told = run(&job, "takedown", &["--host", "b.test"]).good();
-    assert!(told.contains(" of archive/spoor-"), "{told}");
+    let output = run(&job, "takedown", &["--host", "b.test"]).good();
+    assert!(output.contains(" of archive/spoor-"), "{output}");
     assert!(!archive(&files_with(&job, mark)));
     assert!(!archive(&files_with(
         &job,
         "WARC-Target-URI: http://b.test/"
     )));
     assert_ne!(check(), before);
-    // The rows of the others still say where their records are.
+    // The rows of the others still give the positions of their records.
     job.run();
     check();
     for row in job
@@ -336,13 +335,13 @@ fn the_archive_is_rewritten_without_the_records_of_a_host() {
 }
 
 #[test]
-fn a_host_goes_with_its_words_and_is_not_asked_for_anything() {
+fn a_host_is_removed_with_its_words_and_never_fetched_again() {
     let (job, wire) = crawled("");
     let json = run(&job, "takedown", &["--host", "b.test", "--json"]).good();
     let receipt: Value = serde_json::from_str(&json).unwrap();
     let removed = receipt["images"].as_array().unwrap().iter();
     let removed: BTreeSet<&str> = removed.map(|i| i["url"].as_str().unwrap()).collect();
-    // The second is another host's, but only pages of this one showed it.
+    // The second image is on another host, but only pages of this one showed it.
     let gone = ["http://a.test/only.png", "http://b.test/three.png"];
     assert_eq!(removed, BTreeSet::from(gone));
     let after = kept(&job);
@@ -367,7 +366,7 @@ fn bytes_go_everywhere_and_are_dropped_whenever_they_come() {
     assert_eq!(after.len(), 4, "{after:?}");
     let lines = job.log().len();
     let asked = asked_anew(&job, &wire);
-    // Nobody can know what lies at an address before it has come.
+    // The contents of an address are unknown until it is fetched.
     for url in [ONE, COPY] {
         assert!(
             asked.contains(url.strip_prefix("http://").unwrap()),
@@ -386,7 +385,7 @@ fn bytes_go_everywhere_and_are_dropped_whenever_they_come() {
 }
 
 #[test]
-fn a_dry_run_says_the_same_and_changes_no_byte() {
+fn a_dry_run_prints_the_same_and_changes_no_byte() {
     let (job, _wire) = crawled("");
     run(&job, "rank", &[]).good();
     let archive = job.file().with_file_name("frontier.jsonl.gz");
@@ -452,19 +451,19 @@ fn nothing_is_taken_down_while_the_samples_are_read() {
     let (job, _wire) = crawled("");
     let annotate = ["annotate", job.file().to_str().unwrap()].map(str::to_owned);
     let annotate = annotate.each_ref().map(String::as_str);
-    // Nobody has voted yet.
+    // There are no votes yet.
     let mut live = Live::start(&mut spoor(&annotate));
     live.line_with("judging 5 images on ");
     let error = run(&job, "takedown", &["--host", "b.test"]).refused();
     assert!(error.contains("`spoor annotate`"), "{error}");
     assert!(!job.folder().join("takedown.jsonl").exists());
-    // Others may read meanwhile.
+    // Other commands that read are still possible.
     run(&job, "rank", &[]).good();
     assert!(live.kill());
     run(&job, "takedown", &["--host", "b.test"]).good();
     let sample = job.folder().join("annotations/images.tsv");
     assert!(!std::fs::read_to_string(sample).unwrap().contains("b.test"));
-    // In the middle of one nothing is made of what is about to go.
+    // During a takedown, other commands cannot use samples that are about to be removed.
     let removing = spoor::outputs::remove_samples(&job.folder()).unwrap();
     let export = ["export", "--format", "jsonl"];
     for command in [&["rank"][..], &export, &["annotate"]] {
@@ -537,7 +536,7 @@ fn words_do_not_come_back_with_an_older_frontier() {
     assert_eq!(kept(&job)["http://i.test/late.png"], ["http://a.test/too"]);
 }
 
-/// What is seen in a job's folder at which the takedown is killed.
+/// A condition on a job's folder at which the takedown is killed.
 type Seen = fn(&Path) -> bool;
 
 fn images(folder: &Path) -> usize {
@@ -590,7 +589,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What a takedown is to leave, however often it was begun.
+/// What a takedown leaves, however often it was started.
 fn left(job: &Job) -> (BTreeMap<String, Vec<String>>, Vec<String>, Vec<String>) {
     let rows = job.image_rows().into_iter();
     let mut rows: Vec<String> = rows
@@ -616,7 +615,7 @@ fn a_takedown_that_is_killed_is_completed_by_the_next() {
 }
 
 fn killed_at_every_point(store: StoreKind) {
-    // So that there are several files of the log.
+    // Makes several files of the log.
     let rest = format!(
         "[frontier]\nstore = \"{}\"\n[logs]\nrotate = \"4KiB\"\n",
         store.name()

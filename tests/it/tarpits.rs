@@ -1,4 +1,4 @@
-//! Hosts that keep requests open hold up no other host, and not the end of a crawl.
+//! Hosts that keep requests open delay neither other hosts nor the end of a crawl.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ impl Web {
         Self { running, runtime }
     }
 
-    /// Waits until so many are counted.
+    /// Waits until this many are counted.
     fn wait(&self, mut counted: watch::Receiver<u64>, many: u64, what: &str) {
         let last = self.runtime.block_on(async {
             let enough = counted.wait_for(|count| *count >= many);
@@ -43,7 +43,7 @@ fn seeds(plan: &Plan) -> Vec<String> {
     hosts.map(|n| format!("http://h{n}.test/")).collect()
 }
 
-/// Nothing here is ever given up by time, so a crawl that waits for it stands still.
+/// Nothing here ever times out, so a crawl that waits for it stands still.
 const PATIENT: &str = "allow_private = true\nread_timeout = \"1h\"\ntotal_timeout = \"1h\"";
 
 fn job(web: &Web, plan: &Plan, network: &str, rest: &str) -> Job {
@@ -58,8 +58,8 @@ fn job(web: &Web, plan: &Plan, network: &str, rest: &str) -> Job {
     Job::at(web.running.addr, &text)
 }
 
-/// Crawls until all honest pages were asked for, while hostile hosts hold on.
-fn all_honest_pages_are_asked_for(plan: Plan, network: &str) {
+/// Crawls until all honest pages were fetched, while hostile hosts hold on.
+fn all_honest_pages_are_fetched(plan: Plan, network: &str) {
     let web = Web::serve(plan);
     let job = job(&web, &plan, network, "[checkpoint]\ndrain = \"100ms\"\n");
     let crawl = Live::start(&mut job.crawl());
@@ -81,7 +81,7 @@ fn three_slow_bodies_do_not_hold_up_large_pages() {
         pages: 8,
         bytes: 400 << 10,
     };
-    all_honest_pages_are_asked_for(plan, PATIENT);
+    all_honest_pages_are_fetched(plan, PATIENT);
 }
 
 /// They take half an hour each, and there are more of them than cores.
@@ -132,26 +132,26 @@ fn tarpits(kind: Kind) {
         pages: 20,
         bytes: 1_000,
     };
-    all_honest_pages_are_asked_for(plan, &format!("{PATIENT}\nconcurrency = 8"));
+    all_honest_pages_are_fetched(plan, &format!("{PATIENT}\nconcurrency = 8"));
 }
 
 #[test]
-fn hosts_that_answer_nothing_hold_up_nobody() {
+fn hosts_that_answer_nothing_delay_no_other_host() {
     tarpits(Kind::Silent);
 }
 
 #[test]
-fn hosts_that_drip_their_heads_hold_up_nobody() {
+fn hosts_that_drip_their_headers_delay_no_other_host() {
     tarpits(Kind::DripHead);
 }
 
 #[test]
-fn hosts_that_drip_their_rules_hold_up_nobody() {
+fn hosts_that_drip_their_rules_delay_no_other_host() {
     tarpits(Kind::DripRobots);
 }
 
 #[test]
-fn hosts_that_have_rules_and_drip_their_pages_hold_up_nobody() {
+fn hosts_that_have_rules_and_drip_their_pages_delay_no_other_host() {
     tarpits(Kind::DripPage);
 }
 
@@ -172,7 +172,7 @@ fn a_crawl_that_is_held_up_ends_at_its_time_and_loses_nothing() {
     let out = ran.good();
     assert!(out.contains("limits.time is reached"), "{out}");
 
-    // With more time, and the same hosts in a better mood, all that was open is asked for.
+    // With more time, and with hosts that answer, all open requests are made.
     let mended = Plan { hostile: 0, ..plan };
     let web = Web::serve(mended);
     let seeds = seeds(&plan);

@@ -1,5 +1,5 @@
-//! What a person, a log file and a script see of a crawl: a terminal emulator reads what the
-//! program writes to a pseudo-terminal; lines where there is none; exit codes.
+//! What a person, a log file and a script see of a crawl: a terminal emulator that reads what the
+//! program writes to a pseudo-terminal, lines without a terminal, and exit codes.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,10 +19,10 @@ use crate::support::process::GUARD;
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// Rows of the emulated terminal: so many that nothing leaves it.
+/// Rows of the emulated terminal: so many that nothing scrolls off.
 const ROWS: u16 = 200;
 
-/// A web of one host with so many pages, each of which takes a moment.
+/// A web of one host with this many pages, each of which takes a moment.
 fn web(pages: usize) -> Wire {
     slow_web(pages, Duration::from_millis(20))
 }
@@ -67,7 +67,7 @@ impl OnTerminal {
         let mut command = spoor(arguments);
         command.env("TERM", "xterm").stdout(slave()).stderr(slave());
         let child = command.spawn().unwrap();
-        // Or the other end would never see the last one close it.
+        // Otherwise the other end would never be closed.
         drop((command, ends.slave));
         Self {
             child,
@@ -76,7 +76,7 @@ impl OnTerminal {
         }
     }
 
-    /// Waits until the screen is so.
+    /// Waits until the screen satisfies `is_so`.
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&[String]) -> bool) {
         let deadline = Instant::now() + GUARD;
         loop {
@@ -107,7 +107,7 @@ impl OnTerminal {
         nix::sys::signal::kill(id, signal).unwrap();
     }
 
-    /// What is on the screen at the end, and the exit code.
+    /// The final screen, and the exit code.
     fn ended(mut self) -> (Vec<String>, Option<i32>) {
         while let Ok(bytes) = self.bytes.recv_timeout(GUARD) {
             self.screen.process(&bytes);
@@ -119,7 +119,7 @@ impl OnTerminal {
 
 impl Drop for OnTerminal {
     fn drop(&mut self) {
-        // Both fail where it has ended.
+        // Both fail if it has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -130,7 +130,7 @@ fn pump(from: OwnedFd) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
-        // The system reports an error where the last other end is closed.
+        // The system reports an error when the other end is closed.
         while let Ok(n @ 1..) = from.read(&mut buffer) {
             if sender.send(buffer[..n].to_vec()).is_err() {
                 return;
@@ -140,15 +140,15 @@ fn pump(from: OwnedFd) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// One line at the foot, log lines above it, nothing of it left at the end.
+/// One line at the bottom with log lines above it, and nothing of it left at the end.
 fn one_line_that_fits(columns: u16) {
-    // Slow enough for a rate to be told.
+    // Slow enough for a rate to be shown.
     let wire = slow_web(120, Duration::from_millis(60));
     let job = job(&wire, &["http://a.test/"], "[limits]\ndocuments = 100\n");
     let file = job.file();
     let arguments = ["-v", "crawl", file.to_str().unwrap()];
     let mut terminal = OnTerminal::start(&arguments, columns);
-    // As wide as it gets: a rate and the time left.
+    // At the greatest width: a rate and the time left.
     let wanted = match columns {
         80.. => " left",
         _ => "/100 pages",
@@ -217,7 +217,7 @@ fn without_a_terminal_there_are_plain_lines() {
         assert!(!plain.contains(word), "{word} in {plain}");
     }
 
-    // The run before has done all of it, and this one does not say that it has.
+    // The previous run has done all of it, and this one does not claim that.
     let asked = wire.requests().len();
     let again = Ran::of(job.crawl().arg("--quiet"));
     assert_eq!((again.status.code(), again.err.as_str()), (Some(0), ""));
@@ -299,7 +299,7 @@ fn a_crawl_without_a_page_says_why_and_is_an_error() {
     ] {
         assert!(ran.err.contains(part), "{part} in {}", ran.err);
     }
-    // What an earlier run has found out is not forgotten.
+    // The findings of an earlier run are not forgotten.
     let again = Ran::of(job.crawl().arg("--json"));
     assert_eq!(again.status.code(), Some(4), "{again:?}");
     let json: Value = serde_json::from_str(&again.out).unwrap();
@@ -326,7 +326,7 @@ fn a_host_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_second_spoor_on_a_job_is_told_which_is_the_first() {
+fn a_second_spoor_on_a_job_names_the_first() {
     let wire = web(100);
     let job = job(&wire, &["http://a.test/"], "");
     let first = Live::start(&mut job.crawl());
@@ -345,7 +345,7 @@ fn a_second_spoor_on_a_job_is_told_which_is_the_first() {
 }
 
 #[test]
-fn an_address_where_nothing_listens_is_said_to_be_one() {
+fn an_address_where_nothing_listens_is_reported() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -389,7 +389,7 @@ fn converting_a_store_changes_the_job_file_alone_where_it_names_the_store() {
 }
 
 #[test]
-fn what_is_no_address_no_host_and_no_key_is_refused() {
+fn invalid_addresses_hosts_and_keys_are_refused() {
     let wire = web(100);
     let job = job(&wire, &["http://a.test/"], "");
     let live = Live::start(&mut job.crawl());
@@ -451,7 +451,7 @@ fn what_is_no_address_no_host_and_no_key_is_refused() {
         let line = format!("{} {path}", method.to_uppercase());
         assert_eq!(socket(&job, &line, &body.to_string()).status, 400, "{path}");
     }
-    // What is one is taken: known or not.
+    // Valid addresses are accepted, whether known or not.
     for text in ["http://a.test/", "HTTPS://never.test/x?y"] {
         let line = format!("GET /api/explain?url={}", encoded(text));
         assert_eq!(socket(&job, &line, "").status, 200, "{text}");

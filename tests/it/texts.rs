@@ -1,5 +1,5 @@
-//! Which part of a page is its text, and in which language that is: crawls of pages with
-//! menus, and of English and German ones.
+//! Which part of a page is its text, and which language it has: crawls of pages with menus, and of
+//! English and German ones.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn rows(job: &Job, kind: &str) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// An English page with a link to a German one, which says of itself that it is English.
+/// An English page with a link to a German one, which declares itself to be English.
 fn two_languages() -> Wire {
     let english = |seed, more: &[String]| {
         let mut paragraphs = vec![some(topical(), seed, 5), some(topical(), seed + 11, 5)];
@@ -41,7 +41,7 @@ fn two_languages() -> Wire {
     let pages = [
         ("one.test/", english(0, &more)),
         ("one.test/de", page("Der Leuchtturm", "", &german)),
-        // Too little to be certain of.
+        // Too short to be certain.
         (
             "one.test/short",
             page("Licht", "", &["Das Licht".to_owned()]),
@@ -68,7 +68,7 @@ fn is_german(sentence: &str) -> bool {
 }
 
 #[test]
-fn languages_are_recognised_and_kept_apart_from_what_pages_say() {
+fn languages_are_recognised_and_kept_apart_from_declared_ones() {
     let wire = two_languages();
     let job = crawl(&wire, "");
     let pages = rows(&job, "page");
@@ -106,7 +106,7 @@ fn pages_in_other_languages_are_not_kept() {
         assert_eq!(german["off_language"], true);
         assert_ne!(german["on_topic"], true);
         assert!(german["document"]["tokens"].as_u64().unwrap() > 20);
-        // What is not certain is kept.
+        // Pages whose language is not certain are kept.
         assert!(rows_of_pages["http://one.test/short"]["off_language"].is_null());
         assert!(!job.sentences().is_empty());
         assert!(!job.sentences().iter().any(|s| is_german(s)));

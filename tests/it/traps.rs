@@ -1,4 +1,4 @@
-//! Sites without end cost little, and sites that are merely large lose nothing.
+//! Endless sites cost little, and sites that are merely large lose nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use spoor_lab::traps::{HOSTS, content, web};
 use super::support::texts::{link, other, page, some, topical, tree};
 use super::support::{Job, JobText, Ran, Wire, spoor};
 
-/// Articles of the archive, when all of them are to be fetched.
+/// The number of articles in the archive, when all of them are to be fetched.
 const ARTICLES: u64 = 1_500;
 
-/// What was asked besides robots.txt.
+/// The requests other than robots.txt.
 struct Asked {
     all: usize,
-    /// Requests that brought nothing or what had been brought before, by host.
+    /// Requests that brought nothing new, by host.
     lost: BTreeMap<String, usize>,
     contents: BTreeSet<String>,
     /// Months of the calendar.
@@ -60,7 +60,7 @@ impl Asked {
     }
 }
 
-/// Crawls the web of traps from the front pages of all of its sites.
+/// Crawls the web of traps from the front pages of all its sites.
 fn crawl(articles: u64, rest: &str) -> (Asked, Job) {
     let wire = Wire::serve(web(articles));
     let seeds: Vec<String> = HOSTS.iter().map(|host| format!("http://{host}/")).collect();
@@ -113,7 +113,7 @@ fn a_web_with_traps_has_an_end_and_nothing_worth_reading_is_missed() {
         .filter_map(|line| line.split(' ').nth(1).map(str::to_owned))
         .collect();
     assert!(reasons.contains("dropped:redirect_limit"), "{reasons:?}");
-    // The month after the last one that was asked was never asked.
+    // The month after the last requested one was never requested.
     let months = &asked.months;
     let &(year, month) = months.last().unwrap();
     let (year, month) = match month {
@@ -133,7 +133,7 @@ fn a_web_with_traps_has_an_end_and_nothing_worth_reading_is_missed() {
     }
 }
 
-/// A page of an article that names its address and leads on.
+/// A page of an article that names its address and links to more.
 fn article(head: &str, at: usize, href: &str) -> String {
     let text = [some(topical(), at, 6), link(href, &some(topical(), 3, 1))];
     page("An article", head, &text)

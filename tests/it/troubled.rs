@@ -1,8 +1,8 @@
-//! One crawl over sites in trouble and one that is well: the log of what their
-//! server saw, with the pause that each request kept and the pause it owed.
+//! One crawl of several sites in trouble and of a healthy one: the log of the requests that their
+//! server saw, with the pause that each request kept and the pause that was owed.
 //!
-//! What is owed is worked out from the server's side alone: from the answers it
-//! gave and when, and from the job's `[politeness]`. `--nocapture` shows the log.
+//! The test computes the owed pauses from the server's side alone: from its answers, their times,
+//! and the job's `[politeness]`. `--nocapture` shows the log.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,22 +27,21 @@ const HOSTS: [&str; 5] = [
     "rules500.test",
 ];
 
-/// A request and the time before it, from the end of the last answer that the same
-/// host gave.
+/// A request and the time before it, since the end of the last answer of the same host.
 struct Row<'a> {
     seen: &'a Seen,
-    /// How long it was, and how long it had to be; `None` for the first request.
+    /// Its length, and the required length; `None` for the first request.
     pause: Option<(Duration, Duration)>,
 }
 
-/// When a `Retry-After` that is a date ends, as text and by the server's clock.
+/// The end of a `Retry-After` that is a date, as text and by the server's clock.
 struct Date {
     text: String,
     instant: Instant,
 }
 
 impl Date {
-    /// Far enough away for the crawl to begin before. A date has whole seconds.
+    /// Far enough in the future for the crawl to begin before it. A date has whole seconds.
     fn soon() -> Self {
         let (instant, now) = (Instant::now(), SystemTime::now());
         let text = httpdate::fmt_http_date(now + Duration::from_secs(7));
@@ -86,11 +85,11 @@ fn web(date: &Date) -> Lab {
         )
 }
 
-/// What a host is owed after its last `answers`, of which the newest comes last.
+/// The pause that a host is owed after its last `answers`, the newest last.
 fn owed(answers: &[&Seen], date: &Date) -> Duration {
     let last = answers.last().unwrap();
     let ended = last.ended.unwrap();
-    // Nobody has rules at this lab, and 404 says so: it is an answer.
+    // No host has rules in this lab. The 404 for them is an answer, not a failure.
     let is_failure = |seen: &Seen| !matches!(seen.status, Some(200 | 404));
     let in_a_row = answers.iter().rev().take_while(|seen| is_failure(seen));
     let failures = u32::try_from(in_a_row.count()).unwrap();
@@ -108,7 +107,7 @@ fn rows<'a>(requests: &'a [Seen], date: &Date) -> Vec<Row<'a>> {
     let row = |seen: &'a Seen| {
         let answers = answers.entry(&seen.host).or_default();
         let pause = answers.last().map(|last| {
-            // One that began before the last answer has kept no pause at all.
+            // A request that began before the last answer has kept no pause at all.
             let kept = seen.began.saturating_duration_since(last.ended.unwrap());
             (kept, owed(answers, date))
         });
@@ -170,7 +169,7 @@ fn sites_in_trouble_get_the_pauses_they_are_owed() {
             );
         }
     }
-    // Every trouble was met, and what it owed was more than the usual pause.
+    // Every trouble occurred, and its pause was longer than the usual one.
     let owed_after = |host: &str, status: u16| -> Vec<Duration> {
         let own: Vec<&Row<'_>> = rows.iter().filter(|r| r.seen.host == host).collect();
         let pairs = own.windows(2).filter(|w| w[0].seen.status == Some(status));
@@ -185,14 +184,14 @@ fn sites_in_trouble_get_the_pauses_they_are_owed() {
     assert_eq!(after_500, [BACK_OFF, 2 * BACK_OFF]);
     let slow = owed_after("slow.test", 200);
     assert!(slow.len() >= 3 && slow.iter().all(|owed| *owed >= DELAY_FACTOR * LATENCY));
-    // Nothing but the rules was asked where they could not be had.
+    // Only the rules were requested while they were unavailable.
     let rules: Vec<&str> = requests
         .iter()
         .filter(|r| r.host == "rules500.test")
         .map(|r| r.path.as_str())
         .collect();
     assert_eq!(rules[..3], ["/robots.txt"; 3]);
-    // Nobody waited for somebody else's trouble, and nothing was lost to it.
+    // Healthy sites did not wait for others' trouble, and nothing was lost to it.
     let last = |host: &str| requests.iter().rfind(|r| r.host == host).unwrap().began;
     assert!(last("fine.test") < last("busy429.test"), "{table}");
     assert!(last("busy429.test") < last("busy503.test"), "{table}");

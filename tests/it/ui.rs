@@ -10,7 +10,7 @@ use super::control_api::{Answer, tcp};
 use crate::support::texts::{page, plain, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// A site that is crawled in a moment, and one that takes long.
+/// A site whose crawl is finished in a moment, and one whose crawl takes long.
 fn web() -> Wire {
     let links: Vec<String> = (0..300).map(|i| format!("/{i}")).collect();
     let links: Vec<&str> = links.iter().map(String::as_str).collect();
@@ -36,7 +36,7 @@ fn job(wire: &Wire, seed: &str) -> Job {
     Job::new(wire, &text)
 }
 
-/// Serves the jobs of a folder; returns the process, where it listens and its token.
+/// Serves the jobs of a folder; returns the process, its address and its token.
 fn serve(folder: &Path) -> (Live, String, String) {
     let mut live = Live::start(&mut spoor(&["ui", folder.to_str().unwrap()]));
     let link = live.line_with(" on http://");
@@ -73,7 +73,7 @@ impl Page {
 }
 
 #[test]
-fn a_folder_without_jobs_is_said_to_be_empty_and_only_the_link_opens_it() {
+fn a_folder_without_jobs_is_shown_as_empty_and_only_the_link_opens_it() {
     let folder = tempfile::tempdir().unwrap();
     let page = Page::of(&folder.path().join("jobs"));
     assert!(page.jobs().is_empty());
@@ -99,7 +99,7 @@ fn a_folder_without_jobs_is_said_to_be_empty_and_only_the_link_opens_it() {
 }
 
 #[test]
-fn jobs_are_told_apart_by_how_they_ended() {
+fn jobs_are_distinguished_by_how_they_ended() {
     let wire = web();
     let job = job(&wire, "http://short.test/");
     job.run();
@@ -122,7 +122,7 @@ fn jobs_are_told_apart_by_how_they_ended() {
     let file = page.ask("GET /job/job/file", "");
     assert!(file.body.contains("[seeds]") && file.body.contains("http://short.test/"));
 
-    // The report is made where the job lies, by a program or the page itself.
+    // The report is made in the job's folder, by a program or the page itself.
     page.ask("GET /job/job/report", "").refused(404);
     assert_eq!(page.ask("POST /job/job/report", "").status, 200);
     let report = page.ask("GET /job/job/report", "");
@@ -130,7 +130,7 @@ fn jobs_are_told_apart_by_how_they_ended() {
     assert!(!report.body.contains("<script"));
     let report = job.folder().join("report/report.html");
     assert!(report.is_file());
-    // That of a stranger's job is shown, and opens no connection.
+    // The report of somebody else's job is shown, and opens no connection.
     let made = std::fs::read_to_string(&report).unwrap();
     let link = "<link rel=preconnect href=http://evil.test></head>";
     std::fs::write(&report, made.replacen("</head>", link, 1)).unwrap();
@@ -142,7 +142,7 @@ fn jobs_are_told_apart_by_how_they_ended() {
     std::fs::write(&report, made).unwrap();
     assert!(page.jobs()[0]["report"].is_string());
 
-    // What is not whole is said.
+    // Incomplete jobs are marked as such.
     std::fs::remove_file(job.folder().join("ended.json")).unwrap();
     assert_eq!(page.jobs()[0]["state"], "interrupted");
     std::fs::write(job.folder().join("job.toml"), "[job]\nnam = \"x\"\n").unwrap();

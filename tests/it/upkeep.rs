@@ -1,4 +1,4 @@
-//! Upkeep of a job's frontier, from outside.
+//! Maintenance of a job's frontier, from outside.
 
 use spoor_lab::Lab;
 
@@ -104,8 +104,8 @@ fn every_state_of_an_address_is_explained() {
         .map(|path| explain(&format!("http://a.test{path}")))
         .collect();
     let with = |word: &str| all.iter().filter(|text| text.contains(word)).count();
-    // Which of the equally rated links came first is the crawl's choice, but one
-    // budget of two pages leaves exactly one more than the seed done.
+    // The crawl chooses which of the equally rated links came first, but a budget of two pages
+    // leaves exactly one done besides the seed.
     assert_eq!(with("page done, number 2"), 1, "{all:#?}");
     assert_eq!(
         with("page queued"),

@@ -1,14 +1,14 @@
-"""Loads exports with the packages they are made for, as their users would, and
-prints what they see: for each way of loading a line of JSON, with the number of the
-export and the samples in order as rank, text, caption, parents, when fetched, the digest of the file, and
-format and size of the decoded picture. Of an export of text, whose formats begin with
-"text-", they are address, text, words, authors, probability and when fetched.
+"""Loads exports with the packages they are made for, as their users would.
 
     load.py FORMAT FOLDER [FORMAT FOLDER]...
 
-To import the packages takes seconds, so one process loads all exports of a test.
+Prints one line of JSON for each way of loading, with the number of the export and the samples in
+order: rank, text, caption, parents, time of the fetch, digest of the file, and format and size of
+the decoded picture. For an export of text, whose format begins with "text-", a sample is address,
+text, words, authors, probability and time of the fetch.
 
-No network: what would need it fails.
+Importing the packages takes seconds, so one process loads all exports of a test. There is no
+network access.
 """
 
 import glob
@@ -36,7 +36,7 @@ IMAGES = ("image", "jpg", "png", "gif", "webp", "bmp", "tif", "ico")
 
 
 def given(value):
-    """What is there: neither null nor the NaN that pandas makes of it."""
+    """The value, or None for null and for the NaN that pandas makes of it."""
     return None if value is None or value is pandas.NA or value != value else value
 
 
@@ -45,8 +45,8 @@ def moment(value):
 
 
 def sample(row, data=None, picture=None):
-    """A row of columns, the bytes of its file, and the picture as the package
-    decoded it; where it did not, as its bytes do."""
+    """A sample of a row, the bytes of its file, and the picture as the package decoded it. If the
+    package did not, the picture is decoded from the bytes."""
     if picture is None and data is not None:
         picture = PIL.Image.open(io.BytesIO(data))
     if picture is not None:
@@ -104,7 +104,7 @@ def of_shards(shards):
         assert seen["txt"] == (seen["json"]["text"] or "")
         data = raw[there[0]] if there else None
         picture = seen[there[0]] if there else None
-        # It decodes fewer formats than PIL, and leaves the others as they are.
+        # webdataset decodes fewer formats than PIL, and leaves the others as bytes.
         yield sample(seen["json"], data, None if isinstance(picture, bytes) else picture)
 
 
@@ -132,7 +132,7 @@ def of_documents(table):
 
 
 def of_duckdb(pattern):
-    """The rows of all files, in the order of the names of these."""
+    """The rows of all files, ordered by file name."""
     duckdb.sql("SET TimeZone = 'UTC'")
     return of_documents(duckdb.sql(f"SELECT * FROM '{pattern}'").df())
 
@@ -164,7 +164,7 @@ def ways(form, folder):
     if form.startswith("text-"):
         yield from text_ways(form, folder)
         return
-    # By the front matter of the data card.
+    # Uses the front matter of the data card.
     yield "datasets", of_dataset(datasets.load_dataset(folder, split="train"))
     if form == "imagefolder":
         loaded = datasets.load_dataset("imagefolder", data_dir=folder, split="train")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The net: what a build makes of fixed inputs, as digests.
+"""The safety net: digests of what a build makes from fixed inputs.
 
     python3 tests/python/net.py PROGRAM LABWEB [FOLDER]
 
 LABWEB is the folder with the stored web and its texts (`labweb/`, `train/`). Everything is made
-in FOLDER, a temporary one by default: one text per step in FOLDER/out, so that the texts of two
-builds can be compared with diff. The digests are compared with those in tests/python/net.tsv;
-with `--write` they replace them. Fields that hold a clock are left out.
+in FOLDER, a temporary one by default: one text per step in FOLDER/out, so that diff can compare
+the texts of two builds. The digests are compared with those in tests/python/net.tsv; with
+`--write` they replace them. Fields that contain a time are left out.
 
-It needs Python 3.9 and the package zstandard, as the tests of exports do.
+Needs Python 3.9 and the package zstandard, like the tests of exports.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1]
 GOLDEN = HERE / "net.tsv"
 
-# Fields of rows and documents that hold a clock, and those that depend on the order in which a
-# replay has read the pages: by which link one came, and what was learned before it.
+# Fields of rows and documents that contain a time, and those that depend on the order in which a
+# replay reads the pages: the link that led to a page, and what was learned before it.
 CLOCKS = {"time", "asked", "ms", "id"}
 ORDER = {
     "via", "hops", "on_topic", "on_topic_probability", "parts", "score", "bucket", "sources",
@@ -147,7 +147,7 @@ class Net:
         return run(self.program, *arguments, folder=self.folder)
 
     def keep(self, step, lines):
-        """Notes what a step made."""
+        """Writes and records the output of a step."""
         text = "\n".join(lines) + "\n"
         (self.out / f"{step}.txt").write_text(text)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -236,7 +236,7 @@ job.strategy.kind = "learn"
             for query in QUERIES:
                 printed = self.run("search", f"jobs/{job}-replay", query, "--json", "--limit", "400")
                 answer = json.loads(printed)
-                # Of hits that are equally good the order is that of the documents.
+                # Equally good hits come in the order of the documents, so sort them.
                 urls = sorted(hit["url"] for hit in answer["hits"])
                 found.append(f"{job}\t{query}\t{answer['total']}\t{' '.join(urls)}")
         self.keep("searches", found)
@@ -252,7 +252,7 @@ job.strategy.kind = "learn"
             self.keep(f"export-{job}-removed", rows(made.glob("removed.jsonl*")))
 
     def archives(self):
-        """What an archive holds."""
+        """Checks and lists archives."""
         for name in ["space", "other"]:
             printed = self.run("archive", "check", f"{name}.warc", "--json")
             self.keep(f"archive-{name}", plain(printed, self.folder).splitlines())

@@ -1,9 +1,9 @@
-"""Compares what the selectors of src/rules/tests/oracle find with lxml and cssselect.
+"""Compares the results of the selectors in src/rules/tests/oracle with those of lxml and cssselect.
 
     python tests/python/rules_oracle.py OUT
 
-OUT is what the test `rules::oracle` wrote: each page as XML, and the texts of what each
-expression found on it, XPath first, then CSS. Needs lxml and cssselect.
+OUT is the output of the test `rules::oracle`: each page as XML, and the texts that each expression
+found on it, XPath first, then CSS. Needs lxml and cssselect.
 """
 
 import collections

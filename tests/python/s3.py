@@ -1,4 +1,4 @@
-"""A server of S3 (moto) with the bucket `spoor` that everybody may read; prints its address."""
+"""An S3 server (moto) with the publicly readable bucket `spoor`; prints its address."""
 
 import signal
 import sys

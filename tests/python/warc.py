@@ -1,7 +1,7 @@
-"""Writes and reads archives with the packages that others use.
+"""Writes and reads archives with packages that other people use.
 
-    warc.py write FOLDER    files by warcio and fastwarc in FOLDER
-    warc.py read FILE...    a line of JSON a file: what either package reads of it
+    warc.py write FOLDER    writes files with warcio and fastwarc to FOLDER
+    warc.py read FILE...    prints a line of JSON per file: what each package reads
 """
 
 import io
@@ -38,7 +38,7 @@ def by_warcio(path, gzip, version):
 
 
 def by_fastwarc(path, open_stream):
-    # Given a name instead of a file, its ZstdWriter takes no dictionary.
+    # With a file name instead of a file, fastwarc's ZstdWriter takes no dictionary.
     with open(path, "wb") as out:
         stream = open_stream(out)
         for n in range(20):

@@ -1,11 +1,11 @@
-//! Machines of a cluster while the network or the brokers fail: whatever happens, what is gathered
-//! is whole, and hosts notice nothing.
+//! A cluster while the network or the brokers fail: the gathered results are complete, and hosts
+//! notice nothing.
 
 use super::*;
 use crate::support::net::{Loss, Net};
 
 impl Cluster {
-    /// Two machines or more, before a web. Hosts that do not answer are given up soon.
+    /// Two machines or more, on a web. Hosts that do not answer are given up soon.
     fn before(brokers: Brokers, wire: Wire, machines: usize) -> Self {
         let cluster = Self::new(brokers, wire, machines);
         for machine in &cluster.machines {
@@ -16,7 +16,7 @@ impl Cluster {
         cluster
     }
 
-    /// A network for a machine, with the brokers and the web.
+    /// A network for a machine, which reaches the brokers and the web.
     fn net(&self) -> Option<Net> {
         let mut ports = self.brokers.ports();
         ports.push(self.wire.addr.port());
@@ -28,13 +28,13 @@ impl Cluster {
         net.run(move || Live::start(&mut crawl))
     }
 
-    /// Packets between a machine and the brokers that are lost.
+    /// Loss of packets between a machine and the brokers.
     fn at_brokers(&self, to: f64, from: f64) -> Vec<Loss> {
         let ports = self.brokers.ports().into_iter();
         ports.map(|port| Loss { port, to, from }).collect()
     }
 
-    /// All packets between a machine and the web.
+    /// Loss of all packets between a machine and the web.
     fn at_web(&self) -> Vec<Loss> {
         let port = self.wire.addr.port();
         vec![Loss {
@@ -44,7 +44,7 @@ impl Cluster {
         }]
     }
 
-    /// The last session of a machine, as another one has it.
+    /// The last session of a machine, as seen by another one.
     fn session(&self, machine: &str) -> serde_json::Value {
         let file = self.machines[1].file();
         let asked = ["cluster", "status", "--json", file.to_str().unwrap()];
@@ -55,7 +55,7 @@ impl Cluster {
         of.next_back().unwrap().clone()
     }
 
-    /// Waits until the last session of a machine is so.
+    /// Waits until the last session of a machine satisfies `is_so`.
     fn wait_for(&self, machine: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
         let begun = Instant::now();
         loop {
@@ -64,7 +64,7 @@ impl Cluster {
                 return;
             }
             assert!(begun.elapsed().as_secs() < 120, "{session}");
-            // Brokers that are asked a hundred times a second have no time for others.
+            // A hundred requests a second would keep the brokers busy.
             self.wire.wait(|_| false, || true);
         }
     }
@@ -74,7 +74,7 @@ impl Cluster {
     }
 }
 
-/// When something was wrong: a request may be repeated then that was answered, because the
+/// The time of the fault: then a request may be repeated although it was answered, because the
 /// answer was lost.
 struct Wrong(Instant);
 
@@ -90,7 +90,7 @@ impl Wrong {
     }
 }
 
-/// What hosts have noticed, in a line.
+/// What hosts have noticed, on one line.
 fn figures(wire: &Wire, begun: Instant) -> String {
     let requests = wire.requests();
     let mut fetched = BTreeSet::new();
@@ -114,7 +114,7 @@ fn figures(wire: &Wire, begun: Instant) -> String {
     )
 }
 
-/// Lets machines come to their ends, and begins those again whose sessions others have ended.
+/// Waits for machines to end, and restarts those whose sessions others have ended.
 fn to_the_end(running: Vec<Live>, start: impl Fn(usize) -> Live) {
     for (number, live) in running.into_iter().enumerate() {
         let ran = come_to_an_end(live, || start(number));
@@ -128,8 +128,8 @@ fn must_be_right(what: &str, cluster: &Cluster, whole: &Wanted, begun: Instant, 
     must_be_whole(&cluster.gathered(), whole);
 }
 
-/// Two machines, one of them in a network of its own, in which something goes wrong when a part
-/// of the crawl is done.
+/// Two machines, one of them in a separate network, in which something fails when a part of the
+/// crawl is done.
 fn with_bad_net(what: &str, act: impl FnOnce(&Cluster, &Net, &mut [Live])) {
     let Some(brokers) = Brokers::start(1) else {
         return;
@@ -154,7 +154,8 @@ fn with_bad_net(what: &str, act: impl FnOnce(&Cluster, &Net, &mut [Live])) {
     must_be_right(what, &cluster, &whole, begun, &wrong);
 }
 
-/// Brokers are killed one after the other, each back before the next: the crawl goes on.
+/// Brokers are killed one after the other, each restarted before the next kill: the crawl
+/// continues.
 #[test]
 fn brokers_that_are_killed_one_by_one() {
     let Some(brokers) = Brokers::start(3) else {
@@ -169,7 +170,7 @@ fn brokers_that_are_killed_one_by_one() {
     for number in 0..3 {
         cluster.events(events * (number + 1) / 3);
         cluster.brokers.kill(number);
-        // Two of three are enough.
+        // Two brokers of three are enough.
         cluster.events(events * (number + 1) / 3 + events / 6);
         assert!(running.iter_mut().all(|live| !live.has_ended()));
         cluster.brokers.begin(number);
@@ -179,7 +180,8 @@ fn brokers_that_are_killed_one_by_one() {
     must_be_right("brokers one by one", &cluster, &whole, begun, &wrong);
 }
 
-/// All brokers at once, for longer than a term: nothing is asked, and then all go on.
+/// All brokers are killed at once, for longer than a term: no requests are sent, and then all
+/// machines continue.
 #[test]
 #[ignore = "long: a minute"]
 fn all_brokers_are_killed_for_longer_than_a_term() {
@@ -202,8 +204,8 @@ fn all_brokers_are_killed_for_longer_than_a_term() {
     must_be_right("all brokers at once", &cluster, &whole, begun, &wrong);
 }
 
-/// A machine that is cut off from the brokers in some way asks nothing after its term; the other
-/// one takes over.
+/// A machine that is cut off from the brokers sends no requests after its term; the other one takes
+/// over.
 fn cut_from_brokers(what: &str, to: f64, from: f64) {
     with_bad_net(what, |cluster, net, _| {
         net.lose(&cluster.at_brokers(to, from));
@@ -229,8 +231,8 @@ fn a_machine_is_heard_by_the_brokers_and_hears_nothing() {
     cut_from_brokers("packets from the brokers are lost", 0.0, 1.0);
 }
 
-/// Whoever is cut off from everything has requests on the way that never arrived. They do not
-/// arrive later either, when the line is there again and others have the hosts.
+/// A machine that is cut off from everything has requests on the way that never arrived. They must
+/// not arrive later either, when the line is restored and others have the hosts.
 #[test]
 #[ignore = "long: two minutes"]
 fn a_machine_is_cut_off_from_everything() {
@@ -241,7 +243,7 @@ fn a_machine_is_cut_off_from_everything() {
     });
 }
 
-/// A third of all packets to and from the brokers is lost as long as the crawl goes on.
+/// A third of all packets to and from the brokers is lost during the whole crawl.
 #[test]
 fn packets_to_the_brokers_are_lost_by_chance() {
     with_bad_net("30 % loss", |cluster, net, running| {
@@ -251,8 +253,8 @@ fn packets_to_the_brokers_are_lost_by_chance() {
     });
 }
 
-/// A machine that no host answers waits, as one that crawls alone does, and keeps its hosts. The
-/// other one comes to the end of its own meanwhile.
+/// A machine that no host answers waits, like one that crawls alone, and keeps its hosts. Meanwhile
+/// the other one finishes its own.
 #[test]
 #[ignore = "long: a minute"]
 fn a_machine_is_cut_off_from_the_web() {

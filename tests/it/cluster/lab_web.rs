@@ -1,6 +1,6 @@
-//! Real pages, while one of four machines after the other is killed: what they bring of the whole
-//! lab web is what one machine brings, document for document, and with a limit it is as much as the
-//! limit says.
+//! Real pages, while four machines are killed one after the other: together they fetch from the
+//! whole lab web what one machine fetches, document for document, and with a limit exactly as many
+//! documents as the limit says.
 
 use super::*;
 use spoor::outputs::Document;
@@ -14,7 +14,7 @@ const POLITENESS: &str =
 
 const NO_IMAGES: &str = "[images]\nenabled = false\n";
 
-/// The lab web and the addresses at which a crawl of all of it begins.
+/// The lab web, and the addresses from which a crawl reaches all of it.
 fn lab_web() -> Option<(Lab, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let web = root.join("target/labweb/labweb");
@@ -32,7 +32,7 @@ fn lab_web() -> Option<(Lab, Vec<String>)> {
     Some((Lab::open(&web).unwrap(), seeds))
 }
 
-/// Four machines and three brokers before the lab web.
+/// Four machines and three brokers, on the lab web.
 fn four_machines(more: &'static str) -> Option<Cluster> {
     let (Some(brokers), Some((lab, seeds))) = (Brokers::start(3), lab_web()) else {
         return None;
@@ -46,15 +46,14 @@ fn four_machines(more: &'static str) -> Option<Cluster> {
     Some(cluster)
 }
 
-/// When the next machine is killed.
+/// The interval between kills.
 #[derive(Clone, Copy)]
 enum Between {
     Time(Duration),
     Requests(usize),
 }
 
-/// Lets all machines crawl to the end, and kills one after the other. Returns how many kills there
-/// were.
+/// Lets all machines crawl to the end, and kills one after the other. Returns the number of kills.
 fn crawl(cluster: &Cluster, between: Between) -> usize {
     let begun = Instant::now();
     let machines = cluster.machines.len();
@@ -79,7 +78,7 @@ fn crawl(cluster: &Cluster, between: Between) -> usize {
             }
             must_begin_anew(&ran);
         }
-        // They come to an end only when all have had nothing to do for some seconds.
+        // The machines end only when none has had anything to do for some seconds.
         let before = std::mem::replace(&mut events, cluster.wire.notes().events());
         if events == before {
             break;
@@ -100,7 +99,7 @@ fn crawl(cluster: &Cluster, between: Between) -> usize {
     kills
 }
 
-/// What is the same whenever a page is fetched and whichever links led there.
+/// The parts of a document that do not depend on when a page is fetched or which links led to it.
 fn same(mut document: Document) -> (String, Document) {
     document.fetched = String::new();
     (document.via, document.hops, document.near_copy_of) = (None, 0, None);
@@ -152,7 +151,7 @@ fn four_machines_that_are_killed_bring_the_lab_web_as_one_does() {
 
 #[test]
 #[ignore = "long: some minutes, less with optimisation"]
-fn four_machines_that_are_killed_bring_as_many_documents_as_the_limit_says() {
+fn four_machines_that_are_killed_keep_exactly_to_the_limit() {
     let more = "[strategy]\nkind = \"unfocused\"\n[limits]\ndocuments = 1000\n";
     let Some(cluster) = four_machines(more) else {
         return;

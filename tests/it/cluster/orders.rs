@@ -1,5 +1,5 @@
-//! What is told one machine of a cluster holds for all of them: also for those that are frozen
-//! or join later.
+//! A command on one machine of a cluster applies to all of them, even to those that are frozen or
+//! join later.
 
 use nix::sys::signal::Signal;
 use spoor::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedState};
@@ -8,7 +8,7 @@ use spoor::cluster::{Nats, Place};
 use super::*;
 
 impl Cluster {
-    /// A command of the program for the job of a machine.
+    /// Runs a command on the job of a machine.
     fn say(&self, number: usize, words: &[&str]) -> Ran {
         let file = self.machines[number].file();
         let mut all = vec![words[0], file.to_str().unwrap()];
@@ -16,7 +16,7 @@ impl Cluster {
         Ran::of(&mut spoor(&all))
     }
 
-    /// Waits until a machine says that this is its state.
+    /// Waits until a machine reports this state.
     fn state_becomes(&self, number: usize, live: &mut Live, wanted: &str) {
         let begun = Instant::now();
         loop {
@@ -39,8 +39,8 @@ impl Cluster {
     }
 }
 
-/// A pause on one machine is one of all, also of those that join while it lasts; and a limit that
-/// one is told is that of all together.
+/// A pause on one machine applies to all, also to those that join while it lasts; and a limit set
+/// on one is the limit of all together.
 #[test]
 fn a_pause_and_a_limit_hold_for_all_machines() {
     let Some(brokers) = Brokers::start(1) else {
@@ -56,7 +56,7 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     cluster.state_becomes(1, &mut running[1], "paused");
     let quiet = cluster.wire.silence(Duration::from_secs(3));
     assert!(quiet, "hosts are asked in a pause");
-    // One that joins is told as well, and a process that begins again.
+    // It also reaches a machine that joins, and a process that restarts.
     running.push(cluster.start(2));
     cluster.state_becomes(2, &mut running[2], "paused");
     assert!(running[1].kill());
@@ -90,7 +90,7 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     }
     let is_seed = |seen: &&Seen| seen.address() == "extra.test/told";
     let requests = cluster.wire.requests();
-    // Whoever has the host asked for it.
+    // Only the machine that has the host fetched it.
     assert_eq!(requests.iter().filter(is_seed).count(), 1);
     let documents = cluster.gathered().documents();
     assert_eq!(documents.len(), 90, "as many as the limit says");
@@ -101,9 +101,10 @@ fn a_pause_and_a_limit_hold_for_all_machines() {
     );
 }
 
-/// Whoever reaches the brokers cannot have a machine ask hosts sooner than its job file says.
+/// Someone who can write to the brokers cannot make a machine send requests sooner than its job
+/// file says.
 #[test]
-fn what_reaches_the_brokers_keeps_machines_polite() {
+fn orders_at_the_brokers_leave_machines_polite() {
     let Some(brokers) = Brokers::start(1) else {
         return;
     };
@@ -142,7 +143,7 @@ fn what_reaches_the_brokers_keeps_machines_polite() {
     });
     let said = cluster.say(0, &["ctl", "pause"]).good();
     assert!(said.contains("applied by all 1 machines"), "{said}");
-    // One that joins is told as well. Who asks a job that is only beginning may get in its way.
+    // It also reaches a machine that joins. A job that is only beginning may refuse the question.
     let mut second = cluster.start(1);
     let socket = cluster.machines[1].folder().join("control.sock");
     second.wait_for(|| socket.exists());
@@ -156,7 +157,8 @@ fn what_reaches_the_brokers_keeps_machines_polite() {
         let kept = "kept      politeness.min_delay stays \"20ms\"";
         assert!(status.contains(kept), "{status}");
     }
-    // The operator of one machine may, there; the other one keeps its own, and says so.
+    // The operator of one machine may change the value there; the other one keeps its own, and says
+    // so.
     let set = ["ctl", "set", "politeness.min_delay=10ms"];
     let said = cluster.say(0, &set).good();
     assert!(
@@ -180,8 +182,8 @@ fn what_reaches_the_brokers_keeps_machines_polite() {
     }
 }
 
-/// A limit that is set while machines crawl, and just above what they have done, is kept to the
-/// document, although none was there before.
+/// A limit that is set while machines crawl, just above what they have done, is kept exactly,
+/// although there was no limit before.
 #[test]
 fn a_limit_that_is_set_while_machines_crawl_is_exact() {
     let Some(brokers) = Brokers::start(1) else {
@@ -191,7 +193,7 @@ fn a_limit_that_is_set_while_machines_crawl_is_exact() {
     let cluster = Cluster::new(brokers, wire, 2);
     let mut running = [cluster.start(0), cluster.start(1)];
     cluster.after(60);
-    // One alone may have made them while the other one was starting.
+    // One machine may have made them all while the other was starting.
     for (machine, live) in running.iter_mut().enumerate() {
         cluster.state_becomes(machine, live, "running");
     }
@@ -200,7 +202,7 @@ fn a_limit_that_is_set_while_machines_crawl_is_exact() {
         let url = format!("http://{}", seen.address());
         seen.status == Some(200) && whole.pages.contains(&url)
     };
-    // More are done meanwhile, and each machine may have some open.
+    // More pages are done in the meantime, and each machine may have some open.
     let limit = requests.iter().filter(is_page).count() + 20;
     let set = format!("limits.documents={limit}");
     let said = cluster.say(1, &["ctl", "set", &set]).good();
@@ -210,7 +212,7 @@ fn a_limit_that_is_set_while_machines_crawl_is_exact() {
         let ran = live.ended();
         assert!(ran.status.success(), "{ran:#?}");
         assert!(ran.out.contains("limits.documents is reached"), "{ran:#?}");
-        // Each says what it has done itself, and is not measured against the limit of all.
+        // Each machine reports its own pages, and is not compared with the limit of all.
         let line = ran
             .out
             .lines()
@@ -223,8 +225,8 @@ fn a_limit_that_is_set_while_machines_crawl_is_exact() {
     assert_eq!(cluster.gathered().documents().len(), limit);
 }
 
-/// A limit below what was done stops all machines; one that is raised before they have ended
-/// lets them go on to it.
+/// A limit below what is done stops all machines. If it is raised before they have ended, they
+/// continue up to it.
 #[test]
 fn a_limit_is_lowered_and_raised() {
     let Some(brokers) = Brokers::start(1) else {
@@ -245,7 +247,7 @@ fn a_limit_is_lowered_and_raised() {
         sessions.iter().any(|session| session["idle"] == true)
     };
     while !is_idle() {
-        assert!(begun.elapsed().as_secs() < 60, "the limit stops nobody");
+        assert!(begun.elapsed().as_secs() < 60, "the limit stops no machine");
     }
     let said = cluster
         .say(1, &["ctl", "set", "limits.documents=90"])
@@ -262,8 +264,8 @@ fn a_limit_is_lowered_and_raised() {
     assert_eq!(cluster.gathered().documents().len(), 90);
 }
 
-/// While one machine is frozen, a host is taken down: it asks for nothing of it on waking, and
-/// what was fetched before is in no gathered folder.
+/// While one machine is frozen, a host is taken down. On waking it does not fetch from it, and
+/// earlier pages of the host are in no gathered folder.
 #[test]
 fn a_takedown_holds_for_a_machine_that_is_frozen() {
     let Some(brokers) = Brokers::start(1) else {
@@ -272,7 +274,7 @@ fn a_takedown_holds_for_a_machine_that_is_frozen() {
     let (wire, _) = web();
     let cluster = Cluster::new(brokers, wire, 2);
     let [first, second] = [cluster.start(0), cluster.start(1)];
-    // A host that is no seed, of which something was fetched.
+    // A host that is not a seed, and of which something was fetched.
     let gone = "h07.test";
     let is_fetched = |seen: &Seen| seen.host == gone && seen.status == Some(200);
     cluster.wire.wait(
@@ -326,8 +328,8 @@ fn a_takedown_holds_for_a_machine_that_is_frozen() {
     assert!(gathered.documents().len() > 20);
 }
 
-/// A machine with another configuration or another model does not begin, and says in what it
-/// differs; a reload changes it for all.
+/// A machine with another configuration or another model does not start, and says what differs; a
+/// reload changes it for all.
 #[test]
 fn machines_with_other_settings_are_refused() {
     let Some(brokers) = Brokers::start(1) else {
@@ -341,7 +343,7 @@ fn machines_with_other_settings_are_refused() {
         assert!(text.contains(from), "{text}");
         std::fs::write(&file, text.replacen(from, to, 1)).unwrap();
     };
-    // So slow that the pause comes well before the limit below.
+    // Slow, so that the pause comes well before the limit below.
     for number in 0..3 {
         change(number, "min_delay = \"20ms\"", "min_delay = \"500ms\"");
     }
@@ -368,7 +370,7 @@ fn machines_with_other_settings_are_refused() {
         std::fs::copy(entry.path(), own.join(name).join(entry.file_name())).unwrap();
     }
     change(2, models, own.to_str().unwrap());
-    // The same model in another folder is the same.
+    // The same model in another folder counts as the same.
     let mut third = cluster.start(2);
     cluster.state_becomes(2, &mut third, "paused");
     third.signal(Signal::SIGTERM);

@@ -1,23 +1,22 @@
-//! A long crawl by several machines that are killed now and then: no machine and no broker takes
-//! more and more memory, no log and no store keeps what nobody needs, and what is gathered has
+//! A long crawl by several machines that are killed now and then: the memory of machines and
+//! brokers stays bounded, logs and stores keep nothing unnecessary, and the gathered result has
 //! every page once.
 //!
-//! The short form is part of the suite. The long one is run by hand, best without a debugger's
-//! build:
+//! The short form is part of the suite. Run the long one by hand, best in a release build:
 //!
 //! ```text
 //! SPOOR_SOAK_FETCHES=1000000 cargo test --release --test it cluster::soak -- \
 //!     --ignored --nocapture
 //! ```
 //!
-//! | variable | what it sets |
+//! | variable | meaning; default |
 //! |---|---|
-//! | `SPOOR_SOAK_FETCHES` | how many pages all machines ask for; a million |
-//! | `SPOOR_SOAK_FOLDER` | where the machines, the store, `soak.tsv` and `soak.svg` go; absolute, and kept |
-//! | `SPOOR_SOAK_RATE` | requests a second of all machines; 500 |
-//! | `SPOOR_SOAK_BROKERS` | how many brokers; 3 |
-//! | `SPOOR_SOAK_KILL` | a machine is killed after so many seconds, each in its turn; 300 |
-//! | `SPOOR_PROGRAM` | a copy of the program, where the next build shall not replace it meanwhile |
+//! | `SPOOR_SOAK_FETCHES` | number of pages that all machines request together; a million |
+//! | `SPOOR_SOAK_FOLDER` | absolute folder for all files, `soak.tsv` and `soak.svg`; it is kept |
+//! | `SPOOR_SOAK_RATE` | requests a second of all machines together; 500 |
+//! | `SPOOR_SOAK_BROKERS` | number of brokers; 3 |
+//! | `SPOOR_SOAK_KILL` | seconds between kills, which hit each machine in turn; 300 |
+//! | `SPOOR_PROGRAM` | a copy of the program, so that the next build does not replace it |
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -34,46 +33,47 @@ use super::*;
 use crate::support::process::GUARD;
 use crate::support::soak::{self, Endless, Process, files_below, median, most};
 
-/// With fewer fetches the caches of four machines are not full in the second quarter, so that
-/// memory may rise to its bound.
+/// With fewer fetches the caches of four machines are not yet full in the second quarter, so memory
+/// may rise up to its bound.
 const FILLED: u64 = 800_000;
 
-/// How long no page may be asked for. Where the brokers have no time, all machines wait for them.
+/// The longest time without a request for a page. If the brokers are busy, all machines wait for
+/// them.
 const STUCK: Duration = Duration::from_secs(4 * GUARD.as_secs());
 
-/// How long nothing may happen before the machines are looked at.
+/// The longest time between two looks at the machines.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a crawl is to be.
+/// The parameters of a crawl.
 struct Course<'a> {
     fetches: u64,
     machines: usize,
     brokers: usize,
-    /// Requests a second of all machines.
+    /// Requests a second, over all machines.
     rate: u64,
-    /// When the next machine is killed.
+    /// The interval between kills.
     kill: Kill,
     /// Keys of `[cluster]`.
     settings: &'a str,
-    /// How often all is looked at.
+    /// The number of samples.
     samples: u64,
     folder: &'a Path,
 }
 
-/// When a machine is killed, each in its turn.
+/// The interval between kills, which hit each machine in turn.
 #[derive(Clone, Copy)]
 enum Kill {
-    /// After each so many pages.
+    /// After this many pages.
     Pages(u64),
-    /// After each time; every second one is begun again when others have its hosts.
+    /// After this time; every second machine is restarted only when others have its hosts.
     Time(Duration),
 }
 
-/// What all of it was at one moment.
+/// The state of the whole cluster at one moment.
 #[derive(Debug, Clone, Default)]
 struct Sample {
     seconds: f64,
-    /// Requests for pages, as the lab saw them.
+    /// Requests for pages that the lab has seen.
     fetches: u64,
     machines: Vec<Process>,
     /// Bytes of the stores of all frontiers.
@@ -83,18 +83,18 @@ struct Sample {
     /// Messages of all streams, and their bytes.
     messages: u64,
     stream_bytes: u64,
-    /// Objects of the checkpoint store that are the states of the frontiers of machines, and their
-    /// bytes.
+    /// The number of objects in the checkpoint store that hold frontiers of live sessions, and
+    /// their bytes.
     live: (u64, u64),
-    /// The same of sessions that are over.
+    /// The same for ended sessions.
     over: (u64, u64),
-    /// The same of outputs.
+    /// The same for outputs.
     grown: (u64, u64),
     kills: usize,
 }
 
 impl Sample {
-    /// The most memory of a machine.
+    /// The memory of the largest machine.
     fn rss(&self) -> u64 {
         self.machines.iter().map(|m| m.rss).max().unwrap_or(0)
     }
@@ -134,8 +134,8 @@ impl Sample {
     }
 }
 
-/// Objects and bytes of the states of the last session of each machine, of those of others, and of
-/// outputs.
+/// Objects and bytes: of the frontiers in the last session of each machine, of those in other
+/// sessions, and of outputs.
 fn objects(sessions: &Path) -> [(u64, u64); 3] {
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
     let mut found = Vec::new();
@@ -166,11 +166,11 @@ fn objects(sessions: &Path) -> [(u64, u64); 3] {
     sums
 }
 
-/// A machine, whose process comes and goes.
+/// A machine, whose process is killed and restarted.
 struct Machine {
     folder: PathBuf,
     child: Option<Child>,
-    /// When it is begun again.
+    /// When to restart it.
     again: Option<Instant>,
     is_done: bool,
 }
@@ -186,7 +186,7 @@ impl Machine {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// Begins again what has ended, as a service manager does.
+    /// Restarts a process that has ended, as a service manager does.
     fn care(&mut self) {
         if self.again.is_some_and(|at| at <= Instant::now()) {
             self.begin();
@@ -222,7 +222,7 @@ impl Drop for Machine {
     }
 }
 
-/// The machines, with all that they need.
+/// The machines, and everything that they need.
 struct Run<'a> {
     course: &'a Course<'a>,
     web: Endless,
@@ -233,7 +233,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The job file, which is the same on all machines but for the name.
+    /// Writes the job files, which differ only in the name of the machine.
     fn write_jobs(&self) {
         let Course {
             fetches,
@@ -264,7 +264,7 @@ impl Run<'_> {
         }
     }
 
-    /// A command on the first machine's job file.
+    /// Runs a command on the first machine's job file.
     fn ask(&self, arguments: &[&str]) -> Ran {
         let file = self.machines[0].folder.join("job.toml");
         let mut command = spoor(arguments);
@@ -304,7 +304,7 @@ impl Run<'_> {
         }
     }
 
-    /// Kills the next machine, if it is time. The last tenth of the crawl is left alone.
+    /// Kills the next machine, if it is time. There are no kills in the last tenth of the crawl.
     fn kill_next(&mut self, last: &mut (u64, Instant)) {
         let asked = self.web.asked();
         let (is_due, pause) = match self.course.kill {
@@ -333,13 +333,13 @@ impl Run<'_> {
     }
 }
 
-/// Crawls the endless web. Returns what was seen on the way, which is in `soak.tsv` as well, as
-/// soon as it is seen, and checks at the end what was brought.
+/// Crawls the endless web. Returns the samples, which are also written to `soak.tsv` as they are
+/// taken, and checks the results at the end.
 fn soak(course: &Course<'_>) -> Option<Vec<Sample>> {
     let brokers = Brokers::start(course.brokers)?;
     let (events, looks) = channel();
     let web = Endless::serve((course.fetches / course.samples).max(1), move |asked| {
-        // Nobody looks any more where the crawl is over.
+        // The receiver is gone when the crawl is over.
         events.send(asked).ok();
     });
     let machine = |number: usize| Machine {
@@ -406,7 +406,7 @@ fn draw(samples: &[Sample], file: &Path) {
     soak::draw(file, &left, &("messages at the brokers", messages)).unwrap();
 }
 
-/// What counts of a row of the log.
+/// The relevant fields of a row of the log.
 #[derive(Deserialize)]
 struct Row {
     kind: String,
@@ -414,8 +414,8 @@ struct Row {
     url: String,
 }
 
-/// All machines have asked for as many pages as they may, the store has all that counts, and what
-/// is gathered has each page once.
+/// Asserts that all machines have fetched exactly the limit, the store is complete, and the
+/// gathered result has each page once.
 fn check(run: &Run<'_>) {
     let status = run.ask(&["cluster", "status", "--json"]).good();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
@@ -448,8 +448,8 @@ fn check(run: &Run<'_>) {
     assert_eq!(pages, run.course.fetches, "as many as the limit says");
 }
 
-/// Prints what something was by quarters, and says so where it has grown by more than a share, in
-/// percent, from the second quarter to the fourth.
+/// Prints a figure by quarters. Returns a message if it has grown by more than `most` percent from
+/// the second quarter to the fourth.
 fn grows(samples: &[Sample], name: &str, most: u64, of: impl Fn(&Sample) -> u64) -> Option<String> {
     let quarters = [1, 2, 3, 4].map(|quarter| median(samples, quarter, &of));
     println!("{name}\t{quarters:?}");
@@ -468,7 +468,7 @@ fn machines_crawl_the_endless_web_for_some_time() {
         kill: Kill::Pages(400),
         settings: "cells = 8\nterm = \"5s\"\ncheckpoint = \"1s\"\nlinger = \"200ms\"\n\
                    settle = \"1s\"\n",
-        // A request that fails before the web sees it is in no sample.
+        // A request that fails before it reaches the web is in no sample.
         samples: 50,
         folder: folder.path(),
     });
@@ -495,7 +495,7 @@ fn a_long_crawl_of_machines_takes_no_more_than_a_short_one() {
     let number = |name: &str, usual: u64| set(name).map_or(usual, |n| n.parse().unwrap());
     let default = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-soak");
     let folder = set("SPOOR_SOAK_FOLDER").map_or(default, PathBuf::from);
-    // What an earlier run has left would be taken up again.
+    // Otherwise the run would continue an earlier one.
     if folder.exists() {
         std::fs::remove_dir_all(&folder).unwrap();
     }
@@ -529,8 +529,8 @@ fn a_long_crawl_of_machines_takes_no_more_than_a_short_one() {
         Sample::rss,
     );
     wrong.extend(is_long.then_some(memory));
-    // These are for the reader: a session that is over leaves its last state there, and a machine
-    // keeps the checkpoints from which others have taken its cells.
+    // These are only printed: an ended session leaves its last state there, and a machine keeps the
+    // checkpoints from which others have taken its cells.
     grows(&samples, "objects of states", 0, |s| s.live.0);
     grows(&samples, "bytes of states", 0, |s| s.live.1);
     grows(&samples, "bytes of sessions that are over", 0, |s| s.over.1);

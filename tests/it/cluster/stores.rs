@@ -1,11 +1,12 @@
-//! Machines whose store is not that of the others.
+//! Machines with a store of their own, different from that of the others.
 
 use nix::sys::signal::Signal;
 
 use super::*;
 
-/// A machine with another store would go on without what was crawled, so it does not begin and
-/// leaves nothing behind; nor does a job whose keys are gone over what it has saved.
+/// A machine with another store would continue without what was crawled, so it does not start and
+/// leaves nothing behind. The same holds for a job whose keys at the brokers are gone, if it has
+/// saved something.
 #[test]
 fn another_store_is_refused() {
     let Some(brokers) = Brokers::start(1) else {

@@ -1,5 +1,5 @@
-//! What is seen and done of all machines from any of them, or from a machine that crawls nothing;
-//! and whether damage of what they keep is found.
+//! Watching and controlling all machines from any of them, or from a machine that crawls nothing;
+//! and finding damage in what they keep.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::super::control_api::socket;
 use super::*;
 use crate::support::process::GUARD;
 
-/// A command on a job file, with what it prints.
+/// Runs a command on a job file.
 fn run(job: &Job, words: &[&str], more: &[&str]) -> Ran {
     let file = job.file();
     let file = [file.to_str().unwrap()];
@@ -25,14 +25,14 @@ fn status(job: &Job) -> Value {
     json(job, &["cluster", "status", "--json"], &[])
 }
 
-/// What a machine's session is in the status.
+/// A machine's session in the status.
 fn machine<'s>(status: &'s Value, name: &str) -> &'s Value {
     let sessions = status["sessions"].as_array().unwrap();
     let found = sessions.iter().find(|session| session["machine"] == name);
     found.unwrap_or_else(|| panic!("{name} is not in {status}"))
 }
 
-/// Asks until it is so.
+/// Asks again until `so` is true.
 fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -40,7 +40,7 @@ fn wait(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Two machines whose crawl lasts longer than what is asked of it, also where much else runs.
+/// Two machines whose crawl lasts longer than the test's requests, even on a busy machine.
 fn slow(brokers: Brokers, wire: Wire, delay: &str) -> Cluster {
     let seeds = SEEDS.iter().map(|seed| (*seed).to_owned()).collect();
     let politeness = super::super::kill::job_text();
@@ -54,8 +54,8 @@ fn slow(brokers: Brokers, wire: Wire, delay: &str) -> Cluster {
     Cluster::of(brokers, wire, 2, "", (seeds, politeness))
 }
 
-/// Two machines crawl; both are seen from one that only has the job file, and from each other.
-/// Then one is drained under load: nothing is lost or done twice.
+/// Two machines crawl; both are visible from a machine that only has the job file, and from each
+/// other. Then one is drained under load: nothing is lost or repeated.
 #[test]
 fn one_machine_shows_asks_and_drains_another() {
     let Some(brokers) = Brokers::start(1) else {
@@ -63,7 +63,7 @@ fn one_machine_shows_asks_and_drains_another() {
     };
     let (wire, whole) = web();
     let cluster = slow(brokers, wire, "200ms");
-    // It never crawls, and has no folder.
+    // This machine never crawls, and has no folder.
     let elsewhere = cluster.job(9);
     let empty = run(&elsewhere, &["cluster", "status"], &[]).good();
     assert_eq!(empty, "no machine has begun\n");
@@ -97,7 +97,7 @@ fn one_machine_shows_asks_and_drains_another() {
         "{table}"
     );
 
-    // Any machine's page shows both, and says which one it is.
+    // The page of any machine shows both, and says which one it is on.
     let shown = socket(&cluster.machines[1], "GET /api/cluster", "");
     assert_eq!(shown.status, 200, "{shown:?}");
     let shown = shown.json();
@@ -122,7 +122,7 @@ fn one_machine_shows_asks_and_drains_another() {
     cluster
         .wire
         .wait(|notes| notes.requests.len() >= many, || false);
-    // Every host is known to the machine that has it, which the other one names.
+    // The machine that has a host knows it, and the other one names that machine.
     let ask = |words: &[&str], what: &str| -> Value {
         let first = run(&cluster.machines[0], words, &[what]);
         if first.status.success() {
@@ -179,12 +179,12 @@ fn one_machine_shows_asks_and_drains_another() {
     let seen = status(&elsewhere);
     assert_eq!(seen["phase"], "done", "{seen}");
     assert_eq!(seen["sums"]["pages"], whole.pages.len(), "{seen}");
-    let nobody = run(&elsewhere, &["host"], &["hub.test"]).refused();
-    assert!(nobody.contains("none lives"), "{nobody}");
+    let refusal = run(&elsewhere, &["host"], &["hub.test"]).refused();
+    assert!(refusal.contains("none lives"), "{refusal}");
     sound_and_damaged(&cluster, &elsewhere);
 }
 
-/// The files below a folder whose paths contain this.
+/// The files below a folder whose paths contain `with`.
 fn files(root: &Path, with: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -202,7 +202,7 @@ fn files(root: &Path, with: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A check finds nothing in a cluster that is sound, and each damage of its store.
+/// A check finds nothing in a sound cluster, and finds each kind of damage of its store.
 fn sound_and_damaged(cluster: &Cluster, job: &Job) {
     let store = cluster.store.path();
     for quick in [&[][..], &["--quick"]] {
@@ -241,7 +241,7 @@ fn sound_and_damaged(cluster: &Cluster, job: &Job) {
     };
     let cut =
         |path: &Path, bytes: Vec<u8>| std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
-    // A later one may have been written that does not count.
+    // There may be a later checkpoint that does not count yet.
     let last = machine(&status(job), "m1")["checkpoint"].as_u64().unwrap();
     let manifest = store.join(format!("sessions/m1.1/manifests/{last:010}"));
     let named = |with: &str| {
@@ -281,10 +281,10 @@ fn sound_and_damaged(cluster: &Cluster, job: &Job) {
     assert!(left.contains("all is well"), "{left}");
 }
 
-/// The last machine may be drained; it says that nobody goes on. One that is stopped says nothing,
-/// and that is said.
+/// The last machine may be drained; it says that no machine is left to continue. A stopped machine
+/// stops reporting, and the status says so.
 #[test]
-fn a_machine_that_says_nothing_is_shown_and_the_last_one_can_go() {
+fn a_silent_machine_is_marked_and_the_last_one_can_be_drained() {
     use nix::sys::signal::Signal;
     let Some(brokers) = Brokers::start(1) else {
         return;
@@ -323,6 +323,6 @@ fn a_machine_that_says_nothing_is_shown_and_the_last_one_can_go() {
     assert!(drained.good().contains("wait for a machine"));
     let ran = live.ended();
     assert_eq!(ran.status.code(), Some(130), "{ran:#?}");
-    let nobody = run(job, &["explain"], &["http://hub.test/"]).refused();
-    assert!(nobody.contains("none lives"), "{nobody}");
+    let refusal = run(job, &["explain"], &["http://hub.test/"]).refused();
+    assert!(refusal.contains("none lives"), "{refusal}");
 }

@@ -1,5 +1,5 @@
-//! A frontier with a record of every kind, every class of keys and every field,
-//! made by two days of crawling with made-up answers.
+//! A frontier with a record of every kind, every class of keys and every field, made by two
+//! simulated days of crawling.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,33 +20,33 @@ use spoor::page::{
 use spoor::topic::strategy::{Score, Strategy};
 use spoor::web::scope::Scope;
 
-/// When the frontier of the fixture begins, in milliseconds since 1970.
+/// The time at which the fixture's frontier begins, in milliseconds since 1970.
 pub const THEN: u64 = 1_767_323_045_000;
 
 /// The tdmrep.json of a host.
 const TDMREP: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "/policy"}]"#;
 
-/// Its second day: robots rules have become too old.
+/// Its second day, when robots rules have become too old.
 pub const NEXT_DAY: u64 = THEN + 25 * HOUR;
 
 /// An hour in milliseconds.
 pub const HOUR: u64 = 3_600_000;
 
-/// What the rules of the scope become at last.
+/// The final rules of the scope.
 pub const LAST_SCOPE: &str = "reject = [\"org,unwanted\"]";
 
 pub fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
 }
 
-/// Opens the fixture's store with rules of the scope.
+/// Opens the fixture's store with these rules of the scope.
 pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, StoreError> {
     let text = format!("[job]\nname = \"fixture\"\n[recrawl]\nafter = \"30d\"\n[scope]\n{scope}\n");
     let config = Config::parse(&text, "fixture.toml").unwrap();
     let policy = Policy {
         sitemaps: true,
         tdmrep: true,
-        // By this seed a page of the trap is drawn, and a link above the razor.
+        // With this seed a page of the trap is drawn, and a link above the razor.
         control: SampleSettings {
             share: 0.19,
             seed: 36,
@@ -56,8 +56,8 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
     Frontier::open(store, policy, Scope::new(config.settings.scope), now)
 }
 
-/// Crawls both days. What is left undone at the end: a request for new robots
-/// rules, a look at what the old ones forbade, a new scope, another rating.
+/// Crawls both days. Left undone at the end: a request for new robots rules, checks of what the old
+/// ones forbade, a new scope, another rating.
 pub fn make(mut store: Box<dyn Store>) {
     learned(&mut *store);
     let mut f = open(store, "", THEN).unwrap();
@@ -78,7 +78,7 @@ pub fn make(mut store: Box<dyn Store>) {
     let watched = [(url("http://watched.org/"), Duration::from_millis(12 * HOUR))];
     f.watch(&watched, THEN).unwrap();
     f.add_seeds(&seeds.map(url), THEN).unwrap();
-    // Long enough for all of it.
+    // Long enough for everything.
     crawl(&mut f, THEN, THEN + 600_000, |f, task, now| {
         answer(f, task, now);
         true
@@ -88,8 +88,8 @@ pub fn make(mut store: Box<dyn Store>) {
     let template = (0..5).map(|n| url(&format!("http://template.org/{n}")));
     f.add_seeds(&template.collect::<Vec<_>>(), NEXT_DAY)
         .unwrap();
-    // New rules come last: the next lease would look at what they change. And what
-    // is tried again is not waited for.
+    // New rules come last, because the next lease would check what they change. Retries are not
+    // waited for.
     let new_rules = |task: &Task| task.url.as_str() == "http://seed.org/robots.txt";
     let until = NEXT_DAY + 20_000;
     crawl(&mut f, NEXT_DAY, until, |f, task, now| {
@@ -116,7 +116,7 @@ pub fn make(mut store: Box<dyn Store>) {
     f.close().unwrap();
 }
 
-/// What a learning crawl keeps, which takes a thousand pages to come about.
+/// What a learning crawl stores. Doing this by crawling would take a thousand pages.
 fn learned(store: &mut dyn Store) {
     let clues = Clues {
         parent: 0.75,
@@ -157,7 +157,7 @@ fn learned(store: &mut dyn Store) {
     store.apply(batch).unwrap();
 }
 
-/// A rating by which nothing is rated yet.
+/// A rating that has not rated anything yet.
 struct Rated;
 
 impl Strategy for Rated {
@@ -192,7 +192,7 @@ impl Rating for Rated {
     }
 }
 
-/// Leases what there is until then, or until `take` does not want to go on.
+/// Leases all tasks until `until`, or until `take` returns false.
 fn crawl(
     f: &mut Frontier,
     from: u64,
@@ -213,7 +213,7 @@ fn crawl(
     }
 }
 
-/// Three hosts share one, and of most none is known.
+/// Three hosts share an address, and most hosts have none.
 fn address(task: &Task) -> Option<IpAddr> {
     match task.host.as_str() {
         "busy.org" | "busier.org" | "busiest.org" => Some([192, 0, 2, 7].into()),
@@ -222,7 +222,7 @@ fn address(task: &Task) -> Option<IpAddr> {
     }
 }
 
-/// Answers a task, or gives it back where it is to stay queued.
+/// Answers a task, or gives it back if it is to stay queued.
 fn answer(f: &mut Frontier, task: &Task, now: u64) {
     let spent = Duration::from_millis(250);
     if task.kind == TaskKind::Robots {
@@ -295,8 +295,7 @@ fn robots(task: &Task, now: u64) -> Option<RobotsAnswer> {
     })
 }
 
-/// How a page, image or sitemap ends and what it brings; `None` where it is not
-/// asked for.
+/// The outcome and the effects of a page, image or sitemap; `None` if it is not fetched.
 fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
     let mut effects = Effects {
         bytes: 1_000,
@@ -370,14 +369,14 @@ fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
         }
         "http://i.org/kept.png" | "http://target.org/here" => Outcome::Done,
         _ if task.host.as_str() == "template.org" => {
-            // As many different images with one text as make it boilerplate.
+            // As many different images with this text as make it boilerplate.
             let mut image = images().remove(1);
             image.url = url(&format!("http://i.org{}", task.url.path()));
             effects.images = vec![image];
             Outcome::Done
         }
         _ if task.host.as_str() == "trap.org" => {
-            // A calendar: every month is as the one before, and leads to the next.
+            // A calendar: every month is like the one before, and links to the next.
             let month: u32 = address
                 .split('/')
                 .filter_map(|s| s.parse::<u32>().ok())

@@ -1,5 +1,5 @@
-//! WARC and ARC files, whose reader must go on whatever it meets; WACZ files and indexes, also
-//! on a server, of which little is asked and held.
+//! WARC and ARC files, whose reader must continue after any error; WACZ files and indexes, also on
+//! a server, which must cause few requests and little memory.
 
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -83,7 +83,7 @@ pub(super) fn warc() -> Target {
             let mut items = 0;
             while let Some(item) = reader.next_item().unwrap() {
                 items += 1;
-                // Each takes at least a byte of the input.
+                // Each item takes at least a byte of the input.
                 assert!(items <= 40 * input.len() + 10, "there is no end");
                 let Item::Record(mut entry) = item else {
                     continue;
@@ -106,7 +106,7 @@ pub(super) fn warc() -> Target {
     }
 }
 
-/// A server that sends the same bytes for every name that it may be asked for.
+/// A server that sends the same bytes for every name.
 #[derive(Clone)]
 struct Far {
     bytes: Arc<Vec<u8>>,
@@ -167,7 +167,7 @@ impl Parts for Far {
     }
 }
 
-/// Looks at all captures of a source.
+/// Reads all captures of a source.
 fn look(source: Source) {
     drop(find::each(
         &[source],
@@ -279,7 +279,7 @@ pub(super) fn remote() -> Target {
         cases: 2_000,
         run: Box::new(|input| {
             let far = Far::of(input);
-            // As a name, and as an index that has names.
+            // The input as a name, and as an index that contains names.
             drop(far.open(&String::from_utf8_lossy(input)));
             for name in ["all.cdxj", "all.idx"] {
                 look(Source::Index {

@@ -1,16 +1,15 @@
-//! Everything that reads what strangers wrote, or what a disk may have damaged, with
-//! inputs that nobody would think of: real ones, mutated. None may panic or take long,
-//! and what is read must hold to what is promised of it.
+//! Everything that reads input from strangers or from a possibly damaged disk, with mutated real
+//! inputs. No reader may panic or take long, and the results must satisfy their promises.
 //!
-//! The ordinary suite runs a bounded number of inputs from a fixed seed, so that it
-//! gives the same every time. The long one runs each target for `SPOOR_FUZZ_SECONDS`
-//! (60 by default) from `SPOOR_FUZZ_SEED` (the time by default) and tells the totals:
+//! The ordinary suite runs a bounded number of inputs from a fixed seed, so its result is always
+//! the same. The long one runs each target for `SPOOR_FUZZ_SECONDS` (60 by default) from
+//! `SPOOR_FUZZ_SEED` (the time by default) and prints the totals:
 //!
 //! ```sh
 //! CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test --test it fuzz:: -- --ignored --nocapture
 //! ```
 //!
-//! A failure shows the input, which belongs into a test of the module it broke.
+//! A failure shows the input, which belongs in a test of the module it broke.
 
 mod archives;
 mod mutate;
@@ -25,22 +24,22 @@ use mutate::Mutator;
 /// Far more than any input takes in a build without optimisation on a busy machine.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Reads one input and panics where it should not be read so.
+/// Reads one input, and panics if the result is wrong.
 type Run = dyn Fn(&[u8]);
 
-/// What is run on inputs.
+/// A reader to fuzz.
 struct Target {
     name: &'static str,
-    /// Inputs as they should be.
+    /// Valid inputs.
     seeds: Vec<Vec<u8>>,
-    /// What means something to the reader.
+    /// Words that have a meaning to the reader.
     words: &'static [&'static str],
-    /// Inputs of the ordinary suite.
+    /// The number of inputs in the ordinary suite.
     cases: u64,
     run: Box<Run>,
 }
 
-/// How much was done.
+/// The amount of work done.
 struct Totals {
     inputs: u64,
     bytes: u64,

@@ -1,15 +1,15 @@
-//! Makes new inputs of real ones: bits flipped, parts taken out, doubled, exchanged or
-//! spliced with another input's, and words put in that mean something to the reader.
+//! Makes new inputs from real ones: bits are flipped, and parts removed, doubled, exchanged or
+//! spliced with another input; words that have a meaning to the reader are inserted.
 
 use std::ops::Range;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// An input never grows beyond this.
+/// The maximum length of an input.
 const LONGEST: usize = 64 << 10;
 
-/// Bytes that readers stumble over: ends, signs, quotes, escapes, broken UTF-8.
+/// Bytes that often break readers: ends, signs, quotes, escapes, broken UTF-8.
 const AWKWARD: [&[u8]; 20] = [
     b"\0",
     b"\xff",
@@ -64,7 +64,7 @@ impl Mutator {
             2 => input.truncate(part.start),
             3 => drop(input.drain(part)),
             4 => {
-                // Once or many times, so that what nests or repeats does so deeply.
+                // Once or many times, for deep nesting or repetition.
                 let copy = input[part.clone()].to_vec();
                 let times = 1 << self.below(8);
                 let room = LONGEST.saturating_sub(input.len());
@@ -93,7 +93,7 @@ impl Mutator {
         }
     }
 
-    /// A part of something so long, mostly a short one.
+    /// A part of something of this length, usually a short one.
     fn part(&mut self, length: usize) -> Range<usize> {
         let start = self.below(length + 1);
         let most = (length - start).min(1 << self.below(12));

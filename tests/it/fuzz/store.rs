@@ -1,5 +1,4 @@
-//! What a frontier is read from: the lines of an export, and single records of a store
-//! that was damaged.
+//! The sources of a frontier: the lines of an export, and single records of a damaged store.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,8 +50,8 @@ fn import(mut lines: &[u8]) -> Option<HeldStore> {
     found.is_ok().then_some(held)
 }
 
-/// What spoor does with a store whose records may be damaged. It may refuse; what it
-/// exports it takes back.
+/// Uses a store whose records may be damaged. spoor may refuse it, but it must be able to import
+/// what it exports.
 fn use_it(HeldStore(held, _folder): &HeldStore) {
     let store = whole(Box::new(held.reopened()));
     if let Ok(audit) = consistency::check(&*store) {
@@ -84,7 +83,7 @@ fn use_it(HeldStore(held, _folder): &HeldStore) {
 pub(super) fn archive() -> Target {
     let whole = fixture();
     let lines: Vec<&[u8]> = whole.split_inclusive(|b| *b == b'\n').collect();
-    // The counters, and a few others each.
+    // The counters, and a few records of each other kind.
     let mut seeds: Vec<Vec<u8>> = lines[1..]
         .chunks(6)
         .map(|some| [&[lines[0]], some].concat().concat())
@@ -105,7 +104,7 @@ pub(super) fn archive() -> Target {
 
 pub(super) fn record() -> Target {
     let base = import(&fixture()).unwrap().0.pairs();
-    // The number of the key, two bytes, and what lies under it.
+    // The number of the key, two bytes, and its value.
     let seeds = base.values().enumerate().map(|(number, value)| {
         let number = u16::try_from(number).unwrap().to_be_bytes();
         [&number, value.as_slice()].concat()
@@ -129,10 +128,10 @@ pub(super) fn record() -> Target {
     }
 }
 
-/// A score that damage had made no number was exported as `null`, which no import takes:
-/// a store with one could not be repaired.
+/// Damage had made a score "not a number", which was exported as `null`. No import accepts that, so
+/// the store could not be repaired.
 #[test]
-fn a_score_that_is_no_number_is_left_out() {
+fn a_score_that_is_not_a_number_is_left_out() {
     let found = b"\x00\x93\x02\x05\x01\x00\x00\x00\x00\xff\xff\xff\xff\x00\xc0r@\x01\
         \x00\x00\x00\x00\x00\xe0^@\x00\x00\x00\x00\x00\xd0P@\x00\x00\x00\x00\x00\x00\xc0?\
         \x0c\x01\x00\x00\x01\x02\x00\x01\x01\x05\xae\xb6\xa6\xe5\xb73\x01\t\xd3\xfb\x90\

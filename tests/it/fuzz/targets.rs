@@ -1,4 +1,4 @@
-//! What is fuzzed besides the store, with what must hold.
+//! The fuzz targets other than the store, and the properties that must hold.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
 }
 
-/// What is promised of every address.
+/// The properties of every address.
 fn canonical(url: &PageUrl) {
     let text = url.as_str();
     assert!(text.is_ascii() && text.len() <= MAX_URL_BYTES, "{text}");
@@ -67,7 +67,7 @@ fn canonical(url: &PageUrl) {
         parsed.username().is_empty() && parsed.password().is_none(),
         "{text}"
     );
-    // The parts are those that the parser finds.
+    // A parser finds the same parts.
     assert_eq!(parsed.as_str(), url.as_str());
     assert_eq!(parsed.host_str(), Some(url.host()));
     assert_eq!(parsed.port(), url.has_port().then(|| url.port()));
@@ -105,7 +105,7 @@ pub(super) fn surt() -> Target {
         cases: 2_000,
         run: Box::new(|input| {
             let text = text(input);
-            // Two of one host: each half of the input is a path.
+            // Two addresses of one host: each half of the input is a path.
             let half = text.chars().count() / 2;
             let end: String = text.chars().skip(half).collect();
             let Ok(a) = PageUrl::parse(&text) else { return };
@@ -120,7 +120,7 @@ pub(super) fn surt() -> Target {
             assert!(surt.ends_with(a.path_and_query()), "{surt}");
             let own = &surt[..surt.len() - a.path_and_query().len()];
             let domain = own.strip_suffix(')').unwrap();
-            // What stands below a domain begins as the domain does.
+            // The SURT of a subdomain begins with that of its domain.
             let sub = a.as_str().replacen("://", "://x.", 1);
             if let (None, Ok(sub)) = (a.ip(), PageUrl::parse(&sub)) {
                 let labels = domain.split(':').next().unwrap();
@@ -181,7 +181,7 @@ pub(super) fn robots() -> Target {
     }
 }
 
-/// Pages of every kind and charset that extraction is tested with.
+/// The pages of every kind and charset that the tests of extraction use.
 fn pages() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/extract");
     let files = std::fs::read_dir(folder)
@@ -272,7 +272,7 @@ pub(super) fn page() -> Target {
             for options in &all[1..] {
                 let chosen = extract(&base, &fetched, options).unwrap();
                 assert_eq!(chosen.blocks.is_empty(), page.blocks.is_empty());
-                // Wherever among the blocks they stand.
+                // No matter where they are among the blocks.
                 let targets = |links: &[Link]| -> Vec<_> {
                     let links = links.iter();
                     links.map(|l| (l.url.clone(), l.anchor.clone())).collect()
@@ -412,7 +412,7 @@ pub(super) fn config() -> Target {
         .iter()
         .map(|name| std::fs::read(folder.join(name)).unwrap())
         .collect();
-    // The keys that the reference only shows.
+    // The keys that the reference shows commented out.
     let shown = text(&seeds[2]);
     let shown: Vec<&str> = shown
         .lines()
@@ -451,7 +451,7 @@ pub(super) fn config() -> Target {
         run: Box::new(|input| {
             match Config::parse(&text(input), "x.toml") {
                 Ok(config) => {
-                    // What is written down is what was meant.
+                    // A configuration that is written and read again is the same.
                     let written = config.to_toml();
                     let again = Config::parse(&written, "again.toml").unwrap();
                     assert_eq!(again.to_toml(), written);

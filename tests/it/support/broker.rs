@@ -1,4 +1,4 @@
-//! Real servers of NATS on loopback, for the tests of a cluster, of its engine, and for its bench.
+//! Real NATS servers on loopback, for the tests of a cluster and of its engine, and for its bench.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt as _;
 
-/// The server, where there is one: where `.ci/run` puts it, or in the path.
+/// The path of the server, if there is one: where `.ci/run` puts it, or in the path.
 pub fn server() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nats/bin/nats-server");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -15,7 +15,7 @@ pub fn server() -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         let asked = Command::new(path).arg("--version").output();
         let said = asked.map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-        // 2.9, as Debian 12 has it, is refused by spoor.
+        // spoor refuses version 2.9, which Debian 12 has.
         said.is_ok_and(|said| !said.contains("v2.9."))
     };
     let server = std::iter::once(own).chain(others).find(runs);
@@ -25,13 +25,14 @@ pub fn server() -> Option<PathBuf> {
     server
 }
 
-/// A port that is free, and stays so: servers are begun again on it. The system gives those from
-/// 32,768 on to whoever binds to port 0 or connects to somebody, which other tests do all the time.
+/// A port that is free and stays so, because servers are restarted on it. The system gives ports
+/// from 32,768 on to anything that binds to port 0 or opens a connection, which other tests do all
+/// the time.
 fn free_port() -> u16 {
     static DRAWN: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     loop {
-        // Processes that run beside each other begin at different places.
+        // Concurrent processes begin at different ports.
         let drawn = DRAWN.fetch_add(1, Ordering::Relaxed);
         let place = std::process::id().wrapping_mul(1_009).wrapping_add(drawn) % 20_000;
         let port = 12_000 + u16::try_from(place).expect("below 20,000");
@@ -41,7 +42,7 @@ fn free_port() -> u16 {
     }
 }
 
-/// What a server says of a configuration; `None`, after a word, where none is installed.
+/// A server's output for a configuration; `None`, with a message, if none is installed.
 pub fn check_configuration(text: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nats.conf");
@@ -59,16 +60,16 @@ fn address(port: u16) -> String {
     format!("nats://127.0.0.1:{port}")
 }
 
-/// What streams hold.
+/// The contents of streams.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stored {
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
-    /// Their bytes, as the servers count them.
+    /// Their bytes, as counted by the servers.
     pub bytes: u64,
 }
 
-/// Servers of which each can be killed and begun again.
+/// Servers, each of which can be killed and restarted.
 pub struct Brokers {
     folder: tempfile::TempDir,
     server: PathBuf,
@@ -77,7 +78,7 @@ pub struct Brokers {
 }
 
 impl Brokers {
-    /// So many; `None`, after a word, where no server is installed.
+    /// Starts this many; `None`, with a message, if no server is installed.
     pub fn start(count: usize) -> Option<Self> {
         let server = server()?;
         let mut brokers = Self {
@@ -90,7 +91,7 @@ impl Brokers {
         Some(brokers)
     }
 
-    /// Begins one.
+    /// Starts one server.
     pub fn begin(&mut self, number: usize) {
         let (port, route) = self.ports[number];
         let store = self.folder.path().join(format!("n{number}"));
@@ -116,7 +117,7 @@ impl Brokers {
         self.running[number] = Some(child.unwrap());
     }
 
-    /// Kills one.
+    /// Kills one server.
     pub fn kill(&mut self, number: usize) {
         if let Some(mut child) = self.running[number].take() {
             child.kill().unwrap();
@@ -124,7 +125,7 @@ impl Brokers {
         }
     }
 
-    /// Where they serve clients.
+    /// The addresses for clients.
     pub fn addresses(&self) -> Vec<String> {
         self.ports.iter().map(|(port, _)| address(*port)).collect()
     }
@@ -134,17 +135,17 @@ impl Brokers {
         format!("{:?}", self.addresses())
     }
 
-    /// The ports at which they serve clients.
+    /// The ports for clients.
     pub fn ports(&self) -> Vec<u16> {
         self.ports.iter().map(|(port, _)| *port).collect()
     }
 
-    /// The ids of the processes that run.
+    /// The ids of the running processes.
     pub fn ids(&self) -> Vec<u32> {
         self.running.iter().flatten().map(Child::id).collect()
     }
 
-    /// What all streams hold together.
+    /// The contents of all streams together.
     pub fn stored(&self) -> Stored {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -163,7 +164,7 @@ impl Brokers {
         })
     }
 
-    /// How many there are.
+    /// The number of servers.
     pub fn count(&self) -> usize {
         self.ports.len()
     }

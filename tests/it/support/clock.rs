@@ -1,4 +1,4 @@
-//! The system's clock as a process sees it, set while it runs (libfaketime).
+//! The system's clock as one process sees it, set while it runs (libfaketime).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that is right. `None` where the library is absent, and says so.
+    /// A clock that is right. `None`, with a message, without the library.
     pub fn right(folder: &Path) -> Option<Self> {
         let Some(library) = library() else {
             println!("SKIPPED: no libfaketime on this machine (Debian: package `faketime`)");
@@ -23,15 +23,15 @@ impl Clock {
         Some(clock)
     }
 
-    /// Sets it so many seconds before or after the machine's.
+    /// Sets it to this many seconds before or after the machine's clock.
     pub fn set(&self, seconds: i64) {
         let part = self.file.with_extension("part");
         std::fs::write(&part, format!("{seconds:+}\n")).unwrap();
         std::fs::rename(&part, &self.file).unwrap();
     }
 
-    /// Lets a process see this clock. As on a machine whose clock is set, what counts
-    /// the time since boot is left alone.
+    /// Makes a process see this clock. As on a machine whose clock is set, the time since boot is
+    /// unchanged.
     pub fn shown_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library);
         command.env("FAKETIME_TIMESTAMP_FILE", &self.file);

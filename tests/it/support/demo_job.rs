@@ -1,4 +1,4 @@
-//! The demo's job in this very process, without a word.
+//! The demo's job in this process, without output.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use spoor::daemon::Observer;
 use spoor::frontier::Cells;
 use spoor::outputs::Row;
 
-/// Hears everything and says nothing.
+/// An observer that ignores everything.
 pub struct Silent;
 
 impl Observer for Silent {
@@ -16,9 +16,8 @@ impl Observer for Silent {
     fn crawl(&mut self, _frontier: &Cells, _row: Option<&Row<'_>>, _standing: &RunStatus) {}
 }
 
-/// The demo's job file for a web at `web`: called `name`, all in `folder`, with its own
-/// budget, as fast as the hosts allow. Images are no matter of this, and as many requests
-/// again.
+/// The demo's job file for a web at `web`: with this name, everything in `folder`, this budget, and
+/// as fast as the hosts allow. Images are switched off, because they would double the requests.
 pub fn demo_job(folder: &Path, name: &str, fetches: u32, web: SocketAddr) -> String {
     include_str!("../../../config/demo.toml")
         .replace("127.0.0.1:8080", &web.to_string())

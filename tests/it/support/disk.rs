@@ -1,4 +1,4 @@
-//! File systems of a test's own, where the machine lets it mount any.
+//! Separate file systems for a test, if the machine permits mounts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts with these arguments of mount(8) at a folder, which is made. `None`
-    /// where the machine does not permit it, and says so.
+    /// Mounts with these arguments of mount(8) at a folder, which is created. `None`, with a
+    /// message, if the machine does not permit it.
     pub fn new(arguments: &[&str], at: &Path) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         match run(Command::new("mount").args(arguments).arg(at)) {
@@ -23,13 +23,13 @@ impl Mount {
         }
     }
 
-    /// A file system in memory that takes so many bytes.
+    /// A file system in memory with this many bytes.
     pub fn memory(bytes: u64, at: &Path) -> Option<Self> {
         let size = format!("size={bytes}");
         Self::new(&["-t", "tmpfs", "-o", &size, "tmpfs"], at)
     }
 
-    /// Mounts it anew with other options.
+    /// Remounts it with other options.
     pub fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
         run(Command::new("mount").args(["-o", &options]).arg(&self.at)).unwrap();
@@ -38,7 +38,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A process of a failed test may still hold it: it goes when that does.
+        // A process of a failed test may still use it; then it is unmounted when that process ends.
         let lazy = std::thread::panicking();
         let mut command = Command::new("umount");
         command.args(lazy.then_some("-l")).arg(&self.at);
@@ -47,7 +47,7 @@ impl Drop for Mount {
     }
 }
 
-/// Runs a tool to its end; an error is what it said.
+/// Runs a tool to its end; the error is its output.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let out = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     if out.status.success() {
@@ -57,7 +57,7 @@ pub fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Bytes that the files below a folder take on the disk.
+/// The bytes that the files below a folder take on the disk.
 pub fn used(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(folder).unwrap();

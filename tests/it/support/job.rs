@@ -1,4 +1,4 @@
-//! A job in a folder of its own.
+//! A job in its own folder.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,18 +12,17 @@ use tempfile::TempDir;
 use super::process::{Ran, spoor};
 use super::{Wire, texts};
 
-/// How the operator of these tests is reached.
+/// The contact of the operator of these tests.
 pub const CONTACT: &str = "mailto:tests@spoor.example";
 
-/// What a job's file says besides what all of them do.
+/// The parts of a job file that differ between tests.
 #[derive(Debug, Clone)]
 pub struct JobText<'a> {
-    /// Where it begins.
+    /// The seeds.
     pub seeds: &'a [&'a str],
     /// Keys of `[network]` besides `connect_to`.
     pub network: &'a str,
-    /// Keys of `[politeness]`; the pauses are none and all failures final
-    /// without it.
+    /// Keys of `[politeness]`; by default there are no pauses and all failures are final.
     pub politeness: &'a str,
     /// Further sections.
     pub rest: &'a str,
@@ -40,7 +39,7 @@ impl Default for JobText<'_> {
     }
 }
 
-/// A job file and the folder that its results go to; removed when dropped.
+/// A job file and the folder for its results; removed when dropped.
 #[derive(Debug)]
 pub struct Job {
     root: TempDir,
@@ -60,7 +59,7 @@ impl Job {
         job
     }
 
-    /// Writes the job file anew, for another run of the same job.
+    /// Rewrites the job file, for another run of the same job.
     pub fn write(&self, wire: &Wire, text: &JobText<'_>) {
         self.write_at(wire.addr, text);
     }
@@ -68,7 +67,7 @@ impl Job {
     /// The same for a web that another server serves.
     pub fn write_at(&self, addr: SocketAddr, text: &JobText<'_>) {
         let (models, model) = texts::model();
-        // A restore writes the model, which other tests must not meet half written.
+        // A restore writes the model, which other tests must not see half written.
         let own = self.root.path().join("models");
         let models = if text.rest.contains("[checkpoint]") {
             copied(&models.join(model), &own.join(model));
@@ -82,7 +81,8 @@ impl Job {
             politeness,
             rest,
         } = text;
-        // Most tests count every request, by whatever it was chosen, or look for a file that is not there.
+        // Most tests count every request, however it was chosen, or look for a file that is not
+        // there.
         let consent = if rest.contains("[consent]") {
             ""
         } else {
@@ -93,13 +93,13 @@ impl Job {
         } else {
             "[control_sample]\nshare = 0\n"
         };
-        // A page that nobody looks at costs a port.
+        // The dashboard would take a port, and most tests do not look at it.
         let page = if rest.contains("[control]") {
             ""
         } else {
             "[control]\nlisten = false\n"
         };
-        // Most tests hold the order of a crawl against scores that do not change.
+        // Most tests compare the order of a crawl with scores that do not change.
         let strategy = if rest.contains("[strategy]") {
             ""
         } else {
@@ -127,13 +127,13 @@ impl Job {
         self.root.path().join("job")
     }
 
-    /// `spoor crawl` on it.
+    /// `spoor crawl` for the job.
     pub fn crawl(&self) -> Command {
         spoor(&["crawl", self.file().to_str().unwrap()])
     }
 
-    /// Crawls to the end of the run and returns what was printed; also where not a page
-    /// could be fetched, as many tests are about those that must not be.
+    /// Crawls to the end of the run and returns the output, even if no page was fetched, because
+    /// many tests are about pages that must not be.
     pub fn run(&self) -> String {
         let ran = Ran::of(&mut self.crawl());
         match ran.status.code() {
@@ -142,7 +142,7 @@ impl Job {
         }
     }
 
-    /// The crawl log; every line must be one of JSON.
+    /// The crawl log; every line must be valid JSON.
     pub fn log(&self) -> Vec<Value> {
         self.table(Table::Log)
             .iter()
@@ -150,7 +150,7 @@ impl Job {
             .collect()
     }
 
-    /// The lines of all files of a table; the last one must be whole.
+    /// The lines of all files of a table; the last one must be complete.
     fn table(&self, table: Table) -> Vec<String> {
         let live = std::fs::read_to_string(self.folder().join(table.name())).unwrap();
         assert!(live.is_empty() || live.ends_with('\n'), "a cut last line");
@@ -162,7 +162,7 @@ impl Job {
         lines
     }
 
-    /// Lines of the log, `kind outcome url`, or with the reason after the outcome.
+    /// The lines of the log as `kind outcome url`, or with the reason after the outcome.
     pub fn endings(&self) -> Vec<String> {
         let word = |row: &Value, key: &str| row[key].as_str().map(str::to_owned);
         self.log()
@@ -180,7 +180,7 @@ impl Job {
             .collect()
     }
 
-    /// Every file below a folder of the results, relative to that folder.
+    /// All files below a folder of the results, relative to that folder.
     pub fn files(&self, below: &str) -> Vec<PathBuf> {
         let root = self.folder().join(below);
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Job {
         found.into_iter().map(strip).collect()
     }
 
-    /// Every sidecar.
+    /// All sidecars.
     pub fn sidecars(&self) -> Vec<Value> {
         let files = self.files("images");
         let sidecars = files
@@ -203,7 +203,7 @@ impl Job {
             .collect()
     }
 
-    /// Rows of `images.tsv` by column name; all must have every column.
+    /// The rows of `images.tsv` by column name; all must have every column.
     pub fn image_rows(&self) -> Vec<BTreeMap<String, String>> {
         let lines = self.table(Table::Images);
         let header: Vec<&str> = lines[0].split('\t').collect();
@@ -221,8 +221,8 @@ impl Job {
             .collect()
     }
 
-    /// Every document, each whole; the log must say of each where it lies, and of none
-    /// that is not there.
+    /// All documents, each complete. The log must give the position of each, and no other
+    /// positions.
     pub fn documents(&self) -> Vec<Document> {
         let found = spoor::outputs::documents(&self.folder()).unwrap();
         let found: Vec<Document> = found.map(Result::unwrap).collect();
@@ -241,7 +241,7 @@ impl Job {
         found
     }
 
-    /// Every line of every sentence file.
+    /// All lines of all sentence files.
     pub fn sentences(&self) -> Vec<String> {
         let mut files = self.files("sentences");
         files.sort();
@@ -272,7 +272,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Copies the files of a folder, unless it was copied before.
+/// Copies the files of a folder, unless that was done before.
 fn copied(from: &Path, to: &Path) {
     if to.exists() {
         return;

@@ -1,5 +1,5 @@
-//! What every test here needs: the program as a process, a job folder, a trained
-//! model, and a web whose wire is watched.
+//! What every test needs: the program as a process, a job folder, a trained model, and a web whose
+//! connections are observed.
 
 pub mod broker;
 pub mod clock;

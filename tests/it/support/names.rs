@@ -1,4 +1,4 @@
-//! A name server of a test's own, on loopback, that can fall silent.
+//! A name server for one test, on loopback, that can stop answering.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use super::disk::run;
 
-/// Answers every question for the address of a name with 127.0.0.1, as long as it is
-/// alive.
+/// Answers every question for the address of a name with 127.0.0.1, unless it is silent.
 #[derive(Debug)]
 pub struct NameServer {
     at: Ipv4Addr,
@@ -24,12 +23,12 @@ struct State {
 }
 
 impl NameServer {
-    /// Begins to answer. `None` where this machine does not let a test have a port
-    /// below 1024 and a `resolv.conf` of its own, and says so.
+    /// Starts it. `None`, with a message, if this machine does not let a test use a port below 1024
+    /// and a separate `resolv.conf`.
     pub fn serve(folder: &Path) -> Option<Self> {
         static SERVERS: AtomicU8 = AtomicU8::new(53);
         let [.., high, low] = std::process::id().to_be_bytes();
-        // Another one for each test of this process.
+        // A different address for each test of this process.
         let at = Ipv4Addr::new(127, SERVERS.fetch_add(1, Ordering::Relaxed), high, low);
         let socket = match UdpSocket::bind(SocketAddrV4::new(at, 53)) {
             Ok(socket) => socket,
@@ -63,12 +62,12 @@ impl NameServer {
         Some(own)
     }
 
-    /// A command that runs `program` where this server is the only one there is:
-    /// in a mount namespace of its own.
+    /// A command that runs `program` with this server as the only one, in a separate mount
+    /// namespace.
     pub fn asked_by(&self, folder: &Path, program: &Path) -> Command {
         let (servers, order) = (folder.join("resolv.conf"), folder.join("nsswitch.conf"));
         let at = self.at;
-        // One question, and a second for its answer.
+        // One attempt, with a timeout of a second.
         let text = format!("nameserver {at}\noptions timeout:1 attempts:1\n");
         std::fs::write(&servers, text).unwrap();
         std::fs::write(&order, "hosts: files dns\n").unwrap();
@@ -86,7 +85,7 @@ impl NameServer {
         self.state.silent.store(silent, Ordering::SeqCst);
     }
 
-    /// Questions that were left unanswered.
+    /// The number of questions that were left unanswered.
     pub fn unanswered(&self) -> usize {
         self.state.unanswered.load(Ordering::SeqCst)
     }
@@ -95,14 +94,14 @@ impl NameServer {
 impl Drop for NameServer {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::SeqCst);
-        // Wakes the thread, so that it sees it.
+        // Wakes the thread, so that it sees the flag.
         let any = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         any.send_to(&[0], (self.at, 53)).ok();
     }
 }
 
-/// The answer to one question (RFC 1035 section 4): an address for type A, and that
-/// there is none for all others.
+/// The answer to one question (RFC 1035 section 4): an address for type A, and none for all other
+/// types.
 fn answer(question: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 12;
     let name = question.get(HEADER..)?.iter().position(|b| *b == 0)?;
@@ -114,7 +113,7 @@ fn answer(question: &[u8]) -> Option<Vec<u8>> {
     answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0]);
     answer.extend(asked);
     if is_address {
-        // The name of the question, type A, class IN, no time to live.
+        // The name of the question, type A, class IN, TTL 0.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1]);
     }
     Some(answer)

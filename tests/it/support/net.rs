@@ -1,10 +1,10 @@
-//! A network of its own for a process, as a machine at the end of a bad line has one.
+//! A separate network for a process, like that of a machine with a bad line.
 //!
-//! It is a network namespace with nothing but loopback. Some ports of the test's own loopback
-//! are there under the same numbers, by way of a relay, so a process in it needs no other
-//! settings. Packets to these ports, and from them, can be lost: a part of them by chance, or all.
-//! The kernel drops them, so what follows is what TCP makes of it: it sends again, later and
-//! later. Nothing is left of the network when its processes and this are gone.
+//! It is a network namespace with only loopback. Some ports of the test's own loopback are
+//! available there under the same numbers, through a relay, so a process in it needs no other
+//! settings. Packets to these ports, and from them, can be lost: some at random, or all. The kernel
+//! drops them, so the effects are those of TCP: it sends again, with growing delays. The network
+//! disappears when its processes and this value are gone.
 
 use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::process::Command;
@@ -15,14 +15,14 @@ use nix::sched::{CloneFlags, unshare};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// Packets that are lost.
+/// Loss of packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Loss {
     /// The port on the other side.
     pub port: u16,
-    /// Of the packets to it.
+    /// The share lost of the packets to it.
     pub to: f64,
-    /// Of the packets from it.
+    /// The share lost of the packets from it.
     pub from: f64,
 }
 
@@ -37,21 +37,20 @@ pub struct Net {
 }
 
 impl Net {
-    /// A network in which these ports are there; `None`, after a word, where the system does
-    /// not let the test have one.
+    /// A network with these ports; `None`, with a message, if the system does not permit it.
     pub fn with(ports: &[u16]) -> Option<Self> {
         let (errands, errand) = channel::<Errand>();
-        let (tells, told) = channel();
+        let (sender, receiver) = channel();
         let wanted = ports.to_vec();
         let inside = std::thread::spawn(move || {
             let begun = begin(&wanted);
             let is_there = begun.is_ok();
-            tells.send(begun).unwrap();
+            sender.send(begun).unwrap();
             if is_there {
                 errand.into_iter().for_each(|errand| errand());
             }
         });
-        let listeners = match told.recv().unwrap() {
+        let listeners = match receiver.recv().unwrap() {
             Ok(listeners) => listeners,
             Err(why) => {
                 println!("SKIPPED: this machine lets the test have no network: {why}");
@@ -74,15 +73,15 @@ impl Net {
         Some(net)
     }
 
-    /// Does something inside: a process that is started there is in this network.
+    /// Runs `act` inside: a process that it starts is in this network.
     pub fn run<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> T {
-        let (tells, told) = channel();
-        let act = Box::new(move || tells.send(act()).unwrap());
+        let (sender, receiver) = channel();
+        let act = Box::new(move || sender.send(act()).unwrap());
         self.errands.as_ref().unwrap().send(act).unwrap();
-        told.recv().unwrap()
+        receiver.recv().unwrap()
     }
 
-    /// Has these packets be lost, and no others.
+    /// Loses these packets, and no others.
     pub fn lose(&self, losses: &[Loss]) {
         let program = program(losses);
         self.run(move || lose(&program)).unwrap();
@@ -98,7 +97,7 @@ impl Drop for Net {
     }
 }
 
-/// Moves this thread into a network of its own, and listens there.
+/// Moves this thread into a new network, and listens there.
 fn begin(ports: &[u16]) -> Result<Vec<StdListener>, String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string())?;
     call("ip", "link set lo up")?;
@@ -129,7 +128,7 @@ fn call_with(program: &str, arguments: Vec<&str>) -> Result<(), String> {
 }
 
 fn lose(program: &str) -> Result<(), String> {
-    // What is there is replaced at once, so that no packet passes in between.
+    // Replaces the filter at once, so that no packet passes in between.
     let filter = "filter replace dev lo egress protocol all prio 1 handle 1 bpf da bytecode";
     let mut arguments: Vec<&str> = filter.split(' ').collect();
     arguments.push(program);
@@ -144,7 +143,7 @@ fn program(losses: &[Loss]) -> String {
     /// A random number in place of a part of the packet.
     const RANDOM: u32 = 0xffff_f000 + 56;
     let mut code: Vec<(u16, u8, u8, u32)> = Vec::new();
-    // X is the length of the header of IP, behind which the two ports are.
+    // X is the length of the IP header, after which come the two ports.
     code.push((0xb1, 0, 0, 14));
     for loss in losses {
         for (at, share) in [(14, loss.from), (16, loss.to)] {
@@ -169,12 +168,12 @@ async fn relay(listener: StdListener, port: u16) {
         let (mut inner, _) = listener.accept().await.unwrap();
         tokio::spawn(async move {
             let Ok(mut outer) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {
-                // Nobody listens there: the connection is reset.
+                // Nothing listens there: the connection is reset.
                 return;
             };
             inner.set_nodelay(true).unwrap();
             outer.set_nodelay(true).unwrap();
-            // One that breaks ends both.
+            // If one side breaks, both end.
             drop(tokio::io::copy_bidirectional(&mut inner, &mut outer).await);
         });
     }
@@ -200,7 +199,7 @@ fn packets_are_lost_as_they_are_to_be() {
     inner.set_read_timeout(wait).unwrap();
     outer.set_read_timeout(wait).unwrap();
     let mut byte = [0];
-    // To the other side nothing arrives, and from there it does.
+    // Nothing arrives at the other side, but packets from there do.
     let cut = |to, from| net.lose(&[Loss { port, to, from }]);
     cut(1.0, 0.0);
     inner.write_all(b"a").unwrap();
@@ -209,7 +208,7 @@ fn packets_are_lost_as_they_are_to_be() {
     inner.read_exact(&mut byte).unwrap();
     assert_eq!(&byte, b"b");
     assert!(net.run(connect).is_err());
-    // What was lost is sent again.
+    // Lost packets are sent again.
     cut(0.0, 0.0);
     outer.set_read_timeout(None).unwrap();
     outer.read_exact(&mut byte).unwrap();

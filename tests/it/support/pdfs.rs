@@ -1,10 +1,9 @@
-//! PDF files, written as small as they may be: text at given places in the font Helvetica,
-//! which every reader brings. Characters beyond ASCII are those of Latin-1, and `ﬁ`, `ﬂ`.
+//! Minimal PDF files: text at given places in the font Helvetica, which every reader has.
+//! Characters beyond ASCII are those of Latin-1, and `ﬁ`, `ﬂ`.
 
 use std::fmt::Write as _;
 
-/// A file that is being made. Places are points from the lower left corner of a page of 612
-/// by 792.
+/// A file under construction. Places are points from the lower left corner of a page of 612 by 792.
 #[derive(Debug, Clone, Default)]
 pub struct Made {
     pages: Vec<MadePage>,
@@ -36,12 +35,12 @@ impl Made {
         self
     }
 
-    /// Puts a text on the page, of 10 points.
+    /// Puts text of 10 points on the page.
     pub fn put(&mut self, x: u32, y: u32, text: &str) -> &mut Self {
         self.sized(x, y, 10, text)
     }
 
-    /// Puts a text of another size on the page.
+    /// Puts text of another size on the page.
     pub fn sized(&mut self, x: u32, y: u32, size: u32, text: &str) -> &mut Self {
         let shown = shown(text);
         let page = self.pages.last_mut().unwrap();
@@ -71,7 +70,7 @@ impl Made {
         self
     }
 
-    /// Lets it say that it is encrypted, with a password that nobody has.
+    /// Marks the file as encrypted with an unknown password.
     pub fn encrypted(&mut self) -> &mut Self {
         self.encrypted = true;
         self
@@ -79,8 +78,8 @@ impl Made {
 
     /// The file.
     pub fn bytes(&self) -> Vec<u8> {
-        // 1 catalog, 2 page tree, 3 font, 4 information, then two for each page and one for
-        // each link.
+        // 1 catalog, 2 page tree, 3 font, 4 information, then two for each page and one for each
+        // link.
         let mut objects: Vec<String> = vec![
             "<< /Type /Catalog /Pages 2 0 R /Lang (en) >>".to_owned(),
             String::new(),
@@ -143,7 +142,7 @@ impl Made {
     }
 }
 
-/// A file of these objects, the catalog first.
+/// A file of these objects, with the catalog first.
 pub fn file(objects: &[String], more: &str) -> Vec<u8> {
     let mut out = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
@@ -162,7 +161,7 @@ pub fn file(objects: &[String], more: &str) -> Vec<u8> {
     out
 }
 
-/// A string of PDF.
+/// A PDF string.
 fn shown(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars() {
@@ -180,7 +179,7 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// A small manual: three pages with a head and a number, hyphens, a ligature and a link.
+/// A small manual: three pages with a header and a page number, hyphens, a ligature and a link.
 pub fn manual() -> Vec<u8> {
     let mut made = Made::titled("The lamp", "Ada Light");
     for (number, word) in (1..).zip(["first", "second", "third"]) {
@@ -205,7 +204,7 @@ pub fn manual() -> Vec<u8> {
     made.bytes()
 }
 
-/// A file with damage of one of ten kinds; equal seeds do equal damage.
+/// A file with one of ten kinds of damage; equal seeds do equal damage.
 pub fn damaged(file: &[u8], seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = |below: usize| {

@@ -1,22 +1,22 @@
-//! The program as a process: its two outputs, how it ended, and no longer than it does
-//! something.
+//! The program as a process: its outputs and its exit code. Tests wait for it as long as it makes
+//! progress.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long nothing may move before a test gives up; a guard, not a measure. On a machine
-/// that does much else, a crawl takes many times as long as alone.
+/// How long a process may make no progress before a test gives up; a safeguard, not a measure. On a
+/// busy machine a crawl takes many times as long as on an idle one.
 pub const GUARD: Duration = Duration::from_secs(180);
 
-/// The longest that a test waits for a process, though that goes on working.
+/// The longest that a test waits for a process, even if that makes progress.
 const LONGEST: Duration = Duration::from_secs(1_200);
 
-/// Between two looks at what a process does.
+/// The interval between two looks at a process.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Waits for a process as long as that says something or works.
+/// Waits for a process as long as it prints something or uses the processor.
 #[derive(Debug)]
 struct Patience {
     id: nix::unistd::Pid,
@@ -26,8 +26,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// Ticks of a processor that count as work. A process that only waits uses some too:
-    /// less than this within [`GUARD`].
+    /// The processor ticks that count as work. Even a process that only waits uses some: fewer than
+    /// this within [`GUARD`].
     const WORK: u64 = 100;
 
     fn with(id: nix::unistd::Pid) -> Self {
@@ -53,7 +53,7 @@ impl Patience {
         }
     }
 
-    /// Whether it is worth to wait on.
+    /// Whether to wait any longer.
     fn is_left(&mut self) -> bool {
         let worked = worked(self.id);
         if worked >= self.worked + Self::WORK {
@@ -64,19 +64,18 @@ impl Patience {
     }
 }
 
-/// The time that a process has had of a processor, in ticks of 10 ms; 0 where that is not
-/// told.
+/// The processor time of a process so far, in ticks of 10 ms; 0 if the system does not report it.
 fn worked(id: nix::unistd::Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let after_name = status.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    // Fields 14 and 15 of proc(5), the third being the first behind the name.
+    // Fields 14 and 15 of proc(5); the third field is the first after the name.
     let times = after_name.split(' ').skip(11).take(2);
     times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-/// The program with arguments, in an environment that does not change what it
-/// says or where it connects. `SPOOR_PROGRAM` names another one than that of this build, for
-/// tests that take longer than until the next build.
+/// The program with arguments, in an environment that does not change its output or its
+/// connections. `SPOOR_PROGRAM` names another program than that of this build, for tests that run
+/// longer than until the next build.
 pub fn spoor(arguments: &[&str]) -> Command {
     let own = env!("CARGO_BIN_EXE_spoor").into();
     let program = std::env::var_os("SPOOR_PROGRAM").unwrap_or(own);
@@ -94,7 +93,7 @@ pub fn spoor(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
-    // Where a defect would print a backtrace, it must not hide.
+    // If a defect would print a backtrace, the test must see it.
     command.env("RUST_BACKTRACE", "1");
     command
 }
@@ -102,7 +101,7 @@ pub fn spoor(arguments: &[&str]) -> Command {
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// How.
+    /// The exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub out: String,
@@ -116,7 +115,7 @@ impl Ran {
         Live::start(command).ended()
     }
 
-    /// Its standard output, where it ended well.
+    /// The standard output; the process must have succeeded.
     pub fn good(self) -> String {
         assert!(self.status.success(), "{self:#?}");
         self.out
@@ -128,8 +127,8 @@ impl Ran {
         self.out
     }
 
-    /// Its standard error, where it refused in good order: it failed, the job file is
-    /// wrong, or another has the job; with a message, no panic and no backtrace.
+    /// The standard error of a process that refused in good order: it failed, the job file is
+    /// wrong, or another process has the job; with a message, but no panic and no backtrace.
     pub fn refused(self) -> String {
         assert!(matches!(self.status.code(), Some(1 | 5 | 6)), "{self:#?}");
         assert!(self.err.contains("spoor: "), "{self:#?}");
@@ -140,15 +139,15 @@ impl Ran {
     }
 }
 
-/// What was said besides the steps and the progress of a crawl, whose lines begin with a
-/// time in whole seconds; those of the log have fractions of them.
+/// The output except for the steps and the progress of a crawl, whose lines begin with a time in
+/// whole seconds; those of the log have fractions.
 fn without_steps(err: &str) -> String {
     let is_step = |line: &&str| line.get(10..11) == Some("T") && line.get(19..21) == Some("Z ");
     let rest = err.split_inclusive('\n').filter(|line| !is_step(line));
     rest.collect()
 }
 
-/// A process that runs. It is killed when this is dropped.
+/// A running process, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Live {
     child: Child,
@@ -174,7 +173,7 @@ impl Live {
         }
     }
 
-    /// Waits until it has said so on its standard error.
+    /// Waits until it has printed these words on its standard error.
     pub fn says(&mut self, words: &str) {
         let mut patience = Patience::with(self.id());
         while !String::from_utf8_lossy(&self.said).contains(words) {
@@ -188,7 +187,7 @@ impl Live {
         }
     }
 
-    /// What follows `mark` in a whole line of its standard error, as soon as it is there.
+    /// The rest of a complete line of its standard error after `mark`, as soon as it is there.
     pub fn says_after(&mut self, mark: &str) -> String {
         self.says(mark);
         let mut patience = Patience::with(self.id());
@@ -202,7 +201,7 @@ impl Live {
         }
     }
 
-    /// What it has said on its standard error so far.
+    /// Its standard error so far.
     pub fn said(&mut self) -> String {
         self.said.extend(self.err.try_iter().flatten());
         String::from_utf8_lossy(&self.said).into_owned()
@@ -223,13 +222,13 @@ impl Live {
         self.line_with("")
     }
 
-    /// What follows `mark` in the first line that has it.
+    /// The rest of the first line with `mark`.
     pub fn line_with(&mut self, mark: &str) -> String {
         let line = self.try_line_with(mark);
         line.unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// The same, or why there is no such line.
+    /// The same, or the reason why there is no such line.
     pub fn try_line_with(&mut self, mark: &str) -> Result<String, String> {
         let mut patience = Patience::with(self.id());
         loop {
@@ -255,10 +254,9 @@ impl Live {
         }
     }
 
-    /// SIGKILL; returns when the process is gone. False where it had ended by
-    /// itself before.
+    /// Sends SIGKILL, and returns when the process is gone. False if it had already ended.
     pub fn kill(&mut self) -> bool {
-        // It may have ended between the two calls, then there is nothing to kill.
+        // If it ended between the two calls, there is nothing to kill.
         self.child.kill().ok();
         self.child.wait().unwrap().code().is_none()
     }
@@ -268,8 +266,8 @@ impl Live {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits until `seen` is so or the process has ended, without a core of its own as a loop
-    /// that never pauses would have. What is shorter than a millisecond can be missed.
+    /// Waits until `seen` is true or the process has ended, without using a whole core as a busy
+    /// loop would. Changes shorter than a millisecond can be missed.
     pub fn wait_for(&mut self, mut seen: impl FnMut() -> bool) {
         const SOON: Duration = Duration::from_millis(1);
         let mut patience = Patience::with(self.id());
@@ -287,16 +285,16 @@ impl Live {
         }
     }
 
-    /// Waits until it ends by itself; with the most memory that it had in RAM at any
-    /// time, in KiB, without that of its own file.
+    /// Waits until it ends by itself; returns also its peak memory in RAM, in KiB, without that of
+    /// its own file.
     pub fn ended_with_peak(mut self) -> (Ran, u64) {
         const SOON: Duration = Duration::from_millis(20);
         let id = self.id().to_string();
         let mut patience = Patience::with(self.id());
         let mut peak = 0;
         loop {
-            // The system keeps the peak, so that nothing between two looks is missed. What is
-            // mapped of the program's file only grows, so that most of it is left out.
+            // The system keeps the peak, so nothing is missed between two looks. The mapped part of
+            // the program's file only grows, so most of it is excluded.
             peak = peak_kib(&id)
                 .zip(of_files_kib(&id))
                 .map_or(peak, |(all, files)| all.saturating_sub(files));
@@ -334,7 +332,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // Both fail where it has ended, which is how it should be.
+        // Both fail if it has already ended, which is the normal case.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -353,7 +351,7 @@ fn pump(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Reads to the end; false where patience ended before.
+/// Reads to the end; false if patience ended before that.
 fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, patience: &mut Patience) -> bool {
     loop {
         match patience.next(from) {
@@ -364,14 +362,13 @@ fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, patience: &mut Patience
     }
 }
 
-/// The most memory that a process, by its id or `self`, has had in RAM so far, in KiB;
-/// `None` where it is gone.
+/// The peak memory of a process (its id or `self`) in RAM so far, in KiB; `None` if it is gone.
 pub fn peak_kib(id: &str) -> Option<u64> {
     status_kib(id, "VmHWM:")
 }
 
-/// What of its memory in RAM is of files: those of a debug build alone are 70 MB, which the
-/// system takes back where it needs them.
+/// The part of its memory in RAM that is mapped from files: 70 MB for a debug build alone, which
+/// the system can reclaim.
 fn of_files_kib(id: &str) -> Option<u64> {
     status_kib(id, "RssFile:")
 }
@@ -382,7 +379,7 @@ fn status_kib(id: &str, key: &str) -> Option<u64> {
     value.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// The state of a process, as `T` for a stopped one.
+/// The state of a process, such as `T` for a stopped one.
 pub fn state(id: nix::unistd::Pid) -> char {
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
     let after_name = status.rsplit_once(") ").unwrap().1;

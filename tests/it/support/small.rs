@@ -1,5 +1,5 @@
-//! A small web, and all that a crawl of it leaves: for what must end as an
-//! undisturbed crawl does, whatever happened on the way.
+//! A small web, and everything that a crawl of it leaves, for tests that must end like an
+//! undisturbed crawl.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,16 +12,15 @@ use super::texts::{plain, tree};
 use super::{Job, JobText, Wire};
 
 const HOSTS: usize = 6;
-/// Pages of each host, and images that only one page of it shows.
+/// Pages of each host, and images that are on only one of its pages.
 const PAGES: usize = 40;
-/// Images that pages of all hosts show.
+/// Images on pages of all hosts.
 const SHARED: usize = 9;
 
-/// Pages and images in all.
+/// The total number of pages and images.
 pub const TASKS: usize = HOSTS * PAGES * 2 + SHARED;
 
-/// Enough hosts, pages and pictures for a crawl of some seconds where each answer
-/// takes `slow`.
+/// Enough hosts, pages and pictures for a crawl of some seconds if each answer takes `slow`.
 pub fn lab(slow: Duration) -> Lab {
     let mut pages = Vec::new();
     for host in 0..HOSTS {
@@ -71,11 +70,11 @@ pub fn text(rest: &str) -> JobText<'_> {
     }
 }
 
-/// What [`harvest`] finds.
+/// The result of [`harvest`].
 pub type Harvest = [Vec<String>; 5];
 
-/// What an undisturbed crawl leaves, and the bytes it takes on the disk; crawled
-/// once for all tests.
+/// What an undisturbed crawl leaves, and the bytes it takes on the disk; crawled once for all
+/// tests.
 pub fn undisturbed(store: StoreKind) -> &'static (Harvest, u64) {
     static SLED: OnceLock<(Harvest, u64)> = OnceLock::new();
     static FJALL: OnceLock<(Harvest, u64)> = OnceLock::new();
@@ -93,11 +92,11 @@ pub fn undisturbed(store: StoreKind) -> &'static (Harvest, u64) {
     })
 }
 
-/// The log's tasks with their endings, the rows and contexts of the images, and
-/// the sentences and documents, each sorted: all that must be there exactly once.
+/// The log's tasks with their endings, the rows and contexts of the images, and the sentences and
+/// documents, each sorted: everything that must be there exactly once.
 pub fn harvest(job: &Job) -> Harvest {
     let mut endings: Vec<String> = job.endings();
-    // A robots.txt may be asked for again after a restart.
+    // A robots.txt may be fetched again after a restart.
     endings.retain(|e| !e.starts_with("robots"));
     let rows = job.image_rows();
     let rows = rows.iter().map(|r| format!("{} {}", r["url"], r["page"]));

@@ -1,5 +1,5 @@
-//! What a long crawl is made of: the endless web with a witness, looks at processes from outside,
-//! and what is said about them at the end.
+//! The parts of a long crawl: the endless web with a record of requests, samples of processes from
+//! outside, and the final statistics.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -16,15 +16,15 @@ use spoor_lab::endless;
 use super::spoor;
 use super::wire::GRAIN;
 
-/// The least time between two requests to a host, as [`endless::job`] has it.
+/// The shortest time between two requests to a host, as in [`endless::job`].
 const DELAY: Duration = Duration::from_millis(5);
 
-/// How many requests that came too soon are kept in words.
+/// The maximum number of too early requests that are kept as text.
 const MOST_NAMED: usize = 20;
 
 /// The endless web, served until this is dropped.
 pub struct Endless {
-    /// Where it is served.
+    /// Its address.
     pub addr: SocketAddr,
     asked: Arc<AtomicU64>,
     hosts: Arc<Mutex<Hosts>>,
@@ -32,11 +32,11 @@ pub struct Endless {
     runtime: tokio::runtime::Runtime,
 }
 
-/// When each host was asked last. A request is noted when it is answered, before the answer is
-/// sent, so whoever waits for that and pauses is never seen too soon, however late this machine is.
+/// The last request to each host. A request is recorded before its answer is sent, so a client that
+/// waits for the answer and then pauses never seems too early, however slow this machine is.
 #[derive(Default)]
 struct Hosts {
-    /// When the last request ended, and its path.
+    /// The end of the last request, and its path.
     last: HashMap<String, (Instant, String)>,
     wrong: Vec<String>,
 }
@@ -62,7 +62,7 @@ impl Hosts {
 }
 
 impl Endless {
-    /// Serves it. After each `every` page requests `look` is called with how many there were.
+    /// Serves it. Calls `look` after each `every` page requests, with their number.
     pub fn serve(every: u64, look: impl Fn(u64) + Send + Sync + 'static) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -94,18 +94,18 @@ impl Endless {
         }
     }
 
-    /// How many requests for pages there were.
+    /// The number of requests for pages.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The first requests that came sooner than the host's pause after the one before, or at the
+    /// The first requests that came sooner than the host's pause after the previous one, or at the
     /// same time.
     pub fn too_close(&self) -> Vec<String> {
         self.hosts.lock().unwrap().wrong.clone()
     }
 
-    /// Serves no more.
+    /// Stops serving.
     pub fn stop(mut self) {
         if let Some(served) = self.served.take() {
             self.runtime.block_on(served.stop()).unwrap();
@@ -118,8 +118,8 @@ fn is_page(path: &str) -> bool {
     path == "/" || path.ends_with(".html") || folders.iter().any(|f| path.starts_with(f))
 }
 
-/// `spoor crawl -v job.toml` in a folder, with so many open files permitted (`ulimit -n`). What it
-/// says is added to `crawl.out` and `crawl.err` there.
+/// `spoor crawl -v job.toml` in a folder, with this many open files permitted (`ulimit -n`). Its
+/// output is appended to `crawl.out` and `crawl.err` there.
 pub fn crawl(folder: &Path, files: &str) -> Command {
     let program = spoor(&[]);
     let mut command = Command::new("sh");
@@ -144,7 +144,7 @@ pub fn crawl(folder: &Path, files: &str) -> Command {
     command
 }
 
-/// A process at one moment.
+/// The state of a process at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Process {
     /// Memory in RAM, in KiB.
@@ -156,7 +156,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Looks at a process; `None` where it is gone.
+    /// Samples a process; `None` if it is gone.
     pub fn of(id: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
         Some(Self {
@@ -167,25 +167,25 @@ impl Process {
     }
 }
 
-/// The number behind the last `key` of a text.
+/// The number after the last `key` in a text.
 pub fn last_number(text: &str, key: &str) -> Option<u64> {
     let (_, rest) = text.rsplit_once(key)?;
     let end = rest.trim_start().split(|c: char| !c.is_ascii_digit());
     end.take(1).next()?.parse().ok()
 }
 
-/// How many files there are below a folder, and their bytes.
+/// The number of files below a folder, and their bytes.
 pub fn files_below(folder: &Path) -> (u64, u64) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => files_below(&entry.path()),
-        // It may have been removed meanwhile.
+        // It may have been removed in the meantime.
         _ => (1, entry.metadata().map_or(0, |data| data.len())),
     });
     sizes.fold((0, 0), |(files, bytes), (f, b)| (files + f, bytes + b))
 }
 
-/// The median of something over a quarter of a crawl, 1 to 4.
+/// The median of a figure over a quarter of a crawl, 1 to 4.
 pub fn median<T>(samples: &[T], quarter: usize, of: impl Fn(&T) -> u64) -> u64 {
     let length = samples.len() / 4;
     let mut values: Vec<u64> = samples[(quarter - 1) * length..quarter * length]
@@ -196,15 +196,15 @@ pub fn median<T>(samples: &[T], quarter: usize, of: impl Fn(&T) -> u64) -> u64 {
     values[values.len() / 2]
 }
 
-/// The most of something over a whole crawl.
+/// The maximum of a figure over a whole crawl.
 pub fn most<T>(samples: &[T], of: impl Fn(&T) -> u64) -> u64 {
     samples.iter().map(of).max().unwrap()
 }
 
-/// What is drawn over the fetches: its name, and the points.
+/// A curve over the fetches: its name, and the points.
 pub type Line<'a> = (&'a str, Vec<(u64, f64)>);
 
-/// Draws two things over the fetches, each with an axis of its own.
+/// Draws two curves over the fetches, each with its own axis.
 pub fn draw(file: &Path, left: &Line<'_>, right: &Line<'_>) -> Result<(), DrawError> {
     let last = left.1.last().map_or(1, |(fetches, _)| *fetches);
     let above = |line: &Line<'_>, times: f64| {
@@ -276,7 +276,7 @@ fn requests_that_come_too_soon_are_noted() {
     assert_eq!(wrong(&fine), Vec::<String>::new());
     let soon = wrong(&[request(0, 3, "/a"), request(5, 1, "/b")]);
     assert_eq!(soon, ["h1.test: /b 3ms too early after /a"]);
-    // The one that began first was answered last.
+    // The request that began first was answered last.
     let at_once = wrong(&[request(2, 1, "/b"), request(0, 9, "/a")]);
     assert_eq!(at_once.len(), 1, "{at_once:?}");
 }

@@ -1,4 +1,4 @@
-//! Texts on the topic and beside it, and pages made of them.
+//! Texts on the topic and on other topics, and pages made of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -24,13 +24,13 @@ fn lines(texts: Vec<(String, String)>) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// `n` sentences of a list, from the `at`-th on and round its end.
+/// `n` sentences of a list, from the `at`-th on, wrapping around at the end.
 pub fn some(list: &[String], at: usize, n: usize) -> String {
     let all = list.iter().cycle().skip(at % list.len()).take(n);
     all.map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// A page of paragraphs of HTML.
+/// An HTML page of paragraphs.
 pub fn page(title: &str, head: &str, paragraphs: &[String]) -> String {
     let body: String = paragraphs.iter().map(|p| format!("<p>{p}</p>\n")).collect();
     format!(
@@ -49,9 +49,8 @@ pub fn image(src: &str, alt: &str) -> String {
     format!("<img src=\"{src}\" alt=\"{alt}\">")
 }
 
-/// Where models of the tests lie, and the name of the one about lighthouses. The
-/// program trains it, once for all tests of this process; an earlier one is
-/// replaced.
+/// The folder of the tests' models, and the name of the one about lighthouses. The program trains
+/// it once for all tests of this process, and replaces an earlier one.
 pub fn model() -> (&'static Path, &'static str) {
     const NAME: &str = "lighthouses";
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -92,7 +91,7 @@ pub fn plain(links: &[&str], images: &[&str]) -> String {
 
 /// The same with more in its head.
 fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
-    // Pages of much the same text would be copies of each other.
+    // Pages with much the same text would count as copies.
     let draw = |seed: usize| {
         let bytes = links.iter().chain(images).flat_map(|href| href.bytes());
         bytes.fold(seed, |at, b| (at * 31 + usize::from(b)) % 1_000_003)
@@ -102,7 +101,7 @@ fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
         .collect();
     let anchor = some(topical(), 3, 1);
     paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
-    // One text on page after page at ever other images would be boilerplate.
+    // The same text for different images on many pages would count as boilerplate.
     let alt = |src: &str| format!("{anchor} {}", src.trim_end_matches(".png"));
     paragraphs.extend(images.iter().map(|src| image(src, &alt(src))));
     page("A page", head, &paragraphs)

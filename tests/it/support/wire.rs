@@ -1,10 +1,10 @@
-//! A lab web behind a tap: every request is noted when its first byte arrives,
-//! before the lab or the crawler can go on.
+//! A lab web behind a tap: every request is recorded when its first byte arrives, before the lab or
+//! the crawler can continue.
 //!
-//! The lab's own observer is told of a request when it is answered, and of one
-//! whose asker died in between not at all; but those are what a kill test must
-//! see. So the tap stands on the wire: what it notes happened no later than it
-//! says at the beginning and no earlier at the end, whatever the machine does.
+//! The lab's own observer sees a request only when it is answered, and never sees one whose client
+//! died before that; but a kill test needs those. So the tap observes the connection: a request
+//! began no later than its recorded beginning and ended no earlier than its recorded end, on any
+//! machine.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{SocketAddr, TcpStream as StdStream};
@@ -19,13 +19,12 @@ use tokio::runtime::Runtime;
 
 use super::process::GUARD;
 
-/// A request as it was seen on the wire.
+/// A request as seen on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// When its first byte was read.
     pub began: Instant,
-    /// When the last part of its answer was about to be passed on; `None` while
-    /// there is none.
+    /// When the last part of its answer was about to be forwarded; `None` without an answer.
     pub ended: Option<Instant>,
     /// The `Host` header.
     pub host: String,
@@ -33,7 +32,7 @@ pub struct Seen {
     pub path: String,
     /// The `User-Agent` header.
     pub agent: String,
-    /// The status of the answer; `None` where there is none.
+    /// The status of the answer; `None` without one.
     pub status: Option<u16>,
 }
 
@@ -44,14 +43,14 @@ impl Seen {
     }
 }
 
-/// All that the tap has noted.
+/// Everything that the tap has recorded.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// Requests in the order of their beginnings.
+    /// Requests in the order in which they began.
     pub requests: Vec<Seen>,
     /// Connections that were accepted.
     pub accepted: usize,
-    /// Parts of answers that were passed on.
+    /// Forwarded parts of answers.
     pub parts: usize,
     open: usize,
     peers: HashSet<u16>,
@@ -64,7 +63,7 @@ struct Shared {
 }
 
 impl Notes {
-    /// Beginnings of requests and parts of answers: the crawl's own clock.
+    /// The number of request beginnings and answer parts: the crawl's own clock.
     pub fn events(&self) -> usize {
         self.requests.len() + self.parts
     }
@@ -78,10 +77,10 @@ impl Shared {
     }
 }
 
-/// A web that is served and watched until this is dropped.
+/// A web that is served and observed until this is dropped.
 #[derive(Debug)]
 pub struct Wire {
-    /// Where it is served.
+    /// The address of the web.
     pub addr: SocketAddr,
     shared: Arc<Shared>,
     cut: tokio::sync::watch::Sender<bool>,
@@ -121,7 +120,7 @@ impl Wire {
                     accepted = open.accept() => Some(accepted.unwrap()),
                 };
                 let Some((stream, peer)) = accepted else {
-                    // Nobody listens here until it is mended.
+                    // Nothing listens here until the network is restored.
                     drop(open);
                     cut_off.wait_for(|cut| !*cut).await.ok();
                     continue;
@@ -153,19 +152,19 @@ impl Wire {
         }
     }
 
-    /// Cuts every connection and listens no more; or listens again.
+    /// Cuts every connection and stops listening; or listens again.
     pub fn cut(&self, cut: bool) {
         self.cut.send_replace(cut);
     }
 
-    /// Cuts every connection that is open, and goes on listening.
+    /// Cuts every open connection, but continues to listen.
     pub fn hang_up(&self) {
         self.cut(true);
         self.wait(|n| n.open == 0, || false);
         self.cut(false);
     }
 
-    /// What was noted so far.
+    /// Everything recorded so far.
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
         self.shared.notes.lock().unwrap()
     }
@@ -175,8 +174,8 @@ impl Wire {
         self.notes().requests.clone()
     }
 
-    /// Waits until the notes are as wanted; false where `until` says so first,
-    /// which is asked now and then.
+    /// Waits until the notes are as wanted; false if `until`, which is called now and then, is true
+    /// first.
     pub fn wait(
         &self,
         wanted: impl Fn(&Notes) -> bool,
@@ -212,7 +211,7 @@ impl Wire {
         );
     }
 
-    /// Waits until nothing was asked for so long. False where that does not come about.
+    /// Waits until there was no request for this long. False if that does not happen.
     pub fn silence(&self, least: Duration) -> bool {
         let mut notes = self.notes();
         let begun = Instant::now();
@@ -230,11 +229,11 @@ impl Wire {
         false
     }
 
-    /// Returns when everything that was sent before this call is noted and all
-    /// connections are closed. To be called when their other end is dead.
+    /// Returns when everything sent before this call is recorded and all connections are closed.
+    /// Call it when the clients are dead.
     pub fn settle(&self) {
-        // Connections are accepted in the order in which they were made, so when
-        // this one is, all of them were.
+        // Connections are accepted in the order in which they were made, so when this one is
+        // accepted, all of them were.
         let mark = StdStream::connect(self.addr).unwrap();
         let port = mark.local_addr().unwrap().port();
         drop(mark);
@@ -246,7 +245,7 @@ impl Wire {
     }
 }
 
-/// Passes bytes on in both directions until either side ends.
+/// Forwards bytes in both directions until either side ends.
 async fn tap(client: TcpStream, to: SocketAddr, notes: &Shared) {
     let Ok(server) = TcpStream::connect(to).await else {
         return;
@@ -309,7 +308,7 @@ async fn back(
         notes.note(|notes| {
             notes.parts += 1;
             if let Some(seen) = number.and_then(|i| notes.requests.get_mut(i)) {
-                // A connection that is closed when it has long answered ends nothing.
+                // A connection that closes after the answer does not end the request again.
                 if n > 0 || seen.status.is_none() {
                     seen.ended = Some(Instant::now());
                 }
@@ -340,12 +339,11 @@ fn parse(head: &str, began: Instant) -> Seen {
     }
 }
 
-/// How much earlier than promised a request may be seen: spoor's clock counts
-/// whole milliseconds.
+/// How much too early a request may seem: spoor's clock counts whole milliseconds.
 pub const GRAIN: Duration = Duration::from_millis(2);
 
-/// Requests to one host that overlap, or between which there was less than
-/// `delay(host)` from the end of the one to the beginning of the next.
+/// Requests to one host that overlap, or that began less than `delay(host)` after the end of the
+/// previous one.
 pub fn too_close(requests: &[Seen], delay: impl Fn(&str) -> Duration) -> Vec<String> {
     let mut last: BTreeMap<&str, &Seen> = BTreeMap::new();
     let mut wrong = Vec::new();
