@@ -29,17 +29,17 @@
 //!           (sled)             (reqwest)         (html, charset)      (lm, keywords)  (images, sentences, logs)
 //! ```
 //!
-//! The frontier decides *when* and *which*, fetch only *how*. Every request is a leased
-//! task of the frontier, for pages, robots.txt and images alike, so that one clock per
+//! The frontier decides *when* and *which*, fetch only *how*. Every request of a crawl is a
+//! leased task of the frontier, for pages, robots.txt and images alike, so that one clock per
 //! host covers them all. A redirect is an outcome that re-enters the frontier as a new
-//! task. [`crawl::pipeline`] is the one place that sees every stage; stages never import
-//! each other.
+//! task. [`crawl::pipeline`] is the one place that sees every stage; fetching, extracting
+//! and scoring do not import each other.
 //!
 //! # Crate map
 //!
 //! Each folder of `src` with a `Cargo.toml` is a crate, in reading order here; a crate uses
-//! only crates above it, and Cargo holds it to that. Its `lib.rs` says what it is, what it must
-//! not know, and where to begin.
+//! only crates above it (its tests also use `lab` and `testing`), and Cargo holds it to that. Its
+//! `lib.rs` says what it is, what it does not know, and where to begin.
 //!
 //! | crate | one line |
 //! |---|---|
@@ -50,7 +50,7 @@
 //! | `pdf` | a PDF file to paragraphs, in a process of its own |
 //! | `topic` | language models, keywords, ratings of pages, links and images |
 //! | `web` | one document to text, links and images; robots.txt, sitemaps, scope |
-//! | `rules` | what people say of kinds of pages: parts, fields, verdicts |
+//! | `rules` | fields taken from pages by CSS, XPath and regular expressions |
 //! | `fetch` | one URL in, one response or one error out |
 //! | `outputs` | what a job writes: images with sidecars, documents, sentences, logs |
 //! | `frontier` | what is known of addresses and hosts, and which is asked next and when |
@@ -61,14 +61,15 @@
 //! | `corpus` | work on the results: ranking, data sets, corpora, reports, takedown |
 //! | `search` | a full-text index of documents, and a page to search it |
 //! | `lab` | webs for tests and experiments; no part of the program |
+//! | `testing` | settings that the tests of all crates share |
 //!
-//! The program is this package: the guide and one thin file each for the commands, under
-//! `src/commands`.
+//! The program is this package: the guide, and under `src/commands` one thin file for each
+//! command, with what they print in common.
 //!
 //! # Invariants
 //!
-//! - A URL is queued, leased, waiting to retry, done, or dropped with a reason:
-//!   always exactly one.
+//! - A URL is queued, waiting to retry, done, redirected, or dropped with a reason:
+//!   always exactly one. A lease is in memory only.
 //! - A host never gets two requests closer together than its delay, whatever is
 //!   restarted or redirected in between.
 //! - A page's effects (its state, new links, contexts, the lengths of the outputs) are one

@@ -38,7 +38,7 @@
 //! reading goes on with the next good record. A record that was cut is never taken for a
 //! whole one: its block ends with an error.
 //!
-//! Nothing here knows a crawl or fetches anything.
+//! Begin with `reader`. Nothing here knows a crawl or fetches anything.
 
 // Tests name their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -1,6 +1,6 @@
 //! The configuration: a job's TOML file becomes a checked [`Config`], once.
 //!
-//! Beyond this module no code checks values: in a loaded `Config` every value is within
+//! Other crates need not check values again: in a loaded `Config` every value is within
 //! its declared range, every address canonical and every rule parsed. An invalid file is
 //! refused with *all* errors at once, each with file, line, column, full key, the problem
 //! and the allowed values. An unknown key is an error, with a suggestion if a known key is
@@ -11,7 +11,7 @@
 //! problems, `origin` records where a configuration was written, and `reference` has the
 //! walks that write.
 //!
-//! This module must not know how a value is used, whether a named file or folder exists,
+//! Begin with `reading`. This crate does not know how a value is used, whether a named file or folder exists,
 //! or anything about the network (`ready` checks that). It reads no environment variable
 //! and no second file: a configuration depends only on its file and the defaults here.
 

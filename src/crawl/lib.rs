@@ -12,6 +12,8 @@
 //! | `pipeline` | the journey of a page: lease, fetch, extract, score, write, commit |
 //! | `checkpoint` | opens a job where its last commit left it |
 //! | `figures` | the figures of a crawl, from the rows of its log |
+//! | `metrics` | counters and levels, for Prometheus |
+//! | `objects` | files in a folder or a bucket |
 //! | `saved` | checkpoints of a running job in a folder or a bucket, and back |
 //! | `few` | a crawl of a few given pages, for training and for a look at one page |
 //! | `train` | texts, or the best pages of a crawl, to a model |

@@ -13,10 +13,10 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::page::TaskKind;
 
 use super::error::SendError;
-use super::gate::AfterConnecting;
-use super::gated;
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
+use super::send_clocks::AfterConnecting;
+use super::term_client;
 
 /// The content codings that can be undone.
 const CODINGS: HeaderValue = HeaderValue::from_static("gzip, br, zstd, deflate");
@@ -32,7 +32,7 @@ pub(super) const MAX_HEAD: u32 = 384 << 10;
 pub(super) enum Client {
     Open(reqwest::Client),
     /// Writes only during [`Options::term`].
-    Gated(Box<gated::GatedClient>),
+    Gated(Box<term_client::GatedClient>),
 }
 
 impl Client {
@@ -67,7 +67,7 @@ pub(super) fn build(
                 why: "a machine of a cluster must reach the web without one".to_owned(),
             });
         }
-        let client = gated::GatedClient::new(options, term, tls, resolver, kept())?;
+        let client = term_client::GatedClient::new(options, term, tls, resolver, kept())?;
         return Ok(Client::Gated(Box::new(client)));
     }
     let builder = reqwest::Client::builder()

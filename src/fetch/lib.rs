@@ -1,7 +1,7 @@
 //! Fetching: one URL in, one response or one typed error out.
 //!
 //! [`Fetcher::fetch`] sends exactly one request: it follows no redirect, retries no
-//! failure and keeps no cookie. A redirect is an [`Answer`] that goes back to the frontier
+//! failure and keeps no cookie beyond the redirect that set it. A redirect is an [`Answer`] that goes back to the frontier
 //! as a new task, so that scope, robots, politeness and the address guard judge every hop.
 //!
 //! The path of a request, which is the reading order:
@@ -12,8 +12,8 @@
 //! 3. `rate`: waits for the global request rate.
 //! 4. `client`, `resolve`, [`address_guard`]: the name is resolved, special-purpose
 //!    addresses are removed, and the connection goes to one of the rest.
-//! 5. `gate`: waits for the clocks shared with other requests to the same address, and sends the
-//!    request; `gated`, `term`: if sending is limited to some time, a client whose connections
+//! 5. `send_clocks`: waits for the clocks shared with other requests to the same address, and sends the
+//!    request; `term_client`, `term`: if sending is limited to some time, a client whose connections
 //!    write only then.
 //! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
 //! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate, and
@@ -25,9 +25,9 @@
 //! [`part`] requests a part of a file, and [`parts`] several parts politely; a crawl does not use
 //! them.
 //!
-//! This module does not know which URL is next and when (the frontier does), robots rules, scope,
-//! the content of a body, or what is on disk. The only state it keeps about a host is at most one
-//! idle connection.
+//! This crate does not know which URL is next and when (the frontier does), scope, the content of a
+//! body, or what is on disk. Of a host it keeps one idle connection, the clocks of `send_clocks`, and
+//! a cookie until the redirect that set it has been followed. Only [`parts`] reads robots rules.
 
 // Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -36,8 +36,6 @@ pub mod address_guard;
 mod body;
 mod client;
 mod error;
-mod gate;
-mod gated;
 mod headers;
 mod options;
 mod outcome;
@@ -48,7 +46,9 @@ mod rate;
 mod resolve;
 mod room;
 mod route;
+mod send_clocks;
 mod term;
+mod term_client;
 #[cfg(test)]
 mod tests;
 mod underway;
@@ -79,11 +79,11 @@ pub use outcome::outcome;
 pub use term::Term;
 
 use body::{ExchangeWatch, Gauge, How};
-use gate::{Exit, Gates};
 use rate::RateLimits;
 use resolve::NameService;
 use room::BodySource;
 use route::Router;
+use send_clocks::{Exit, Gates};
 use term::Tenure;
 use underway::Underway;
 use visit::{Cookies, VisitCookies};
@@ -351,7 +351,7 @@ impl Fetcher {
         })?;
         self.rates().request().await;
         let limits = &self.inner.options;
-        let (open, _underway) = self.inner.underway.enter(exit.patience());
+        let (open, _underway) = self.inner.underway.enter(exit.least_time());
         exit.rests(&open);
         let own = Arc::clone(&open);
         let mut watch = ExchangeWatch::start(limits.total_timeout, limits.read_timeout, own);

@@ -21,8 +21,8 @@ use crate::address;
 use crate::settings::ConnectTo;
 
 use super::address_guard::permitted;
-use super::gate;
 use super::options::SetupError;
+use super::send_clocks;
 
 /// How many lookups may occupy a blocking thread at once. A dead name server blocks a
 /// thread for ten seconds and more, and the runtime has 512 of them, which other work
@@ -197,7 +197,7 @@ pub(super) enum LookupFailed {
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let own = self.clone();
-        let booked = gate::booked_address();
+        let booked = send_clocks::booked_address();
         Box::pin(async move {
             let asked = name.as_str().to_ascii_lowercase();
             if own.exempt.contains(&asked) {

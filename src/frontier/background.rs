@@ -73,7 +73,7 @@ impl Frontier {
 
     /// Queues the next batch of pages whose visit is due.
     fn wake_visits(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.gate.pages_closed || self.visits.next().is_none_or(|due| due > now) {
+        if self.flags.pages_closed || self.visits.next().is_none_or(|due| due > now) {
             return Ok(());
         }
         let mut tx = self.ledger.begin();
@@ -85,7 +85,7 @@ impl Frontier {
 
     /// Draws the links of the control sample that are due.
     pub(super) fn draw_control(&mut self, now: u64) -> Result<(), StoreError> {
-        while !self.gate.pages_closed && draws::is_due(&self.ledger) {
+        while !self.flags.pages_closed && draws::is_due(&self.ledger) {
             let mut tx = self.ledger.begin();
             draws::draw(&mut tx, &self.intake(InForce::default()), now)?;
             let prepared = tx.prepare();

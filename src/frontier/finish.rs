@@ -123,8 +123,8 @@ impl Frontier {
     /// Books a request for a page or an image in the account of the images.
     fn book_turn(&self, tx: &mut Transaction<'_>, kind: TaskKind) {
         let Meta { images, counts, .. } = &mut tx.meta;
-        let elsewhere = self.gate.elsewhere.queued;
-        let pages = if self.gate.pages_closed {
+        let elsewhere = self.flags.elsewhere.queued;
+        let pages = if self.flags.pages_closed {
             0
         } else {
             counts.queued_pages() + elsewhere.0

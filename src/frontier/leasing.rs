@@ -70,13 +70,13 @@ impl Frontier {
 
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
         self.awake(now)?;
-        self.gate.is_patient = false;
-        self.gate.gave_way = false;
+        self.flags.is_patient = false;
+        self.flags.gave_way = false;
         for attempt in 0..MAX_DROPS {
             let one = self.leases.newcomers.room() > 0;
             self.schedule.let_in(one, now, self.policy.connections);
             // Learning may have lowered what was first here.
-            self.gate.may_give_way = attempt > 0;
+            self.flags.may_give_way = attempt > 0;
             let Some((slot, image)) = self.choose(patient, now) else {
                 return Ok(None);
             };
@@ -301,7 +301,7 @@ impl Frontier {
             elsewhere: host.record.failures > 0,
             clocks: clocks.into_iter().map(in_time).collect(),
             address_delay: Duration::from_millis(address_delay),
-            patience: self.policy.patience(&host.record),
+            least_time: self.policy.least_time(&host.record),
         }
     }
 

@@ -6,7 +6,8 @@
 //!    judges it, its score gives the bucket; it is *queued* at its host, or *dropped* with a
 //!    reason. For a known URL, only the record is improved.
 //! 2. **Leased.** [`Frontier::lease`] considers the hosts whose clock permits a request now, and
-//!    takes the one whose head is in the best bucket, then has the best score, then is oldest.
+//!    takes the one whose head is in the best bucket, then has the best score, then is oldest; `turns`
+//!    has the exceptions: exploration, patience, new hosts, and the share of images.
 //!    Before a host's first address its robots.txt is leased; before its first page or image also
 //!    its tdmrep.json, if the job keeps text or images. What the rules forbid is dropped here, and
 //!    queued again when newer robots rules allow it. A lease leaves no trace in the store, so tasks

@@ -38,7 +38,7 @@ pub struct Frontier {
     pub(super) retries: Retries,
     /// Progress of the current re-scoping.
     pub(super) rescoped: Rescoped,
-    pub(super) gate: Gate,
+    pub(super) flags: LeaseFlags,
     pub(super) process: Process,
 }
 
@@ -67,7 +67,7 @@ pub enum Asked {
 
 /// Whether pages are leased.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(super) struct LeaseFlags {
     /// The budget of pages is spent: only images and robots.txt are leased.
     pub pages_closed: bool,
     /// As many pages are open as the budget allows: for now only images and robots.txt are leased.
@@ -180,7 +180,7 @@ impl Frontier {
             ratings: Ratings::default(),
             retries: Retries::default(),
             rescoped: Rescoped::default(),
-            gate: Gate::default(),
+            flags: LeaseFlags::default(),
             process: Process {
                 opened: now,
                 unclean_since,
@@ -384,7 +384,7 @@ impl Frontier {
                 let scheme = keys::scheme_of_key(&h.value);
                 host.asking != Some(scheme) && *host.record.robots(scheme) != RobotsState::Awaiting
             };
-            if !self.gate.pages_closed {
+            if !self.flags.pages_closed {
                 head = draws::head_of(&self.ledger, host)?;
                 if head.is_none() {
                     head = first_of(&mut self.ledger, host, class::PAGE)?;

@@ -69,7 +69,7 @@ impl Policy {
     /// The time that a request has at least before it gives way to others that wait: ten
     /// seconds, or twice as long as the host took last if that is more, doubled after
     /// each failure. So a slow but working host is answered in the end.
-    pub(super) fn patience(&self, record: &HostRecord) -> Duration {
+    pub(super) fn least_time(&self, record: &HostRecord) -> Duration {
         let took = if self.delay_factor > 0.0 {
             record.delay as f64 / self.delay_factor / 1000.0
         } else {
@@ -175,7 +175,7 @@ mod tests {
     fn slow_hosts_and_those_that_gave_way_have_more_time() {
         let policy = test_policy();
         let mut record = HostRecord::default();
-        let seconds = |record: &HostRecord| policy.patience(record).as_secs();
+        let seconds = |record: &HostRecord| policy.least_time(record).as_secs();
         assert_eq!(seconds(&record), 10);
         policy.answered(&mut record, Duration::from_secs(8), 0);
         assert_eq!(seconds(&record), 16);

@@ -58,6 +58,7 @@ mod clock_skew;
 mod content_index;
 mod control_sample;
 mod damage;
+mod group_clocks;
 mod heads;
 mod images;
 pub(crate) mod learning;
@@ -65,7 +66,6 @@ mod promises;
 mod rescope;
 mod rescore;
 mod robots_recheck;
-mod shared_limits;
 mod sitemaps;
 mod state_machine;
 mod takedown;
@@ -730,7 +730,7 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
         "the sidecar has them now"
     );
     assert_eq!(f.lease(later + 99_000).unwrap(), None, "pages are closed");
-    f.gate.pages_closed = false;
+    f.flags.pages_closed = false;
     f.refresh_hosts([url(seeds[0]).host_key()], later).unwrap();
     let finished = embed(&mut f, 50.0);
     let [OutputEdit::AddContext { note, .. }] = finished.edits.as_slice() else {
@@ -772,7 +772,7 @@ fn an_image_redirect_takes_its_contexts_along() {
         now,
     );
     assert_eq!(f.contexts(&to).unwrap().len(), 1);
-    f.gate.pages_closed = false;
+    f.flags.pages_closed = false;
     f.refresh_hosts([url("http://s.org/").host_key()], now)
         .unwrap();
     let task = loop {

@@ -24,7 +24,7 @@ impl Frontier {
     /// Whether the last [`Frontier::lease`] returned nothing although a request was possible, to
     /// wait for a better one that will be possible shortly.
     pub fn is_patient(&self) -> bool {
-        self.gate.is_patient
+        self.flags.is_patient
     }
 
     /// Whether a host that has returned nothing yet could be requested if fewer requests
@@ -38,7 +38,7 @@ impl Frontier {
         let connections = self.policy.connections;
         let share = self.policy.image_share;
         let is_due = |owed| image_ledger::is_due(owed, share);
-        if self.gate.pages_held {
+        if self.flags.pages_held {
             let slot = self.schedule.best_image(false, is_due, now, connections)?;
             return Some((slot, true));
         }
@@ -52,8 +52,8 @@ impl Frontier {
             return Some((slot, false));
         }
         let page = self.schedule.best(now, connections);
-        if self.gate.may_give_way && page.is_some_and(|slot| self.is_better_elsewhere(slot)) {
-            self.gate.gave_way = true;
+        if self.flags.may_give_way && page.is_some_and(|slot| self.is_better_elsewhere(slot)) {
+            self.flags.gave_way = true;
             return None;
         }
         if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
@@ -63,7 +63,7 @@ impl Frontier {
         if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
             return Some((slot, true));
         }
-        self.gate.is_patient = page.is_some();
+        self.flags.is_patient = page.is_some();
         None
     }
 
@@ -81,7 +81,7 @@ impl Frontier {
 
     /// The same with room for this many more requests to newcomers.
     pub(super) fn next_event_with(&self, room: usize) -> Option<u64> {
-        self.next_event_as(room, self.gate.pages_held)
+        self.next_event_as(room, self.flags.pages_held)
     }
 
     fn next_event_as(&self, room: usize, pages_held: bool) -> Option<u64> {
@@ -89,7 +89,7 @@ impl Frontier {
         let images = self.schedule.is_ready_for_images();
         let is_ready = images || (!pages_held && self.schedule.is_ready());
         let newcomer = self.schedule.keeps_back() && room > 0;
-        if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
+        if rejudging || newcomer || (is_ready && !self.flags.is_patient) {
             return Some(0);
         }
         // The tasks that it waited for may be gone by now.
@@ -100,18 +100,18 @@ impl Frontier {
     /// Whether what could be leased waits for a better page of another cell.
     pub(super) fn waits_elsewhere(&self) -> bool {
         let is_rejudging = self.is_rescoping() || self.is_rescoring();
-        self.gate.is_patient && self.gate.elsewhere.resting.is_some() && !is_rejudging
+        self.flags.is_patient && self.flags.elsewhere.resting.is_some() && !is_rejudging
     }
 
     /// When time alone may change what can be leased.
     pub(super) fn next_due(&self) -> Option<u64> {
         let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
         // Once the page budget is spent, no visit is made or waited for.
-        if self.gate.pages_closed {
+        if self.flags.pages_closed {
             visit = None;
         }
         // A crawl that revisits pages waits while their hosts are down.
-        if self.gate.pages_closed || !self.visits.are_made() {
+        if self.flags.pages_closed || !self.visits.are_made() {
             parked = None;
         }
         let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
@@ -132,7 +132,7 @@ impl Frontier {
         let connections = self.policy.connections;
         let one = self.leases.newcomers.room() > 0;
         self.schedule.let_in(one, now, connections);
-        let page = if self.gate.pages_held {
+        let page = if self.flags.pages_held {
             None
         } else {
             self.schedule.best(now, connections)
@@ -171,8 +171,8 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] if the store fails.
     pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if !self.gate.pages_closed {
-            self.gate.pages_closed = true;
+        if !self.flags.pages_closed {
+            self.flags.pages_closed = true;
             for slot in self.schedule.slots() {
                 self.refresh(slot, now)?;
             }
@@ -182,13 +182,13 @@ impl Frontier {
 
     /// Whether only images are still fetched, because the page budget is spent.
     pub fn pages_are_closed(&self) -> bool {
-        self.gate.pages_closed
+        self.flags.pages_closed
     }
 
     /// While this is set only images and robots.txt are leased, because the open requests
     /// may use up the page budget.
     pub fn hold_pages(&mut self, held: bool) {
-        self.gate.pages_held = held;
+        self.flags.pages_held = held;
     }
 
     /// Reverts [`Frontier::close_pages`].
@@ -196,8 +196,8 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] if the store fails.
     pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.gate.pages_closed {
-            self.gate.pages_closed = false;
+        if self.flags.pages_closed {
+            self.flags.pages_closed = false;
             // Hosts with only pages left were removed from memory.
             self.load_hosts(now)?;
         }
@@ -217,7 +217,10 @@ impl Frontier {
             return true;
         }
         let resting = self.schedule.best_resting(now);
-        let resting = resting.into_iter().chain(self.gate.elsewhere.resting).min();
+        let resting = resting
+            .into_iter()
+            .chain(self.flags.elsewhere.resting)
+            .min();
         let patience = learning.patience();
         let chance = learning.chance(head.rank.score());
         resting.is_none_or(|best| chance >= patience * learning.chance(best.score()))
@@ -226,7 +229,7 @@ impl Frontier {
     /// Whether another cell has a better page than the next one of this host.
     fn is_better_elsewhere(&self, slot: Slot) -> bool {
         let head = self.schedule.host(slot).and_then(|h| h.head.as_ref());
-        match (self.gate.elsewhere.ready, head) {
+        match (self.flags.elsewhere.ready, head) {
             (Some(ready), Some(head)) => ready.is_better_than(&head.rank),
             _ => false,
         }
@@ -236,7 +239,7 @@ impl Frontier {
     /// otherwise.
     fn explores(&self) -> Option<u64> {
         let learning = self.ratings.learning()?;
-        learning.explores(self.asked().saturating_add(self.gate.elsewhere.asked))
+        learning.explores(self.asked().saturating_add(self.flags.elsewhere.asked))
     }
 
     /// The number of requested pages, including open requests.
@@ -247,7 +250,7 @@ impl Frontier {
 
     /// Whether the next request should be for an image.
     fn is_image_turn(&self) -> bool {
-        let (pages, images) = self.gate.elsewhere.open;
+        let (pages, images) = self.flags.elsewhere.open;
         let pages = pages + self.leases.pages();
         let images = images + self.leases.images();
         let share = self.policy.image_share;

@@ -8,7 +8,7 @@
 //! Values and pure functions; the only files read are rule files and their examples.
 //!
 //! Reading order: `rule` (what a rule is and what it finds), `pattern` and `transform` with `date`,
-//! `tree` and `xpath`; `read` reads rule files, `write` changes them; `check` runs the examples;
+//! `part` (values within a text), `tree` and `xpath`; `read` reads rule files, `write` changes them; `check` runs the examples;
 //! `propose` makes selectors from example values; `watch` reports when a site has changed.
 
 // Tests choose their own file names.

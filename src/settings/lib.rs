@@ -3,9 +3,9 @@
 //!
 //! `sections` declares the settings, with the macro of `section`, which turns each declaration into
 //! a struct and one walk over its keys. Reading a file, writing it and printing the reference are
-//! walks ([`Walker`]); those are in the program, the only part that knows TOML. `values` defines
+//! walks ([`Walker`]); those are in the crate `config`. `values` defines
 //! kinds of values and contains the plain ones, `units` has durations and sizes; `kinds`, `listen`,
-//! `rules`, `neutral`, `texts`, `watched` and `formula` have those specific to a crawler.
+//! `scope_rules`, `neutral`, `texts`, `watched` and `formula` have those specific to a crawler.
 //!
 //! | module | one line |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `kinds` | names, addresses, and choices of few words |
 //! | `listen` | where the API is served |
 //! | `neutral` | where neutral text comes from |
-//! | `rules` | rules of scope, and redirected connections |
+//! | `scope_rules` | which addresses belong to a crawl, and redirected connections |
 //! | `texts` | languages and extractors |
 //! | `watched` | seeds with their own schedule |
 //! | `formula` | arithmetic over the scores of an image |
@@ -43,7 +43,7 @@ mod listen;
 pub mod messages;
 mod neutral;
 mod raw;
-mod rules;
+mod scope_rules;
 mod section;
 mod sections;
 mod seeds;
@@ -65,7 +65,7 @@ pub use kinds::{
 pub use listen::Listen;
 pub use neutral::Neutral;
 pub use raw::{FileEntry, FileValue, Raw};
-pub use rules::{ConnectTo, HostPattern, ScopeRule};
+pub use scope_rules::{ConnectTo, HostPattern, ScopeRule};
 pub use section::{Key, Section, Walker, plain};
 pub use sections::{
     Annotate, Archive, Buckets, Checkpoint, Cluster, Consent, Control, ControlSample,

@@ -12,7 +12,7 @@ use super::kinds::{
 };
 use super::listen::Listen;
 use super::neutral::Neutral;
-use super::rules::{ConnectTo, ScopeRule};
+use super::scope_rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
 use super::units::{Size, days, hours, minutes, ms, secs};
 use super::values::Auto;

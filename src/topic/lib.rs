@@ -9,7 +9,7 @@
 //! | `strategy` | the order of links: a trait, and a file for each strategy |
 //! | `model` | the folder of a trained model |
 //!
-//! This crate does not know the network, the frontier, a job or the files of a crawl: equal texts
+//! Begin with `lm`, then `score` and `strategy`. This crate does not know the network, the frontier, a job or the files of a crawl: equal texts
 //! and models give equal numbers.
 
 // Tests choose their own file names.

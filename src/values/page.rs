@@ -173,7 +173,7 @@ pub struct Booking {
     /// none.
     pub address_delay: Duration,
     /// The shortest time it may take before it must give way to waiting requests.
-    pub patience: Duration,
+    pub least_time: Duration,
 }
 
 /// A server's identifiers for one version of a page. Sent back with the next request, they

@@ -8,8 +8,8 @@
 //! | `extract` | one document to text blocks, links, and images with their context |
 //! | `inert` | one document to markup that opens no connection when a browser shows it |
 //!
-//! This crate does not know topics, queues or outputs: each module turns one input into one result.
-//! Which request comes next, and when, is decided in `crawl`.
+//! Begin with `extract`. This crate does not know topics, queues or outputs: each module turns one input into one result.
+//! Which request comes next, and when, is decided in `frontier`.
 
 // Tests choose their own file names.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

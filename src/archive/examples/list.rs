@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let uri = record.uri.as_deref().unwrap_or("-");
                     println!("{:10} {date:20} {uri}", record.kind.name());
                 }
-                Item::Gap(gap) => println!("{gap}"),
+                Item::Gap(gap) => println!("{}", gap.told(&file)),
             }
         }
     }

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock::{millis, now};
 use crate::clocks::{PassId, PassTable, PassTimes, Query, Reply, Wish, subject_of};
-use crate::crawl::pipeline::{Entry, Gate, Pass};
+use crate::crawl::pipeline::{Entry, Pass, PassGate};
 use crate::frontier::{AddressClocks, CellCount, CellId};
 use crate::page::Task;
 use crate::{Engine, Standing};
@@ -203,7 +203,7 @@ impl<E: Engine> Addresses<E> {
     }
 }
 
-impl<E: Engine> Gate for Addresses<E> {
+impl<E: Engine> PassGate for Addresses<E> {
     fn enter<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Entry> {
         let delay = millis(task.booking.address_delay);
         match task.booking.address.filter(|_| delay > 0) {

@@ -71,7 +71,7 @@ use super::links::{self, Links};
 use super::{Engine, Handle, News, Order, Over, Standing};
 use crate::address::PageUrl;
 use crate::crawl::metrics::Metrics;
-use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Gate, Limits};
+use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Limits, PassGate};
 use crate::crawl::saved::SaveError;
 use crate::frontier::{Asked, CellId, Cells, Outside};
 
@@ -516,7 +516,7 @@ impl<E: Engine> Companion for Node<E> {
         self.step(frontier, now, outside)
     }
 
-    fn gate(&self) -> Option<Arc<dyn Gate>> {
+    fn gate(&self) -> Option<Arc<dyn PassGate>> {
         Some(Arc::new(self.addresses.clone()))
     }
 

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::crawl::CrawlError;
-use super::gate::Gate;
 use super::options::Limits;
+use super::passes::PassGate;
 use crate::frontier::{Cells, Outside};
 
 /// What a crawl may do until the companion says something else.
@@ -51,7 +51,7 @@ pub trait Companion {
     ) -> Result<Course, CrawlError>;
 
     /// What stands before each request, if anything does.
-    fn gate(&self) -> Option<Arc<dyn Gate>> {
+    fn gate(&self) -> Option<Arc<dyn PassGate>> {
         None
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::companion::{Allowance, Companion, Course};
 use super::completion::Completion;
-use super::gate::Gate;
 use super::handler::{Admission, Handler, Processor};
 use super::log_row;
 use super::options::Limits;
+use super::passes::PassGate;
 use super::product::Product;
 use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
@@ -479,7 +479,7 @@ impl Handler for Crawl<'_> {
         self.companion.is_some()
     }
 
-    fn gate(&self) -> Option<Arc<dyn Gate>> {
+    fn gate(&self) -> Option<Arc<dyn PassGate>> {
         self.companion.as_ref()?.gate()
     }
 

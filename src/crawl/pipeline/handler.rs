@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::completion::Completion;
-use super::gate::Gate;
 use super::options::Limits;
+use super::passes::PassGate;
 use super::workshop::Work;
 use crate::archive::writer::Compression;
 use crate::frontier::Cells;
@@ -116,7 +116,7 @@ pub trait Handler {
     }
 
     /// What stands before each request, if anything does.
-    fn gate(&self) -> Option<Arc<dyn Gate>> {
+    fn gate(&self) -> Option<Arc<dyn PassGate>> {
         None
     }
 

@@ -13,8 +13,8 @@ use tracing::{Instrument, Span};
 
 use super::completion::{Completion, Contact};
 use super::concurrency::Concurrency;
-use super::gate::{Entry, Gate};
 use super::handler::Processor;
+use super::passes::{Entry, PassGate};
 use super::steer::LoopSignal;
 use super::workshop::{Work, Workshop};
 use crate::archive::writer::{Compression, Packed};
@@ -33,7 +33,7 @@ pub(super) struct Launcher<P> {
     pub concurrency: Concurrency,
     pub workshops: Workshops,
     /// What stands before each request, where there are other machines.
-    pub gate: Option<Arc<dyn Gate>>,
+    pub gate: Option<Arc<dyn PassGate>>,
     pub inbox: Inbox<P>,
 }
 
@@ -92,7 +92,7 @@ struct Journey<P> {
     compression: Compression,
     concurrency: Concurrency,
     workshops: Workshops,
-    gate: Option<Arc<dyn Gate>>,
+    gate: Option<Arc<dyn PassGate>>,
 }
 
 impl<P: Send + 'static> Journey<P> {

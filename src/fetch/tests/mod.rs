@@ -4,9 +4,9 @@
 mod bodies;
 mod booked;
 mod failures;
-mod gated;
 mod proxies;
 mod routing;
+mod term_client;
 mod tls;
 mod versions;
 
@@ -188,7 +188,7 @@ thread_local! {
 }
 
 fn lab_options() -> Options {
-    let term = GATED.get().then(gated::running);
+    let term = GATED.get().then(term_client::running);
     Options {
         term,
         contact: "https://example.org/bot".into(),

@@ -80,7 +80,7 @@ impl Cells {
         now: u64,
     ) -> Result<Option<(CellId, Task)>, StoreError> {
         for cell in self.open.values_mut() {
-            cell.frontier.gate.is_patient = false;
+            cell.frontier.flags.is_patient = false;
         }
         let mut tried = BTreeSet::new();
         let only = match among {
@@ -111,10 +111,10 @@ impl Cells {
                 let resting = offers.resting.iter().find(|(_, other)| *other != id);
                 let resting = resting.map(|(rank, _)| *rank);
                 let (leased, gave_way) = self.act(id, |frontier| {
-                    frontier.gate.elsewhere.ready = ready;
-                    frontier.gate.elsewhere.resting = resting;
+                    frontier.flags.elsewhere.ready = ready;
+                    frontier.flags.elsewhere.resting = resting;
                     let leased = lease_from(frontier, patient, now)?;
-                    Ok::<_, StoreError>((leased, frontier.gate.gave_way))
+                    Ok::<_, StoreError>((leased, frontier.flags.gave_way))
                 })?;
                 if let Some(task) = leased {
                     return Ok(Some((id, task)));

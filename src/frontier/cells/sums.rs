@@ -41,7 +41,7 @@ pub(super) struct InSums {
 impl Sums {
     /// Adds an opened cell, and applies the current settings to it.
     pub fn opened(&mut self, frontier: &mut Frontier, now: u64) -> Result<InSums, StoreError> {
-        frontier.gate.pages_held = self.pages_held;
+        frontier.flags.pages_held = self.pages_held;
         if self.pages_closed {
             frontier.close_pages(now)?;
         }
@@ -71,7 +71,7 @@ impl Sums {
             self.open.1.saturating_sub(own.open.1),
         );
         let fetches = self.counts.fetches.saturating_sub(own.counts.fetches);
-        let elsewhere = &mut frontier.gate.elsewhere;
+        let elsewhere = &mut frontier.flags.elsewhere;
         elsewhere.asked = fetches.saturating_add((open.0 + open.1) as u64);
         elsewhere.open = open;
         let (pages, images) = (self.counts.queued_pages(), self.counts.queued_images);

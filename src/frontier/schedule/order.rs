@@ -16,9 +16,9 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::address_clocks::AddressClocks;
+use super::group_clocks::{Booked, Failing, Group, Groups};
 use super::head::{Head, Slot};
 use super::lookahead::{MAX_REST, Resting};
-use super::shared_limits::{Booked, Failing, Group, Groups};
 use crate::address::HostKey;
 use crate::keys::Rank;
 use crate::record::{GroupKey, GroupRecord, HostRecord};

@@ -5,7 +5,7 @@ use crate::address::PageUrl;
 use crate::page::{Bucket, LinkParts};
 
 pub(super) struct StrategyDocument {
-    pub terms: Parameters,
+    pub parameters: Parameters,
 }
 
 impl Strategy for StrategyDocument {
@@ -18,11 +18,11 @@ impl Strategy for StrategyDocument {
     }
 
     fn image(&self, document: f64) -> Score {
-        (document, self.terms.boundaries.bucket(document))
+        (document, self.parameters.boundaries.bucket(document))
     }
 
     /// Last in the bucket `normal`.
     fn listed(&self) -> Score {
-        (self.terms.boundaries.normal, Some(Bucket::Normal))
+        (self.parameters.boundaries.normal, Some(Bucket::Normal))
     }
 }

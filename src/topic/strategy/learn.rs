@@ -119,15 +119,15 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    pub fn new(terms: Parameters, learned: Learned) -> Self {
+    pub fn new(parameters: Parameters, learned: Learned) -> Self {
         let Parameters {
             boundaries, width, ..
-        } = terms;
+        } = parameters;
         let of_boundaries = (boundaries.medium / boundaries.high).ln() / SURE;
         let width = of_boundaries.max(width * CURVE_SHARE).max(LEAST_WIDTH);
         let to_razor = (boundaries.razor / boundaries.medium).ln() / RAZOR_ODDS;
         Self {
-            link: StrategyLink { terms },
+            link: StrategyLink { parameters },
             learned,
             width,
             width_against: width.min(to_razor),
@@ -137,7 +137,7 @@ impl Learn {
     /// The link score as log-odds of being on topic.
     fn odds_of_formula(&self, link: &LinkParts) -> f64 {
         let (score, _) = self.link.rate(link);
-        let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width;
+        let odds = (self.link.parameters.boundaries.medium / score.max(1.0)).ln() / self.width;
         let beyond = (odds.abs() - PLAIN_ODDS).max(0.0);
         (odds.abs().min(PLAIN_ODDS) + beyond.ln_1p()).copysign(odds)
     }
@@ -154,7 +154,7 @@ impl Learn {
 
     /// The score of a link with these log-odds.
     fn score(&self, odds: f64) -> Score {
-        let boundaries = self.link.terms.boundaries;
+        let boundaries = self.link.parameters.boundaries;
         let score = boundaries.medium * (-self.width_on_side_of(odds) * odds).exp();
         let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
         let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
@@ -200,7 +200,7 @@ impl Learning for Learn {
     }
 
     fn chance(&self, score: f64) -> f64 {
-        let better = (self.link.terms.boundaries.medium / score).ln();
+        let better = (self.link.parameters.boundaries.medium / score).ln();
         logistic(better / self.width_on_side_of(better))
     }
 

@@ -8,13 +8,13 @@ use crate::page::LinkParts;
 use crate::score::{Weights, weighted};
 
 pub(super) struct StrategyLink {
-    pub terms: Parameters,
+    pub parameters: Parameters,
 }
 
 impl StrategyLink {
     pub fn rate(&self, parts: &LinkParts) -> Score {
-        let score = link_score(parts, &self.terms.weights);
-        (score, self.terms.boundaries.bucket(score))
+        let score = link_score(parts, &self.parameters.weights);
+        (score, self.parameters.boundaries.bucket(score))
     }
 }
 
@@ -24,15 +24,21 @@ impl Strategy for StrategyLink {
     }
 
     fn formula(&self, _: &PageUrl, parts: &LinkParts) -> String {
-        link_formula(parts, &self.terms.weights)
+        link_formula(parts, &self.parameters.weights)
     }
 
     fn image(&self, document: f64) -> Score {
-        StrategyDocument { terms: self.terms }.image(document)
+        StrategyDocument {
+            parameters: self.parameters,
+        }
+        .image(document)
     }
 
     fn listed(&self) -> Score {
-        StrategyDocument { terms: self.terms }.listed()
+        StrategyDocument {
+            parameters: self.parameters,
+        }
+        .listed()
     }
 }
 

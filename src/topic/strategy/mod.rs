@@ -1,7 +1,7 @@
 //! The order in which links are followed.
 //!
 //! A strategy is one file with one type that implements [`Strategy`]. To add one: write the file,
-//! add a variant to [`StrategyKind`], and a line to [`of`]. No other code in the crate knows which
+//! add a variant to [`StrategyKind`] (crate `settings`), and a line to [`of`]. No other code in the crate knows which
 //! strategies exist.
 //!
 //! | file | order |
@@ -103,12 +103,12 @@ pub trait Strategy: Send + Sync {
 }
 
 /// The strategy of a kind. Learning strategies share what was learned so far.
-pub fn of(kind: StrategyKind, terms: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
+pub fn of(kind: StrategyKind, parameters: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
     match kind {
         StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),
-        StrategyKind::Document => Arc::new(document::StrategyDocument { terms }),
-        StrategyKind::Link => Arc::new(link::StrategyLink { terms }),
-        StrategyKind::Learn => Arc::new(learn::Learn::new(terms, learned.clone())),
+        StrategyKind::Document => Arc::new(document::StrategyDocument { parameters }),
+        StrategyKind::Link => Arc::new(link::StrategyLink { parameters }),
+        StrategyKind::Learn => Arc::new(learn::Learn::new(parameters, learned.clone())),
     }
 }
 
@@ -130,8 +130,8 @@ mod tests {
         keyword: 0.1,
     };
 
-    fn made(kind: StrategyKind, terms: Parameters) -> Arc<dyn Strategy> {
-        of(kind, terms, &Learned::default())
+    fn made(kind: StrategyKind, parameters: Parameters) -> Arc<dyn Strategy> {
+        of(kind, parameters, &Learned::default())
     }
 
     #[test]
@@ -161,18 +161,22 @@ mod tests {
 
     #[test]
     fn other_terms_and_other_strategies_have_other_digests() {
-        let terms = Parameters::default();
+        let parameters = Parameters::default();
         let weights = Weights {
             gamma_anchor: 0.4,
-            ..terms.weights
+            ..parameters.weights
         };
         let digests = [
-            terms.digest(StrategyKind::Link),
-            terms.digest(StrategyKind::Learn),
-            Parameters { weights, ..terms }.digest(StrategyKind::Link),
+            parameters.digest(StrategyKind::Link),
+            parameters.digest(StrategyKind::Learn),
+            Parameters {
+                weights,
+                ..parameters
+            }
+            .digest(StrategyKind::Link),
             Parameters {
                 width: 0.3,
-                ..terms
+                ..parameters
             }
             .digest(StrategyKind::Link),
         ];

@@ -280,7 +280,7 @@ struct Narrow {
 
 struct Through(Arc<Mutex<(usize, usize)>>);
 
-impl Gate for Narrow {
+impl PassGate for Narrow {
     fn enter<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Entry> {
         let entry = if self.refused.lock().unwrap().insert(task.url.to_string()) {
             Entry::Refused
@@ -339,8 +339,8 @@ impl Handler for Guarded<'_> {
         Ok(())
     }
 
-    fn gate(&self) -> Option<Arc<dyn Gate>> {
-        Some(Arc::clone(&self.gate) as Arc<dyn Gate>)
+    fn gate(&self) -> Option<Arc<dyn PassGate>> {
+        Some(Arc::clone(&self.gate) as Arc<dyn PassGate>)
     }
 }
 

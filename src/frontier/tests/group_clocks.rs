@@ -616,7 +616,7 @@ proptest! {
             }
             if restart == 0 {
                 drop(f);
-                let policy = Policy { retries, max_delay: 5_000, ..super::shared_limits::policy(DELAY, 700) };
+                let policy = Policy { retries, max_delay: 5_000, ..super::group_clocks::policy(DELAY, 700) };
                 f = open(folder.path(), policy, now);
             }
             now += amount % 700;

@@ -38,9 +38,9 @@ use tower_service::Service;
 
 use super::client::{MAX_HEAD, MAX_HEADERS};
 use super::error::SendError;
-use super::gate::{self, AfterConnecting, BoxError, Connecting};
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
+use super::send_clocks::{self, AfterConnecting, BoxError, Connecting};
 use super::term::{Tenure, Term, TermOver};
 
 /// The same keep-alive as reqwest's.
@@ -169,7 +169,7 @@ where
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let tenure = gate::tenure().or_else(|| self.term.tenure());
+        let tenure = send_clocks::tenure().or_else(|| self.term.tenure());
         let Some(tenure) = tenure.filter(|tenure| !tenure.is_over()) else {
             return Box::pin(std::future::ready(Err(over().into())));
         };

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use crate::page::Task;
 
 /// What stands before each request.
-pub trait Gate: Send + Sync {
+pub trait PassGate: Send + Sync {
     /// Waits until the request of a task may be sent, but not for long.
     fn enter<'a>(&'a self, task: &'a Task) -> BoxFuture<'a, Entry>;
 

@@ -162,8 +162,8 @@ impl Exit {
     }
 
     /// The time the request may take before it has to give way.
-    pub(super) fn patience(&self) -> Duration {
-        self.booking.patience
+    pub(super) fn least_time(&self) -> Duration {
+        self.booking.least_time
     }
 
     /// How long it has waited here so far.
