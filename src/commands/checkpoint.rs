@@ -122,7 +122,11 @@ fn restore(config: &Config, replace: bool, take_over: bool, json: bool) -> Resul
     let folder = config.job_folder();
     let mut aside = None;
     if folder.join("frontier").exists() && !replace {
-        return Err(SaveError::Present(folder).into());
+        bail!(
+            "{}: the job was begun here; `--replace` moves this folder aside and restores the \
+             checkpoint in its place",
+            folder.display()
+        );
     }
     if replace {
         aside = saved::set_aside(config)?;

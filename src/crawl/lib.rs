@@ -35,7 +35,9 @@ pub mod train;
 #[cfg(test)]
 use spoor_config as config;
 use spoor_outputs as outputs;
-use spoor_values::{address, clock, coding, fs, language, page, progress, sanitize, words};
+use spoor_values::{
+    address, clock, coding, fs, language, page, parallel, progress, sanitize, words,
+};
 use {
     spoor_archive as archive, spoor_fetch as fetch, spoor_frontier as frontier, spoor_pdf as pdf,
     spoor_rules as rules, spoor_settings as settings, spoor_topic as topic, spoor_web as web,

@@ -10,6 +10,7 @@
 //! | `fs` | the files of a job, opened beneath its folder and written atomically; other files, opened only if they are regular files |
 //! | `coding` | bodies without their content codings |
 //! | `clock` | the time of this process, and the format of timestamps |
+//! | `parallel` | one kind of work with many items, several at a time |
 //! | `progress` | progress of long steps |
 //! | `sanitize` | untrusted text made safe to print |
 //! | `fold` | running text wrapped to a width |
@@ -34,6 +35,7 @@ pub mod fs;
 pub mod language;
 pub mod limit;
 pub mod page;
+pub mod parallel;
 pub mod progress;
 pub mod sanitize;
 pub mod words;

@@ -7,6 +7,7 @@ use super::SaveError;
 use super::manifest::Manifest;
 use super::numbered::{address, manifest_of};
 use super::pairs::{self, Span};
+use crate::frontier::store::changes::WriteRef;
 use crate::frontier::{CellId, is_learned};
 use crate::objects::{self, Objects};
 
@@ -107,23 +108,20 @@ impl SavedCells {
         is_wanted: &dyn Fn(&[u8]) -> bool,
         write: &mut WritePair<'_>,
     ) -> Result<(), SaveError> {
-        for piece in self.manifest.base.iter().chain(&self.manifest.changes) {
+        for piece in self.manifest.pieces() {
             if piece.span.is_some_and(|span| !has_any(span)) {
                 continue;
             }
             let packed = piece.read(&*self.objects).map_err(unreadable)?;
             let name = format!("{}/{}", self.objects.address(), piece.name);
-            let mut stopped = None;
-            let read = pairs::each(&name, &packed, &mut |(key, value)| {
-                if stopped.is_none() && is_wanted(key) {
-                    stopped = write(key, value).err();
+            let mut visit = |(key, value): WriteRef<'_>| {
+                if is_wanted(key) {
+                    write(key, value)
+                } else {
+                    Ok(())
                 }
-                Ok(())
-            });
-            if let Some(error) = stopped {
-                return Err(error);
-            }
-            read.map_err(unreadable)?;
+            };
+            pairs::each(&name, &packed, &mut visit).map_err(unreadable)?;
         }
         Ok(())
     }

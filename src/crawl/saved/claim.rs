@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::checkpoint;
 use crate::clock::{millis, now};
 use crate::frontier::store;
-use crate::fs::{IoError, atomic, beneath};
+use crate::fs::{IoError, atomic, beneath, if_there};
 use crate::objects::{self, Objects, Version};
 use crate::settings::JobSettings;
 
@@ -96,11 +96,14 @@ pub(super) fn claim(
             // a copy.
             let is_other = manifest.owner.folder != own.folder;
             if is_other && has_frontier && manifest.has_state() {
-                return Err(SaveError::OtherFolder {
-                    store: objects.address().to_owned(),
-                    owner: Box::new(manifest.owner),
-                    folder: config.job_folder(),
-                });
+                return Err(SaveError::Refused(format!(
+                    "{}: the checkpoint there was last written by {}, from another folder than {}; \
+                     `spoor checkpoint restore JOB.toml --replace` moves this folder aside and goes \
+                     on from the checkpoint",
+                    objects.address(),
+                    manifest.owner,
+                    config.job_folder().display()
+                )));
             }
             Some(wait(objects, &manifest, version, take_over, say)?)
         }
@@ -118,7 +121,11 @@ pub(super) fn claim(
     };
     if is_first && objects.swap(manifest::NAME, b"{}", None)? {
         objects.delete(manifest::NAME)?;
-        return Err(SaveError::Unconditional(objects.address().to_owned()));
+        return Err(SaveError::Refused(format!(
+            "{}: this store overwrites what it was told to leave alone (`If-None-Match`), so two \
+             machines could overwrite each other's checkpoint; use another one",
+            objects.address()
+        )));
     }
     Ok((manifest, version))
 }
@@ -160,25 +167,24 @@ fn wait(
 
 fn alive(objects: &dyn Objects, manifest: Manifest) -> SaveError {
     let ago = now().saturating_sub(manifest.saved) / 1_000;
-    SaveError::Alive {
-        store: objects.address().to_owned(),
-        owner: Box::new(manifest.owner),
-        ago: if manifest.saved == 0 {
-            "moments".to_owned()
-        } else {
-            format!("{ago} s")
-        },
-    }
+    let ago = match manifest.saved {
+        0 => "moments".to_owned(),
+        _ => format!("{ago} s"),
+    };
+    let (store, owner) = (objects.address(), manifest.owner);
+    SaveError::Alive(format!(
+        "{store}: {owner} crawls this job and keeps its checkpoint there (it was last there {ago} \
+         ago); stop it first"
+    ))
 }
 
 /// This process, as the owner of a checkpoint.
 pub(super) fn own(folder: &Path) -> Result<Owner, SaveError> {
     let path = folder.join(FOLDER_ID);
-    let id = match beneath::read_to_string(folder, FOLDER_ID) {
-        Ok(id) if !id.trim().is_empty() => id.trim().to_owned(),
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(IoError::at(&path, "reading")(error).into());
-        }
+    let known = if_there(beneath::read_to_string(folder, FOLDER_ID));
+    let known = known.map_err(IoError::at(&path, "reading"))?;
+    let id = match known.as_deref().map(str::trim) {
+        Some(id) if !id.is_empty() => id.to_owned(),
         _ => {
             let mut id = [0; 16];
             let drawn = getrandom::fill(&mut id).map_err(std::io::Error::other);

@@ -109,13 +109,13 @@ impl Commit for Replaced {
 
 /// Why the manifest of this process was not replaced.
 fn overtaken(objects: &dyn Objects, own: &Manifest) -> Result<SaveError, SaveError> {
-    let store = objects.address().to_owned();
+    let (store, since) = (objects.address(), since(own));
     Ok(match manifest::read(objects)? {
-        Some((other, _)) => SaveError::Overtaken {
-            store,
-            owner: Box::new(other.owner),
-            since: since(own),
-        },
+        Some((Manifest { owner, .. }, _)) => SaveError::Overtaken(format!(
+            "{store}: {owner} has taken this job over and goes on with it; this one has stopped, \
+             and the checkpoint lacks what it did since {since}. To go on here later, stop the \
+             other one and run `spoor checkpoint restore JOB.toml --replace`"
+        )),
         None => SaveError::Damaged {
             name: format!("{store}/{}", manifest::NAME),
             why: "it was removed while this job used it".to_owned(),

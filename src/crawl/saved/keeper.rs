@@ -89,7 +89,7 @@ impl Keeper {
     /// over or cannot go on in this folder.
     ///
     /// # Errors
-    /// [`SaveError::Ahead`] where the checkpoint is ahead of the frontier.
+    /// [`SaveError::Refused`] where the checkpoint is ahead of the frontier.
     pub fn begin(
         session: Session,
         changes: Arc<Changes>,
@@ -162,6 +162,13 @@ impl Keeper {
         self.shared.state().standing.clone()
     }
 
+    /// The last checkpoint of a session that is committed: its number, and the last batch of the
+    /// store in it.
+    pub fn last(&self) -> Option<(u64, u64)> {
+        let standing = self.standing();
+        (standing.number > 0).then_some((standing.number, standing.commits))
+    }
+
     /// Reads how far it is, also from other threads.
     pub fn reader(&self) -> impl Fn() -> CheckpointStatus + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
@@ -172,7 +179,7 @@ impl Keeper {
     ///
     /// # Errors
     /// [`SaveError::Overtaken`] where another process has taken the job over,
-    /// [`SaveError::Over`] where the session is over, [`SaveError::Behind`] where it cannot go
+    /// [`SaveError::Over`] where the session is over, or where it cannot go
     /// on in this folder.
     pub fn end(mut self, frontier: &Cells) -> Result<(), SaveError> {
         let Some(thread) = self.thread.take() else {

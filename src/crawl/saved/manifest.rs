@@ -151,6 +151,11 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
+    /// Its objects with pairs, in the order in which they were written.
+    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.base.iter().chain(&self.changes)
+    }
+
     /// Whether a state is saved.
     pub fn has_state(&self) -> bool {
         self.saved > 0
@@ -187,7 +192,7 @@ impl Manifest {
 
     /// The names of all objects that it names by itself, and of those in its lists.
     pub fn names(&self, objects: &dyn Objects) -> Result<Vec<String>, SaveError> {
-        let own = self.base.iter().chain(&self.changes).chain(&self.lists);
+        let own = self.pieces().chain(&self.lists);
         let mut names: Vec<String> = own.map(|piece| piece.name.clone()).collect();
         let mut grown = |all: &[Grown]| names.extend(all.iter().map(|g| g.piece.name.clone()));
         grown(&self.grown);

@@ -76,8 +76,7 @@ impl SaveError {
     /// Whether this process makes no checkpoint any more, whatever happens: another one has
     /// its place, or the session is over.
     fn is_final(&self) -> bool {
-        use SaveError::{Behind, Over, Overtaken};
-        matches!(self, Overtaken { .. } | Over { .. } | Behind { .. })
+        matches!(self, Self::Overtaken(_) | Self::Over(_))
     }
 }
 
@@ -127,33 +126,9 @@ pub enum SaveError {
         /// The problem.
         why: String,
     },
-    /// A session of a cluster has ended, and its last checkpoint does not count.
-    #[error(
-        "{store}: this session is over, because others heard nothing of it for too long or it was ended; what it did since {since} counts as not done, and others do it again"
-    )]
-    Over {
-        /// What the session keeps in the cluster's store.
-        store: String,
-        /// The time of its last checkpoint that counts.
-        since: String,
-    },
-    /// The store of a node is older than the last checkpoint of its session.
-    #[error("{store}: the session's checkpoint is ahead of the frontier in {}: commit {there} and not {here}; the folder has lost something, or is an older copy. Begin a new session: remove that folder, and the node starts from the checkpoints", folder.display())]
-    Behind {
-        /// What the session keeps in the cluster's store.
-        store: String,
-        /// The job's folder.
-        folder: PathBuf,
-        /// The commit in the checkpoint.
-        there: u64,
-        /// That in the folder.
-        here: u64,
-    },
-    /// The store ignores conditions.
-    #[error(
-        "{0}: this store overwrites what it was told to leave alone (`If-None-Match`), so two machines could overwrite each other's checkpoint; use another one"
-    )]
-    Unconditional(String),
+    /// A session of a cluster has ended, or its store is older than its last checkpoint.
+    #[error("{0}")]
+    Over(String),
     /// There is no checkpoint.
     #[error("{0}: there is no checkpoint of this job yet")]
     Nothing(String),
@@ -168,55 +143,15 @@ pub enum SaveError {
         other: String,
     },
     /// Another process is crawling the job.
-    #[error(
-        "{store}: {owner} crawls this job and keeps its checkpoint there (it was last there {ago} ago); stop it first"
-    )]
-    Alive {
-        /// The store.
-        store: String,
-        /// The other process.
-        owner: Box<Owner>,
-        /// Since when it was not seen.
-        ago: String,
-    },
+    #[error("{0}")]
+    Alive(String),
     /// Another process has taken the job over.
-    #[error(
-        "{store}: {owner} has taken this job over and goes on with it; this one has stopped, and the checkpoint lacks what it did since {since}. To go on here later, stop the other one and run `spoor checkpoint restore JOB.toml --replace`"
-    )]
-    Overtaken {
-        /// The store.
-        store: String,
-        /// The other process.
-        owner: Box<Owner>,
-        /// The time of the last checkpoint that this process has made.
-        since: String,
-    },
-    /// The job's folder and the checkpoint do not belong together.
-    #[error("{store}: the checkpoint there was last written by {owner}, from another folder than {}; `spoor checkpoint restore JOB.toml --replace` moves this folder aside and goes on from the checkpoint", folder.display())]
-    OtherFolder {
-        /// The store.
-        store: String,
-        /// The other process.
-        owner: Box<Owner>,
-        /// The job's folder.
-        folder: PathBuf,
-    },
-    /// The job's folder is older than the checkpoint.
-    #[error("{store}: the checkpoint there is ahead of {}: commit {there} and not {here}; the folder has lost something, or is an older copy. `spoor checkpoint restore JOB.toml --replace` moves it aside and goes on from the checkpoint; `spoor checkpoint save JOB.toml --whole` makes a checkpoint of the folder as it is", folder.display())]
-    Ahead {
-        /// The store.
-        store: String,
-        /// The job's folder.
-        folder: PathBuf,
-        /// The commit in the store.
-        there: u64,
-        /// That in the folder.
-        here: u64,
-    },
+    #[error("{0}")]
+    Overtaken(String),
+    /// The checkpoint cannot be used for the job's folder, or at all.
+    #[error("{0}")]
+    Refused(String),
     /// Outputs are to be restored into a folder that has something.
     #[error("{}: the folder is not empty; name an empty one for the outputs of a session", .0.display())]
     NotEmpty(PathBuf),
-    /// A folder that is to be replaced is in use or cannot be moved.
-    #[error("{}: the job was begun here; `--replace` moves this folder aside and restores the checkpoint in its place", .0.display())]
-    Present(PathBuf),
 }

@@ -196,10 +196,12 @@ impl Commit for Numbered {
         };
         match (self.life.commit)(made) {
             Committed::Yes => Ok(next),
-            Committed::Over => Err(SaveError::Over {
-                store: objects.address().to_owned(),
-                since: since(last),
-            }),
+            Committed::Over => Err(SaveError::Over(format!(
+                "{}: this session is over, because others heard nothing of it for too long or it \
+                 was ended; what it did since {} counts as not done, and others do it again",
+                objects.address(),
+                since(last)
+            ))),
         }
     }
 

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -25,9 +23,10 @@ use crate::frontier::store::{self, Batch, Store};
 use crate::frontier::{Mark, note_restored};
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
-use crate::fs::{IoError, sync_file_system};
+use crate::fs::{IoError, if_there, remove_folder, sync_file_system};
 use crate::objects::{self, LONGEST, Objects};
 use crate::outputs::{self, growth};
+use crate::parallel;
 use crate::settings::JobSettings;
 use crate::settings::StoreKind;
 
@@ -192,8 +191,7 @@ impl Restoring<'_> {
         is_wanted: &dyn Fn(&Piece) -> bool,
         visit: &mut dyn FnMut(WriteRef<'_>) -> Result<(), SaveError>,
     ) -> Result<(), SaveError> {
-        let all = self.manifest.base.iter().chain(&self.manifest.changes);
-        for piece in all.filter(|piece| is_wanted(piece)) {
+        for piece in self.manifest.pieces().filter(|piece| is_wanted(piece)) {
             let packed = piece.read(self.objects)?;
             pairs::each(
                 &piece.name,
@@ -235,12 +233,8 @@ impl Restoring<'_> {
         let name = JobPath::parse(name).map_err(|_| no_file())?;
         let path = root.join(name.as_str());
         let Some(value) = value else {
-            return match beneath::remove_file(root, name.as_str()) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(IoError::at(&path, "removing")(error).into())
-                }
-                _ => Ok(()),
-            };
+            let removed = if_there(beneath::remove_file(root, name.as_str()));
+            return Ok(removed.map(drop).map_err(IoError::at(&path, "removing"))?);
         };
         let mut file = create(root, name.as_str(), *number == [0; 4])?;
         Ok(file
@@ -293,24 +287,7 @@ impl Restoring<'_> {
         }
         let listed = outputs::image_files(self.folder);
         let files = listed.map_err(IoError::at(&self.folder.join("images"), "listing"))?;
-        let next = AtomicUsize::new(0);
-        let failed = Mutex::new(None);
-        let work = || {
-            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = self.image(file) {
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    return;
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE.min(files.len()) {
-                scope.spawn(work);
-            }
-        });
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
+        parallel::each(AT_ONCE, &files, |file| self.image(file))?;
         // After all of them are there: which is a link to which.
         Ok(growth::link_copies(self.folder, &files)?)
     }
@@ -355,13 +332,4 @@ fn create(root: &Path, name: &str, anew: bool) -> Result<File, SaveError> {
         beneath::append(root, name)
     };
     Ok(opened.map_err(IoError::at(&path, "opening"))?)
-}
-
-fn remove_folder(folder: &Path) -> Result<(), SaveError> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(IoError::at(folder, "removing")(error).into())
-        }
-        _ => Ok(()),
-    }
 }

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::Xxh3;
@@ -14,10 +12,11 @@ use super::manifest::{Grown, Manifest, Piece};
 use super::pairs::{JOB, MODEL, key_of_file, pack};
 use super::session::Session;
 use crate::checkpoint::{RECEIPTS, TAKEDOWNS};
-use crate::fs::{IoError, beneath, files_beneath};
+use crate::fs::{IoError, beneath, files_beneath, if_there};
 use crate::objects::Objects;
 use crate::outputs::growth::{self, Growth};
 use crate::outputs::{self, OutputError};
+use crate::parallel;
 
 /// The bytes of an object with a part of an output, before it is compressed.
 const PART: u64 = if cfg!(test) { 3_000 } else { 8 << 20 };
@@ -105,38 +104,18 @@ impl Session {
                 unsent.push((file, image.sha256));
             }
         }
-        let next = AtomicUsize::new(0);
-        let failed = Mutex::new(None);
-        let sent = Mutex::new((0, Vec::new()));
-        let work = || {
-            while let Some((file, sha256)) = unsent.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match send_image(&*self.objects, &self.folder, file, sha256) {
-                    Ok(bytes) => {
-                        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-                        sent.0 += bytes.unwrap_or(0);
-                        sent.1.extend(bytes.map(|_| sha256.clone()));
-                    }
-                    Err(error) => {
-                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        return;
-                    }
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE.min(unsent.len()) {
-                scope.spawn(work);
-            }
-        });
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        let (bytes, sent) = sent.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.sent += bytes;
+        let sent = parallel::each(AT_ONCE, &unsent, |(file, sha256)| {
+            send_image(&*self.objects, &self.folder, file, sha256)
+        })?;
+        self.sent += sent.iter().flatten().sum::<u64>();
         if self.known.len() + sent.len() > REMEMBERED {
             self.known.clear();
         }
-        self.known.extend(sent);
+        let there = unsent
+            .into_iter()
+            .zip(sent)
+            .filter(|(_, sent)| sent.is_some());
+        self.known.extend(there.map(|((_, sha256), _)| sha256));
         Ok(pairs)
     }
 
@@ -151,10 +130,10 @@ impl Session {
         let mut there = BTreeSet::new();
         for (name, path) in small_files(&self.folder, &self.model)? {
             there.insert(name.clone());
-            let about = match path.metadata() {
-                // It was removed in between.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                about => about.map_err(IoError::at(&path, "measuring"))?,
+            let about = if_there(path.metadata()).map_err(IoError::at(&path, "measuring"))?;
+            // It may have been removed in between.
+            let Some(about) = about else {
+                continue;
             };
             let now = (about.len(), about.modified().ok());
             if !all && self.looked.get(&name) == Some(&now) {
@@ -262,9 +241,9 @@ fn send_image(
     if objects.has(&name)? {
         return Ok(Some(0));
     }
-    let bytes = match beneath::read(folder, file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(IoError::at(&folder.join(file), "reading"))?,
+    let read = if_there(beneath::read(folder, file));
+    let Some(bytes) = read.map_err(IoError::at(&folder.join(file), "reading"))? else {
+        return Ok(None);
     };
     if base16ct::lower::encode_string(&Sha256::digest(&bytes)) != sha256 {
         return Ok(None);

@@ -117,27 +117,26 @@ impl Session {
     /// Refuses a job's folder whose frontier is at `commits` if the checkpoint is ahead.
     ///
     /// # Errors
-    /// [`SaveError::Ahead`], in a session of a cluster [`SaveError::Behind`].
+    /// [`SaveError::Refused`], in a session of a cluster [`SaveError::Over`].
     pub fn check(&self, commits: u64) -> Result<(), SaveError> {
         let Some(last) = self.last.as_ref().filter(|last| last.commits > commits) else {
             return Ok(());
         };
-        let store = self.objects.address().to_owned();
-        let (folder, there, here) = (self.folder.clone(), last.commits, commits);
+        let (store, folder, there) = (self.objects.address(), self.folder.display(), last.commits);
+        let lost = "the folder has lost something, or is an older copy";
         Err(if self.commit.is_of_session() {
-            SaveError::Behind {
-                store,
-                folder,
-                there,
-                here,
-            }
+            SaveError::Over(format!(
+                "{store}: the session's checkpoint is ahead of the frontier in {folder}: commit \
+                 {there} and not {commits}; {lost}. Begin a new session: remove that folder, and \
+                 the node starts from the checkpoints"
+            ))
         } else {
-            SaveError::Ahead {
-                store,
-                folder,
-                there,
-                here,
-            }
+            SaveError::Refused(format!(
+                "{store}: the checkpoint there is ahead of {folder}: commit {there} and not \
+                 {commits}; {lost}. `spoor checkpoint restore JOB.toml --replace` moves it aside \
+                 and goes on from the checkpoint; `spoor checkpoint save JOB.toml --whole` makes a \
+                 checkpoint of the folder as it is"
+            ))
         })
     }
 
@@ -319,22 +318,20 @@ impl Session {
             next.grown.clear();
         }
         self.objects.settle()?;
-        let nothing = || SaveError::Nothing(self.objects.address().to_owned());
-        let last = self.last.as_ref().ok_or_else(nothing)?;
-        self.last = Some(self.commit.commit(&*self.objects, last, next)?);
+        let last = self.manifest()?.clone();
+        self.last = Some(self.commit.commit(&*self.objects, &last, next)?);
         Ok(())
     }
 
     /// Removes manifests that nobody needs, and returns the names of what the others name;
     /// `None` where that is not known.
     pub(super) fn named(&mut self) -> Result<Option<HashSet<String>>, SaveError> {
-        let nothing = || SaveError::Nothing(self.objects.address().to_owned());
-        let last = self.last.as_ref().ok_or_else(nothing)?;
-        let Some(others) = self.commit.sweep(&*self.objects, last)? else {
+        let last = self.manifest()?.clone();
+        let Some(others) = self.commit.sweep(&*self.objects, &last)? else {
             return Ok(None);
         };
         let mut named = HashSet::new();
-        for manifest in others.iter().chain([last]) {
+        for manifest in others.iter().chain([&last]) {
             named.extend(manifest.names(&*self.objects)?);
         }
         Ok(Some(named))

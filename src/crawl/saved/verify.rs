@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::SaveError;
-use super::manifest::{Manifest, Piece, digest, list_of};
+use super::manifest::{Manifest, Piece, list_of};
 use super::numbered::{address, manifest_of, name};
 use super::pairs::{self, JOB, file_of_key};
 use super::send::image_name;
@@ -152,7 +152,7 @@ impl<'w> VerifyWork<'w> {
 
     fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), SaveError> {
         let mut images = BTreeMap::new();
-        for piece in manifest.base.iter().chain(&manifest.changes) {
+        for piece in manifest.pieces() {
             let Some(packed) = self.piece(piece)? else {
                 continue;
             };
@@ -231,15 +231,10 @@ impl<'w> VerifyWork<'w> {
         if !self.look(piece)? || self.quick {
             return Ok(None);
         }
-        let Some((bytes, _)) = self.objects.get(&piece.name, piece.bytes.min(LONGEST))? else {
-            self.flaw(&piece.name, "it is missing");
-            return Ok(None);
-        };
-        if digest(&bytes) != piece.digest {
-            self.flaw(&piece.name, "its bytes are not those that were written");
-            return Ok(None);
+        match piece.read(self.objects) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => self.note(error).map(|()| None),
         }
-        Ok(Some(bytes))
     }
 
     fn image(&mut self, sha256: String) -> Result<(), SaveError> {

@@ -25,6 +25,27 @@ pub struct IoError {
     pub source: io::Error,
 }
 
+/// What an operation brought; `None` where the file or the folder is not there.
+///
+/// # Errors
+/// All others of the operation.
+pub fn if_there<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a folder with all that is in it, if it is there.
+///
+/// # Errors
+/// [`IoError`].
+pub fn remove_folder(folder: &Path) -> Result<(), IoError> {
+    let removed = if_there(std::fs::remove_dir_all(folder));
+    removed.map(drop).map_err(IoError::at(folder, "removing"))
+}
+
 /// The files in a folder and in those beneath it that are `wanted`, in the order of their
 /// paths. Links to folders are not followed.
 pub fn files_beneath(
