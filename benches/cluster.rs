@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::cluster::links::{Links, LinksError, Setting};
+use spoor::cluster::links::{Links, MessagesError, Setting};
 use spoor::cluster::{Nats, Place};
 use spoor::config::Config;
 use spoor::frontier::store::StoreError;
@@ -132,12 +132,12 @@ const NOW: u64 = 1_000_000_000_000;
 /// No outputs, so none must agree with the frontier.
 struct NoOutputs;
 
-impl Outside<LinksError> for NoOutputs {
-    fn amend(&mut self, _: &[OutputEdit]) -> Result<Vec<u8>, LinksError> {
+impl Outside<MessagesError> for NoOutputs {
+    fn amend(&mut self, _: &[OutputEdit]) -> Result<Vec<u8>, MessagesError> {
         Ok(Vec::new())
     }
 
-    fn sync(&mut self) -> Result<(), LinksError> {
+    fn sync(&mut self) -> Result<(), MessagesError> {
         Ok(())
     }
 }
@@ -227,7 +227,7 @@ fn links(brokers: &Brokers, pages: u64) {
             let mut links = Links::new(other, setting(2), BTreeSet::new(), &mut receiver).unwrap();
             loop {
                 let now = spoor::clock::now();
-                let added = links.turn::<LinksError>(&mut receiver, now, &mut NoOutputs);
+                let added = links.turn::<MessagesError>(&mut receiver, now, &mut NoOutputs);
                 added.unwrap();
                 is_ready.store(links.is_quiet(&receiver), Ordering::Release);
                 if links.tally().received >= goal.load(Ordering::Acquire) {
@@ -247,7 +247,7 @@ fn links(brokers: &Brokers, pages: u64) {
         let mut links = Links::new(engine, setting(1), BTreeSet::new(), &mut sender).unwrap();
         loop {
             let now = spoor::clock::now();
-            let sent = links.turn::<LinksError>(&mut sender, now, &mut NoOutputs);
+            let sent = links.turn::<MessagesError>(&mut sender, now, &mut NoOutputs);
             sent.unwrap();
             if links.is_idle(&sender) {
                 break;

@@ -85,31 +85,15 @@ pub struct Driver<E, C> {
 impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
     /// A session that begins, and what the node has of it. The driver sets the end of `term`.
     pub fn new(engine: Arc<E>, setting: Setting, clock: C, term: Term) -> (Self, Handle) {
-        let terms = setting.terms.clone();
-        let cells = setting.cells;
-        let session = Session::new(setting, clock());
-        Self::of(engine, session, terms, cells, clock, term)
+        Self::resume(engine, setting, None, clock, term)
     }
 
-    /// The same for a session that goes on after its process died: [`Session::resume`].
+    /// The same for a session that goes on after its process died, where one was kept:
+    /// [`Session::resume`].
     pub fn resume(
         engine: Arc<E>,
         setting: Setting,
-        kept: Kept,
-        clock: C,
-        term: Term,
-    ) -> (Self, Handle) {
-        let terms = setting.terms.clone();
-        let cells = setting.cells;
-        let session = Session::resume(setting, kept, clock());
-        Self::of(engine, session, terms, cells, clock, term)
-    }
-
-    fn of(
-        engine: Arc<E>,
-        session: Session,
-        terms: Terms,
-        cells: CellCount,
+        kept: impl Into<Option<Kept>>,
         clock: C,
         term: Term,
     ) -> (Self, Handle) {
@@ -119,9 +103,12 @@ impl<E: Engine, C: Fn() -> u64> Driver<E, C> {
         let driver = Self {
             engine,
             term,
-            terms,
-            cells,
-            session,
+            terms: setting.terms.clone(),
+            cells: setting.cells,
+            session: match kept.into() {
+                Some(kept) => Session::resume(setting, kept, clock()),
+                None => Session::new(setting, clock()),
+            },
             clock,
             view: Arc::default(),
             tenure: 0,

@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::packed::{self, EnvelopeError};
+use super::packed::{self, EnvelopeError, MessagesError};
 use super::trouble::Trouble;
 use super::{Engine, EngineError};
-use crate::frontier::{Cells, CellsError, LessonId, SharedLesson};
+use crate::frontier::{Cells, LessonId, SharedLesson};
 
 /// The log.
 const LOG: &str = "lessons";
@@ -35,20 +35,6 @@ const ENOUGH_BYTES: usize = 256 << 10;
 const AT_A_TIME: usize = 32;
 /// How long to wait before something that failed is tried again, in milliseconds.
 const PAUSE: u64 = 1_000;
-
-/// Why machines cannot learn together.
-#[derive(Debug, thiserror::Error)]
-pub enum LessonsError {
-    /// The frontier failed.
-    #[error(transparent)]
-    Cells(#[from] CellsError),
-    /// A message cannot be written.
-    #[error("lessons for other machines: {0}")]
-    Envelope(#[from] EnvelopeError),
-    /// The broker does not answer.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
 
 /// What reads the log.
 #[derive(Debug)]
@@ -87,9 +73,7 @@ pub struct Lessons<E> {
     reader: Reader,
     /// How far the last two checkpoints had learned.
     committed: VecDeque<u64>,
-    tells: mpsc::UnboundedSender<News>,
-    news: mpsc::UnboundedReceiver<News>,
-    calls: JoinSet<()>,
+    calls: JoinSet<Option<News>>,
     /// What the broker does not do, told from time to time.
     trouble: Trouble,
 }
@@ -98,17 +82,14 @@ impl<E: Engine> Lessons<E> {
     /// Has the machine with these cells learn together with the others.
     ///
     /// # Errors
-    /// [`LessonsError::Cells`] where the store fails.
-    pub fn new(engine: Arc<E>, cells: &mut Cells) -> Result<Self, LessonsError> {
+    /// [`MessagesError::Cells`] where the store fails.
+    pub fn new(engine: Arc<E>, cells: &mut Cells) -> Result<Self, MessagesError> {
         cells.share_lessons()?;
-        let (tells, news) = mpsc::unbounded_channel();
         Ok(Self {
             engine,
             sending: None,
             reader: Reader::Resting(0),
             committed: VecDeque::new(),
-            tells,
-            news,
             calls: JoinSet::new(),
             trouble: Trouble::new("lessons for other machines"),
         })
@@ -117,12 +98,13 @@ impl<E: Engine> Lessons<E> {
     /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
-    /// [`LessonsError`] where the store fails. That the broker does not answer is no error:
+    /// [`MessagesError`] where the store fails. That the broker does not answer is no error:
     /// lessons wait in the store.
-    pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
-        while self.calls.try_join_next().is_some() {}
-        while let Ok(news) = self.news.try_recv() {
-            self.hear(cells, news, now)?;
+    pub fn turn(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
+        while let Some(done) = self.calls.try_join_next() {
+            if let Ok(Some(news)) = done {
+                self.hear(cells, news, now)?;
+            }
         }
         self.read(cells, now)?;
         self.cut();
@@ -146,17 +128,18 @@ impl<E: Engine> Lessons<E> {
                 if let Err(error) = engine.cut(LOG, up_to).await {
                     tracing::debug!(%error, "the log of lessons is not cut");
                 }
+                None
             });
         }
     }
 
     /// Whether nothing is left to be sent.
     #[cfg(test)]
-    fn is_idle(&self, cells: &mut Cells) -> Result<bool, LessonsError> {
+    fn is_idle(&self, cells: &mut Cells) -> Result<bool, MessagesError> {
         Ok(self.sending.is_none() && cells.lessons(1)?.is_empty())
     }
 
-    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LessonsError> {
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), MessagesError> {
         let error = match news {
             News::Sent(Ok(())) => {
                 if let Some(sent) = self.sending.take() {
@@ -184,7 +167,7 @@ impl<E: Engine> Lessons<E> {
     }
 
     /// Learns what has come.
-    fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
+    fn read(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         for _ in 0..AT_A_TIME {
             let Reader::Reading(messages) = &mut self.reader else {
                 break;
@@ -213,18 +196,15 @@ impl<E: Engine> Lessons<E> {
         {
             self.reader = Reader::Opening;
             let after = cells.learned_place()?;
-            let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
-            self.calls.spawn(async move {
-                let opened = engine.read(LOG, after).await;
-                // Nobody listens any more at the end.
-                tells.send(News::Opened(opened)).ok();
-            });
+            let engine = Arc::clone(&self.engine);
+            self.calls
+                .spawn(async move { Some(News::Opened(engine.read(LOG, after).await)) });
         }
         Ok(())
     }
 
     /// Sends what waits.
-    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), LessonsError> {
+    fn send(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         if self.sending.is_none() {
             let (lessons, message) = to_message(cells.lessons(MOST_LESSONS)?)?;
             self.sending = (!lessons.is_empty()).then_some(Sending {
@@ -243,11 +223,9 @@ impl<E: Engine> Lessons<E> {
         let message = sending.message.clone();
         // The same for the same lessons, so one that is sent again is stored once.
         let id = format!("{:032x}", xxh3_128(&message));
-        let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
-        self.calls.spawn(async move {
-            let sent = engine.send(LOG, &id, message).await;
-            tells.send(News::Sent(sent)).ok();
-        });
+        let engine = Arc::clone(&self.engine);
+        self.calls
+            .spawn(async move { Some(News::Sent(engine.send(LOG, &id, message).await)) });
         Ok(())
     }
 }

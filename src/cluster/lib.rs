@@ -60,6 +60,7 @@ mod versioned;
 pub mod wanted;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 #[cfg(test)]
@@ -72,15 +73,15 @@ pub use self::record::{
     Value, WrongNode,
 };
 pub use self::session::{
-    Answer, Call, CallId, Inherited, Kept, KeptError, LONGEST_TERM, Needed, News, Over,
-    SHORTEST_TERM, Session, Setting, Terms,
+    Answer, Call, CallId, Inherited, Kept, LONGEST_TERM, Needed, News, Over, SHORTEST_TERM,
+    Session, Setting, Terms,
 };
 pub use self::shares::heir;
 pub use self::survey::{Survey, status_key};
 
 /// Tells two values of a key from each other; grows with every change of any key, unless the
 /// broker forgets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
 /// Why an engine did not do what it was asked for.

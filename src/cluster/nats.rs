@@ -193,20 +193,22 @@ impl Nats {
         }
     }
 
-    /// The messages of a stream as they come. The receiver ends at the first error, and when
-    /// nothing is heard of the consumer.
-    async fn consume(
+    /// Sends what `read` makes of the messages of a stream as they come, and returns how many were
+    /// there already. It ends at the first error, where `read` returns nothing, and when nothing is
+    /// heard of the consumer.
+    async fn consume<T: Send + 'static>(
         &self,
         stream: &Stream,
         what: &'static str,
         config: pull::OrderedConfig,
-    ) -> Result<(u64, mpsc::Receiver<jetstream::Message>), EngineError> {
+        sender: mpsc::Sender<T>,
+        mut read: impl FnMut(jetstream::Message) -> Option<Vec<T>> + Send + 'static,
+    ) -> Result<u64, EngineError> {
         let mut consumer = self.within(what, stream.create_consumer(config)).await?;
         let waiting = consumer.cached_info().num_pending;
         let messages = consumer.clone().messages();
         let mut messages = self.within(what, messages).await?;
         let (stream, name) = (stream.clone(), consumer.cached_info().name.clone());
-        let (sender, receiver) = mpsc::channel(AHEAD);
         tokio::spawn(async move {
             loop {
                 let next = tokio::select! {
@@ -220,8 +222,11 @@ impl Nats {
                 };
                 match next {
                     Ok(Some(Ok(message))) => {
-                        if sender.send(message).await.is_err() {
-                            return;
+                        let Some(items) = read(message) else { return };
+                        for item in items {
+                            if sender.send(item).await.is_err() {
+                                return;
+                            }
                         }
                     }
                     Ok(Some(Err(_)) | None) => return,
@@ -233,7 +238,7 @@ impl Nats {
                 }
             }
         });
-        Ok((waiting, receiver))
+        Ok(waiting)
     }
 }
 
@@ -338,39 +343,30 @@ impl Engine for Nats {
             deliver_policy: DeliverPolicy::LastPerSubject,
             ..pull::OrderedConfig::default()
         };
-        let (waiting, mut messages) = self
-            .consume(&self.keys, "watching the keys", config)
-            .await?;
         let (sender, changes) = mpsc::channel(AHEAD);
         let before = self.subject("");
-        tokio::spawn(async move {
-            let mut is_whole = waiting == 0;
-            if is_whole && sender.send(Change::Whole).await.is_err() {
-                return;
-            }
-            while let Some(message) = messages.recv().await {
-                let Ok(info) = message.info() else { return };
-                let (sequence, pending) = (info.stream_sequence, info.pending);
-                let key = message.subject.strip_prefix(before.as_str());
-                if let Some(key) = key {
-                    let change = if message.headers.is_some() && message.payload.is_empty() {
-                        Change::Gone(key.to_owned())
-                    } else {
-                        let value = message.payload.to_vec();
-                        Change::Set(key.to_owned(), value, Revision(sequence))
-                    };
-                    if sender.send(change).await.is_err() {
-                        return;
-                    }
+        let mut is_whole = false;
+        let read = move |message: jetstream::Message| {
+            let info = message.info().ok()?;
+            let (revision, pending) = (Revision(info.stream_sequence), info.pending);
+            let change = message.subject.strip_prefix(before.as_str()).map(|key| {
+                if message.headers.is_some() && message.payload.is_empty() {
+                    Change::Gone(key.to_owned())
+                } else {
+                    Change::Set(key.to_owned(), message.payload.to_vec(), revision)
                 }
-                if !is_whole && pending == 0 {
-                    is_whole = true;
-                    if sender.send(Change::Whole).await.is_err() {
-                        return;
-                    }
-                }
-            }
-        });
+            });
+            let whole = (pending == 0 && !is_whole).then_some(Change::Whole);
+            is_whole |= pending == 0;
+            Some(change.into_iter().chain(whole).collect())
+        };
+        let (keys, told) = (&self.keys, sender.clone());
+        let waiting = self
+            .consume(keys, "watching the keys", config, told, read)
+            .await?;
+        if waiting == 0 {
+            sender.send(Change::Whole).await.ok();
+        }
         Ok(changes)
     }
 
@@ -409,22 +405,12 @@ impl Engine for Nats {
             },
             ..pull::OrderedConfig::default()
         };
-        let (_, mut messages) = self.consume(&stream, WHAT, config).await?;
         let (sender, receiver) = mpsc::channel(AHEAD);
-        tokio::spawn(async move {
-            while let Some(message) = messages.recv().await {
-                let Ok(number) = message.info().map(|info| info.stream_sequence) else {
-                    return;
-                };
-                if sender
-                    .send((number, message.message.payload))
-                    .await
-                    .is_err()
-                {
-                    return;
-                }
-            }
-        });
+        let read = |message: jetstream::Message| {
+            let number = message.info().ok()?.stream_sequence;
+            Some(vec![(number, message.message.payload)])
+        };
+        self.consume(&stream, WHAT, config, sender, read).await?;
         Ok(receiver)
     }
 

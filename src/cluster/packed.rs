@@ -7,7 +7,8 @@ use std::io::Read;
 
 use bytes::Bytes;
 
-use crate::frontier::Unsound;
+use crate::frontier::store::StoreError;
+use crate::frontier::{CellsError, Unsound};
 
 /// The level of compression. Most of a message are hashes, which a higher one makes no smaller.
 pub(super) const LEVEL: i32 = 1;
@@ -40,6 +41,23 @@ pub enum EnvelopeError {
     /// It cannot be written.
     #[error("the message cannot be written: {0}")]
     Unwritten(String),
+}
+
+/// Why messages cannot be exchanged with other machines.
+#[derive(Debug, thiserror::Error)]
+pub enum MessagesError {
+    /// The frontier failed.
+    #[error(transparent)]
+    Cells(#[from] CellsError),
+    /// A message cannot be written, or a note on messages cannot be read.
+    #[error("messages to other machines: {0}")]
+    Envelope(#[from] EnvelopeError),
+}
+
+impl From<StoreError> for MessagesError {
+    fn from(error: StoreError) -> Self {
+        Self::Cells(error.into())
+    }
 }
 
 /// The message with these contents.

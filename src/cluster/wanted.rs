@@ -46,6 +46,16 @@ pub struct WantedBy {
     pub time: String,
 }
 
+impl WantedBy {
+    /// The same for what a version of the state has first.
+    pub fn in_version(&self, version: u64) -> Self {
+        Self {
+            version,
+            ..self.clone()
+        }
+    }
+}
+
 /// A key of the configuration with another value than in the job file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetKey {

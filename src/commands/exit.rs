@@ -86,7 +86,7 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref() {
         Some(DaemonError::Node(NodeError::Open(OpenError::Busy { .. }))) => return BUSY,
-        Some(DaemonError::Node(node)) if node.is_of_job_file() => return REFUSED,
+        Some(DaemonError::Node(NodeError::JobFile(_))) => return REFUSED,
         _ => {}
     }
     let open = match error.downcast_ref() {

@@ -112,10 +112,15 @@ pub(super) fn member(
     (metrics, frontier): (&Metrics, &mut Cells),
 ) -> Result<Member, DaemonError> {
     // A store of several cells has its changes logged, and so a keeper.
-    let keeper = keeper.ok_or(NodeError::NoStore)?;
-    let checkpoints = (Box::new(keeper) as Box<_>, commits);
+    let keeper = keeper.ok_or_else(NodeError::no_store)?;
     let with = (metrics.clone(), frontier);
-    Ok(machine.node(config, beginning, checkpoints, with)?)
+    Ok(Node::new(
+        machine,
+        config,
+        beginning,
+        (keeper, commits),
+        with,
+    )?)
 }
 
 /// Has applied to this machine what all machines of the cluster are to do, and has it tell all what

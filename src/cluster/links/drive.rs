@@ -15,29 +15,13 @@ use super::promises::Promises;
 use super::publish::{Publisher, SOON, Sending, Setting};
 use super::{AT_A_TIME, REJECTED, log_of};
 use crate::frontier::store::StoreError;
-use crate::frontier::{CellId, Cells, CellsError, OutputEdit, Outside};
+use crate::frontier::{CellId, Cells, OutputEdit, Outside};
+use crate::packed::MessagesError;
 use crate::trouble::Trouble;
 use crate::{Engine, EngineError};
 
 /// How long to wait before a log is opened again, or cut again, in milliseconds.
 const PAUSE: u64 = 1_000;
-
-/// Why links cannot be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum LinksError {
-    /// The frontier failed.
-    #[error(transparent)]
-    Cells(#[from] CellsError),
-    /// A message cannot be written, or a note in the store cannot be read.
-    #[error("links to other machines: {0}")]
-    Envelope(#[from] EnvelopeError),
-}
-
-impl From<StoreError> for LinksError {
-    fn from(error: StoreError) -> Self {
-        Self::Cells(error.into())
-    }
-}
 
 /// What has been done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,9 +63,7 @@ pub struct Links<E> {
     readers: BTreeMap<CellId, Reader>,
     /// How many readers were begun.
     begun: u64,
-    news: mpsc::UnboundedReceiver<News>,
-    tells: mpsc::UnboundedSender<News>,
-    calls: JoinSet<()>,
+    calls: JoinSet<Option<News>>,
     tally: Tally,
     /// How long links have waited that the broker has stored, see [`Links::take_lags`].
     lags: Vec<u64>,
@@ -117,14 +99,13 @@ impl<E: Engine> Links<E> {
     /// it kept are open.
     ///
     /// # Errors
-    /// [`LinksError`] where the store has one cell, fails, or is damaged.
+    /// [`MessagesError`] where the store has one cell, fails, or is damaged.
     pub fn new(
         engine: Arc<E>,
         setting: Setting,
         kept: BTreeSet<CellId>,
         cells: &mut Cells,
-    ) -> Result<Self, LinksError> {
-        let (tells, news) = mpsc::unbounded_channel();
+    ) -> Result<Self, MessagesError> {
         Ok(Self {
             engine,
             session: setting.session,
@@ -139,8 +120,6 @@ impl<E: Engine> Links<E> {
             opened: OpenCells::new(kept),
             readers: BTreeMap::new(),
             begun: 0,
-            news,
-            tells,
             calls: JoinSet::new(),
             tally: Tally::default(),
             lags: Vec::new(),
@@ -151,23 +130,24 @@ impl<E: Engine> Links<E> {
     /// Does what can be done now. `now` is milliseconds since 1970.
     ///
     /// # Errors
-    /// [`LinksError`] where the store fails. That the broker does not answer is no error: links
+    /// [`MessagesError`] where the store fails. That the broker does not answer is no error: links
     /// wait in the store.
-    pub fn turn<F: From<LinksError> + From<StoreError>>(
+    pub fn turn<F: From<MessagesError> + From<StoreError>>(
         &mut self,
         cells: &mut Cells,
         now: u64,
         outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
-        while self.calls.try_join_next().is_some() {}
         self.follow(cells, now)?;
-        while let Ok(news) = self.news.try_recv() {
-            self.hear(cells, news, now)?;
+        while let Some(done) = self.calls.try_join_next() {
+            if let Ok(Some(news)) = done {
+                self.hear(cells, news, now)?;
+            }
         }
         if self.reads {
             self.read(cells, now, outside)?;
         }
-        self.promise(cells, now).map_err(LinksError::from)?;
+        self.promise(cells, now).map_err(MessagesError::from)?;
         self.send(cells, now, outside)?;
         self.cut(now);
         Ok(())
@@ -227,7 +207,7 @@ impl<E: Engine> Links<E> {
     }
 
     /// Takes note of cells that were opened or closed.
-    fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), LinksError> {
+    fn follow(&mut self, cells: &mut Cells, now: u64) -> Result<(), MessagesError> {
         let Some(changed) = self.opened.follow(cells.opened()) else {
             return Ok(());
         };
@@ -243,7 +223,7 @@ impl<E: Engine> Links<E> {
         Ok(cells.change_outbox(&changes)?)
     }
 
-    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), LinksError> {
+    fn hear(&mut self, cells: &mut Cells, news: News, now: u64) -> Result<(), MessagesError> {
         match news {
             News::Sent(to, number, since, sent) => {
                 match &sent {
@@ -279,7 +259,7 @@ impl<E: Engine> Links<E> {
     }
 
     /// Adds what has come, and opens logs that are not read.
-    fn read<F: From<LinksError> + From<StoreError>>(
+    fn read<F: From<MessagesError> + From<StoreError>>(
         &mut self,
         cells: &mut Cells,
         now: u64,
@@ -308,8 +288,8 @@ impl<E: Engine> Links<E> {
                 self.begun += 1;
                 let number = self.begun;
                 self.readers.insert(cell, Reader::Opening(number));
-                let after = cells.log_place(cell).map_err(LinksError::from)?.sequence;
-                let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+                let after = cells.log_place(cell).map_err(MessagesError::from)?.sequence;
+                let engine = Arc::clone(&self.engine);
                 self.calls.spawn(async move {
                     let log = log_of(cell);
                     let opened = match engine.last(&log).await {
@@ -317,7 +297,7 @@ impl<E: Engine> Links<E> {
                         Err(error) => Err(error),
                     };
                     // Nobody listens any more at the end.
-                    drop(tells.send(News::Opened(cell, number, opened)));
+                    Some(News::Opened(cell, number, opened))
                 });
             }
         }
@@ -325,10 +305,10 @@ impl<E: Engine> Links<E> {
     }
 
     /// Takes note of logs that were read far enough.
-    fn catch_up<F: From<LinksError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
+    fn catch_up<F: From<MessagesError>>(&mut self, cells: &Cells, now: u64) -> Result<(), F> {
         for cell in Vec::from_iter(self.opened.behind()) {
             if let Some(Reader::Reading(messages)) = self.readers.get(&cell) {
-                let place = cells.log_place(cell).map_err(LinksError::from)?;
+                let place = cells.log_place(cell).map_err(MessagesError::from)?;
                 let is_all = messages.is_empty();
                 self.opened.has_read(cell, place.sequence, is_all, now);
             }
@@ -336,7 +316,7 @@ impl<E: Engine> Links<E> {
         Ok(())
     }
 
-    fn add<F: From<LinksError> + From<StoreError>>(
+    fn add<F: From<MessagesError> + From<StoreError>>(
         &mut self,
         cells: &mut Cells,
         cell: CellId,
@@ -344,8 +324,8 @@ impl<E: Engine> Links<E> {
         now: u64,
         outside: &mut dyn Outside<F>,
     ) -> Result<(), F> {
-        let place = cells.log_place(cell).map_err(LinksError::from)?;
-        match apply::read(&place, sequence, &message).map_err(LinksError::from)? {
+        let place = cells.log_place(cell).map_err(MessagesError::from)?;
+        match apply::read(&place, sequence, &message).map_err(MessagesError::from)? {
             Reading::Known => {}
             Reading::Add {
                 offers,
@@ -373,6 +353,7 @@ impl<E: Engine> Links<E> {
                     if let Err(error) = engine.send(REJECTED, &id, message).await {
                         tracing::warn!(id, %error, "it could not be put aside and is gone");
                     }
+                    None
                 });
                 let amend = &mut |edits: &[OutputEdit]| outside.amend(edits);
                 cells.receive(cell, &place, &[], now, amend)?;
@@ -383,15 +364,14 @@ impl<E: Engine> Links<E> {
 
     /// Tells whoever has the cells next when their hosts may be asked again.
     fn promise(&mut self, cells: &mut Cells, now: u64) -> Result<(), EnvelopeError> {
-        let (engine, calls) = (&self.engine, &mut self.calls);
-        let trouble = self.promises.turn(cells, engine, calls, now)?;
+        let trouble = self.promises.turn(cells, &self.engine, now)?;
         if let Some(error) = trouble {
             self.trouble.tell(&error, now);
         }
         Ok(())
     }
 
-    fn send<F: From<LinksError>>(
+    fn send<F: From<MessagesError>>(
         &mut self,
         cells: &mut Cells,
         now: u64,
@@ -403,28 +383,28 @@ impl<E: Engine> Links<E> {
         if now >= self.compares {
             self.compares = now.saturating_add(self.linger / SOON);
             let leasing = Vec::from_iter(cells.leasing_cells());
-            let best = cells.best_of(&leasing, now).map_err(LinksError::from)?;
+            let best = cells.best_of(&leasing, now).map_err(MessagesError::from)?;
             self.publisher.set_best(best);
         }
         self.publisher
             .gather(cells, now)
-            .map_err(LinksError::from)?;
+            .map_err(MessagesError::from)?;
         if now >= self.closes {
-            let changes = self.publisher.close(now).map_err(LinksError::from)?;
+            let changes = self.publisher.close(now).map_err(MessagesError::from)?;
             if !changes.is_empty() {
                 self.closes = now.saturating_add(self.linger / SOON);
-                cells.change_outbox(&changes).map_err(LinksError::from)?;
+                cells.change_outbox(&changes).map_err(MessagesError::from)?;
                 outside.sync()?;
-                cells.flush_outbox().map_err(LinksError::from)?;
+                cells.flush_outbox().map_err(MessagesError::from)?;
             }
         }
         for post in self.publisher.due(now) {
             let (cell, number, since) = (post.to, post.number, post.since);
             tracing::debug!(%cell, session = self.session, number, since, "links are sent");
-            let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+            let engine = Arc::clone(&self.engine);
             self.calls.spawn(async move {
                 let sent = engine.send(&log_of(post.to), &post.id, post.message).await;
-                drop(tells.send(News::Sent(post.to, post.number, since, sent)));
+                Some(News::Sent(post.to, post.number, since, sent))
             });
         }
         Ok(())
@@ -436,7 +416,7 @@ impl<E: Engine> Links<E> {
             return;
         }
         self.cutting = None;
-        let (engine, tells) = (Arc::clone(&self.engine), self.tells.clone());
+        let engine = Arc::clone(&self.engine);
         self.calls.spawn(async move {
             let mut done = Vec::new();
             for (cell, sequence) in due {
@@ -448,7 +428,7 @@ impl<E: Engine> Links<E> {
                     }
                 }
             }
-            drop(tells.send(News::Cut(done)));
+            Some(News::Cut(done))
         });
     }
 }

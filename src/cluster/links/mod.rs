@@ -43,11 +43,12 @@ pub(super) mod tests;
 pub(crate) use self::apply::UNNUMBERED;
 pub use self::apply::{Reading, read};
 pub use self::cut::Cuts;
-pub use self::drive::{Links, LinksError, Tally};
+pub use self::drive::{Links, Tally};
 pub use self::envelope::{Envelope, EnvelopeError};
 pub use self::open_cells::OpenCells;
 pub use self::publish::{Post, Publisher, Sending, Setting};
 use crate::frontier::CellId;
+pub use crate::packed::MessagesError;
 
 /// The log of messages that could not be read.
 pub const REJECTED: &str = "rejected";

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::apply::UNNUMBERED;
@@ -40,20 +39,17 @@ pub(super) struct Promises {
     process: u64,
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
-    tells: mpsc::UnboundedSender<(u64, Result<(), EngineError>)>,
-    answers: mpsc::UnboundedReceiver<(u64, Result<(), EngineError>)>,
+    calls: JoinSet<(u64, Result<(), EngineError>)>,
 }
 
 impl Promises {
     pub fn new(process: u64, cells: &mut Cells) -> Self {
         cells.tell_promises();
-        let (tells, answers) = mpsc::unbounded_channel();
         Self {
             process,
             waiting: BTreeMap::new(),
             next: 0,
-            tells,
-            answers,
+            calls: JoinSet::new(),
         }
     }
 
@@ -62,11 +58,11 @@ impl Promises {
         &mut self,
         cells: &mut Cells,
         engine: &Arc<E>,
-        calls: &mut JoinSet<()>,
         now: u64,
     ) -> Result<Option<EngineError>, EnvelopeError> {
         let mut trouble = None;
-        while let Ok((number, sent)) = self.answers.try_recv() {
+        while let Some(done) = self.calls.try_join_next() {
+            let Ok((number, sent)) = done else { continue };
             match sent {
                 Ok(()) => drop(self.waiting.remove(&number)),
                 Err(error) => {
@@ -94,12 +90,9 @@ impl Promises {
             let (log, message) = (log_of(waiting.to), waiting.message.clone());
             // The same when it is sent again, so it is stored once.
             let id = format!("promise.{:x}.{number}", self.process);
-            let (engine, tells, number) = (Arc::clone(engine), self.tells.clone(), *number);
-            calls.spawn(async move {
-                let sent = engine.send(&log, &id, message).await;
-                // Nobody listens any more at the end.
-                tells.send((number, sent)).ok();
-            });
+            let (engine, number) = (Arc::clone(engine), *number);
+            self.calls
+                .spawn(async move { (number, engine.send(&log, &id, message).await) });
         }
         Ok(trouble)
     }

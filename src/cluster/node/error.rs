@@ -1,16 +1,14 @@
 //! Why a machine cannot go on.
 
-use super::loading::SourceError;
 use crate::crawl::checkpoint::OpenError;
 use crate::crawl::pipeline::CrawlError;
 use crate::crawl::saved::SaveError;
 use crate::frontier::store::StoreError;
 use crate::frontier::{CellId, CellsError};
 use crate::fs::IoError;
-use crate::lessons::LessonsError;
-use crate::links::LinksError;
+use crate::packed::MessagesError;
 use crate::wanted::WantedError;
-use crate::{EngineError, KeptError, Over, SessionId, WrongNode};
+use crate::{EngineError, Over, WrongNode};
 
 /// Why a machine cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -18,18 +16,9 @@ pub enum NodeError {
     /// The frontier failed.
     #[error(transparent)]
     Cells(#[from] CellsError),
-    /// Links cannot be exchanged.
+    /// Links or lessons cannot be exchanged.
     #[error(transparent)]
-    Links(#[from] LinksError),
-    /// Machines cannot learn together.
-    #[error(transparent)]
-    Lessons(#[from] LessonsError),
-    /// What outlives the process cannot be written.
-    #[error(transparent)]
-    Kept(#[from] KeptError),
-    /// The checkpoints of others cannot be used.
-    #[error(transparent)]
-    Source(#[from] SourceError),
+    Messages(#[from] MessagesError),
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -45,71 +34,14 @@ pub enum NodeError {
     /// A file failed.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The machine has no name that it can use.
-    #[error("{0}; set it by cluster.node")]
-    Name(#[from] WrongNode),
-    /// There is no place for checkpoints.
-    #[error("cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]")]
-    NoStore,
-    /// The store is not that of the other machines.
-    #[error(
-        "cluster.store is {store}, which has nothing of what the machines of the cluster have saved, as checkpoint {number} of {session}; set it to the store of the other machines, or move what that has to this one first"
-    )]
-    OtherStore {
-        /// The store of this machine.
-        store: String,
-        /// A session that has saved something.
-        session: SessionId,
-        /// Its checkpoint.
-        number: u64,
-    },
-    /// The store has the sessions of a job that the brokers do not know.
-    #[error(
-        "cluster.store is {store}, which has what a cluster has saved that the brokers know nothing of ({sessions}), as after `spoor cluster end`; this job would replace it. Set cluster.store to another place, or remove the folder `sessions` there when nobody needs it"
-    )]
-    EarlierJob {
-        /// The store.
-        store: String,
-        /// The first of the sessions.
-        sessions: String,
-    },
-    /// The cluster has another number of cells.
-    #[error(
-        "the cluster was begun with cluster.cells = {there}, and this job says {here}; set it to {there}"
-    )]
-    OtherCells {
-        /// That of the cluster.
-        there: u16,
-        /// That of this job.
-        here: u16,
-    },
-    /// The cluster crawls with another configuration.
-    #[error(
-        "the machines of the cluster have another configuration: {0}. Copy the job file of one of them to this machine; or run `spoor reload JOB.toml` with this file on a machine that crawls, which changes it for all, but for keys of [cluster]"
-    )]
-    OtherConfig(String),
-    /// The cluster crawls with another model.
-    #[error(
-        "{}: the machines of the cluster have another model; copy its folder from one of them to this machine, or run `spoor reload JOB.toml` on a machine with this model, which changes it for all at their next start",
-        .0.display()
-    )]
-    OtherModel(std::path::PathBuf),
-    /// The model cannot be read.
-    #[error("the model cannot be compared with that of other machines: {0}")]
-    Model(IoError),
-    /// Its keys cannot be read.
-    #[error(
-        "the keys of the cluster are those of another version of spoor; all its machines have to run the same. Where an earlier version began it, gather and end it with that one, and set cluster.store to another place"
-    )]
-    OtherVersion,
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers, so the machine cannot tell itself from others")]
-    NoNumber,
-    /// The store lacks a cell that the machine kept.
-    #[error(
-        "the job's folder has no state of {0} any more, which this machine had; what it did since its last checkpoint is done again. Run the command again: it begins a new session"
-    )]
-    Gone(CellId),
+    /// The job file, the model or the store has to be another one before the machine can join. A
+    /// name that is taken is another matter: the last sign of life of a process that was killed
+    /// may come late.
+    #[error("{0}")]
+    JobFile(String),
+    /// The machine cannot go on, whatever its job file says.
+    #[error("{0}")]
+    Stopped(String),
     /// A cell was taken away.
     #[error(
         "the cluster does not know any more that this machine had {0}, because the brokers have lost something, so what it did since its last checkpoint is done again; run the command again: it begins a new session"
@@ -121,19 +53,16 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Whether the job file has to be changed before the machine can join. A name that is taken is
-    /// another matter: the last sign of life of a process that was killed may come late.
-    pub fn is_of_job_file(&self) -> bool {
-        matches!(
-            self,
-            Self::Name(_)
-                | Self::NoStore
-                | Self::OtherStore { .. }
-                | Self::EarlierJob { .. }
-                | Self::OtherCells { .. }
-                | Self::OtherConfig(_)
-                | Self::OtherModel(_)
-        )
+    /// There is no place for checkpoints.
+    pub fn no_store() -> Self {
+        let text = "cluster.store is not set; write `store = \"s3://BUCKET/PATH\"` under [cluster]";
+        Self::JobFile(text.to_owned())
+    }
+}
+
+impl From<WrongNode> for NodeError {
+    fn from(wrong: WrongNode) -> Self {
+        Self::JobFile(format!("{wrong}; set it by cluster.node"))
     }
 }
 
@@ -167,14 +96,8 @@ impl From<NodeError> for CrawlError {
     }
 }
 
-impl From<LinksError> for CrawlError {
-    fn from(error: LinksError) -> Self {
-        NodeError::from(error).into()
-    }
-}
-
-impl From<KeptError> for CrawlError {
-    fn from(error: KeptError) -> Self {
+impl From<MessagesError> for CrawlError {
+    fn from(error: MessagesError) -> Self {
         NodeError::from(error).into()
     }
 }

@@ -16,20 +16,16 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::error::NodeError;
-use super::loading::{Source, SourceError};
-use super::{AddressSetting, Beginning, Checkpoints, Keeping, Node, Parts, Saved};
-use super::{settings, store};
+use super::{Keeping, settings, store};
 use crate::clock::{millis, now};
 use crate::crawl::checkpoint;
-use crate::crawl::metrics::Metrics;
-use crate::crawl::saved::{self, Committed, Keeper, Life, Made, SaveError, SavedCells};
+use crate::crawl::saved::{self, Committed, Life, Made, SaveError};
 use crate::fetch::Term;
-use crate::frontier::{Amount, CellCount, CellId, Cells, Load};
+use crate::frontier::{Amount, CellCount};
 use crate::fs::IoError;
-use crate::links::Setting as LinksSetting;
 use crate::settings::JobSettings;
 use crate::{
-    Base, Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
+    Driver, Engine, EngineError, Handle, JobPhase, JobRecord, Kept, Key, LAYOUT, Needed,
     Node as Name, Order, Over, SessionId, Setting, Standing, Survey, Terms, Value, WrongNode,
 };
 
@@ -48,17 +44,17 @@ const SAY: Duration = Duration::from_secs(5);
 
 /// A machine that has joined and has not opened its job yet.
 pub struct Joined<E> {
-    engine: Arc<E>,
+    pub(super) engine: Arc<E>,
     term: Term,
-    handle: Handle,
-    keeping: Keeping,
+    pub(super) handle: Handle,
+    pub(super) keeping: Keeping,
     session: SessionId,
-    secret: u64,
+    pub(super) secret: u64,
     /// See [`Kept::sender`].
-    sender: u64,
-    cells: CellCount,
-    store: String,
-    runtime: Runtime,
+    pub(super) sender: u64,
+    pub(super) cells: CellCount,
+    pub(super) store: String,
+    pub(super) runtime: Runtime,
 }
 
 /// Joins the cluster of a job. It waits for as long as the brokers do not answer, and while
@@ -77,7 +73,7 @@ pub fn join<E: Engine>(
 ) -> Result<(Joined<E>, File), NodeError> {
     let cells = checkpoint::cells_of(config);
     let section = &config.cluster;
-    let store = section.store.as_ref().ok_or(NodeError::NoStore)?;
+    let store = section.store.as_ref().ok_or_else(NodeError::no_store)?;
     let name = name_of(config)?;
     store::check(store.as_str(), || {
         insist(say, || Ok(runtime.block_on(Survey::of(&*engine))?))
@@ -126,11 +122,8 @@ pub fn join<E: Engine>(
         let sender = kept_now.sender.unwrap_or(secret);
         let keeping = Keeping::begin(&folder, kept_now.clone())?;
         let (own, at) = (Arc::clone(&engine), term.clone());
-        let (driver, mut handle) = if is_resumed {
-            Driver::resume(own, setting, kept_now, now, at)
-        } else {
-            Driver::new(own, setting, now, at)
-        };
+        let kept_now = is_resumed.then_some(kept_now);
+        let (driver, mut handle) = Driver::resume(own, setting, kept_now, now, at);
         runtime.spawn(driver.run());
         match wait(&mut handle, runtime, say) {
             Ok(session) => {
@@ -220,22 +213,21 @@ pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), 
             ),
             Some((bytes, revision)) => match Value::of(&Key::Job, &bytes) {
                 Ok(Value::Job(job)) if job.layout == LAYOUT => (job, Some(revision)),
-                _ => return Err(NodeError::OtherVersion),
+                _ => return Err(other_version()),
             },
         };
         if job.cells != cells.number() {
-            return Err(NodeError::OtherCells {
-                there: job.cells,
-                here: cells.number(),
-            });
+            let (there, here) = (job.cells, cells.number());
+            return Err(NodeError::JobFile(format!(
+                "the cluster was begun with cluster.cells = {there}, and this job says {here}; set \
+                 it to {there}"
+            )));
         }
         if job.phase == JobPhase::Run {
             return Ok(());
         }
         job.phase = JobPhase::Run;
-        let bytes = Value::Job(job)
-            .to_bytes()
-            .map_err(|_| NodeError::OtherVersion)?;
+        let bytes = Value::Job(job).to_bytes().map_err(|_| other_version())?;
         match engine.swap(&key, bytes, was).await {
             Ok(_) => return Ok(()),
             Err(EngineError::Stale) => {}
@@ -243,6 +235,15 @@ pub(super) async fn agree(engine: &impl Engine, cells: CellCount) -> Result<(), 
         }
     }
     Err(EngineError::Stale.into())
+}
+
+fn other_version() -> NodeError {
+    NodeError::Stopped(
+        "the keys of the cluster are those of another version of spoor; all its machines have to \
+         run the same. Where an earlier version began it, gather and end it with that one, and set \
+         cluster.store to another place"
+            .to_owned(),
+    )
 }
 
 /// Waits until the session has its key and renews it, or is over.
@@ -301,7 +302,11 @@ fn move_aside(
 
 pub(super) fn draw() -> Result<u64, NodeError> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|_| NodeError::NoNumber)?;
+    getrandom::fill(&mut bytes).map_err(|_| {
+        let why =
+            "the system gives no random numbers, so the machine cannot tell itself from others";
+        NodeError::Stopped(why.to_owned())
+    })?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -362,49 +367,12 @@ impl<E: Engine> Joined<E> {
             commit: Box::new(move |made| commit.commit(made)),
             named: Box::new(named),
         };
-        Ok((saved::Session::of_cluster(config, life)?, Commits(commits)))
-    }
-
-    /// The node, beside a crawl of these cells.
-    ///
-    /// # Errors
-    /// [`NodeError`] where the store fails.
-    pub fn node(
-        self,
-        config: &JobSettings,
-        beginning: Beginning,
-        (checkpoints, commits): (Box<dyn Checkpoints>, Commits),
-        (metrics, cells): (Metrics, &mut Cells),
-    ) -> Result<Node<E>, NodeError> {
-        let links = LinksSetting {
-            linger: millis(config.cluster.linger),
-            process: self.secret,
-            ..LinksSetting::usual(self.sender, self.cells)
-        };
-        let terms = Terms::new(config.cluster.term, config.cluster.settle);
-        let parts = Parts {
-            engine: self.engine,
-            runtime: self.runtime,
-            handle: self.handle,
-            links,
-            addresses: AddressSetting {
-                machine: self.secret,
-                cells: self.cells,
-                times: terms.passes(),
-            },
-            keeping: self.keeping,
-            checkpoints,
-            source: Arc::new(Sessions(self.store)),
-            committed: commits.0,
-            beginning,
-            metrics,
-        };
-        Node::new(parts, cells)
+        Ok((saved::Session::of_cluster(config, life)?, commits))
     }
 }
 
-/// What was committed, in its order.
-pub struct Commits(mpsc::UnboundedReceiver<Saved>);
+/// Checkpoints that were committed, in their order.
+pub type Commits = mpsc::UnboundedReceiver<Made>;
 
 /// Tells the session of a checkpoint that was written.
 struct Commit {
@@ -413,7 +381,7 @@ struct Commit {
     standing: watch::Receiver<Standing>,
     /// The last checkpoint but one, and the last.
     numbers: Arc<Mutex<(u64, u64)>>,
-    tells: mpsc::UnboundedSender<Saved>,
+    tells: mpsc::UnboundedSender<Made>,
 }
 
 impl Commit {
@@ -449,65 +417,7 @@ impl Commit {
         *numbers = (numbers.1, made.number);
         drop(numbers);
         // The crawl has ended where nobody listens.
-        let saved = Saved {
-            cells: made.cells,
-            learned: made.learned,
-        };
-        self.tells.send(saved).ok();
+        self.tells.send(made).ok();
         Committed::Yes
-    }
-}
-
-impl Checkpoints for Keeper {
-    fn round(&self, cells: &Cells) {
-        Keeper::round(self, cells);
-    }
-
-    fn hurry(&self) {
-        Keeper::hurry(self);
-    }
-
-    fn last(&self) -> Option<(u64, u64)> {
-        let standing = self.standing();
-        (standing.number > 0).then_some((standing.number, standing.commits))
-    }
-
-    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError> {
-        Keeper::end(*self, cells)
-    }
-}
-
-/// The checkpoints of all sessions in the cluster's store.
-struct Sessions(String);
-
-impl Sessions {
-    fn open(&self, base: &Base) -> Result<SavedCells, SourceError> {
-        let session = base.session.to_string();
-        SavedCells::open(&self.0, &session, base.checkpoint).map_err(failed)
-    }
-}
-
-fn failed(error: SaveError) -> SourceError {
-    SourceError(Box::new(error))
-}
-
-impl Source for Sessions {
-    fn read(
-        &self,
-        base: &Base,
-        cells: &BTreeSet<CellId>,
-        load: &mut Load,
-    ) -> Result<BTreeSet<CellId>, SourceError> {
-        let saved = self.open(base)?;
-        let mut write = |key: &[u8], value: Option<&[u8]>| Ok(load.write(key, value)?);
-        saved.read(cells, &mut write).map_err(failed)
-    }
-
-    fn learned(&self, base: &Base) -> Result<u64, SourceError> {
-        Ok(self.open(base)?.learned())
-    }
-
-    fn read_learned(&self, base: &Base) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError> {
-        self.open(base)?.read_learned().map_err(failed)
     }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Kept, KeptError};
+use crate::Kept;
+use crate::fs::IoError;
 
 /// What a node keeps of its session in the job's folder. Clones share it.
 #[derive(Debug, Clone)]
@@ -17,8 +18,8 @@ impl Keeping {
     /// Keeps this in a folder, beginning now.
     ///
     /// # Errors
-    /// [`KeptError`] where it cannot be written.
-    pub fn begin(folder: &Path, kept: Kept) -> Result<Self, KeptError> {
+    /// [`IoError`] where it cannot be written.
+    pub fn begin(folder: &Path, kept: Kept) -> Result<Self, IoError> {
         kept.write(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -40,8 +41,8 @@ impl Keeping {
     /// is over.
     ///
     /// # Errors
-    /// [`KeptError`] where it cannot be written.
-    pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), KeptError> {
+    /// [`IoError`] where it cannot be written.
+    pub fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), IoError> {
         let mut kept = self.lock();
         let Some(kept) = kept.as_mut() else {
             return Ok(());
@@ -53,8 +54,8 @@ impl Keeping {
     /// Forgets it: the session is over.
     ///
     /// # Errors
-    /// [`KeptError`] where it cannot be removed.
-    pub fn forget(&self) -> Result<(), KeptError> {
+    /// [`IoError`] where it cannot be removed.
+    pub fn forget(&self) -> Result<(), IoError> {
         let mut kept = self.lock();
         *kept = None;
         Kept::forget(&self.folder)

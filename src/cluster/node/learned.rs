@@ -2,9 +2,10 @@
 
 use tokio::runtime::Handle as Runtime;
 
-use super::{NodeError, Source};
+use super::NodeError;
+use crate::crawl::saved::SavedCells;
 use crate::frontier::Cells;
-use crate::{Base, Engine, Survey};
+use crate::{Engine, SessionId, Survey};
 
 /// How many of the last sessions are looked at.
 const MOST: usize = 16;
@@ -18,7 +19,7 @@ const MOST: usize = 16;
 pub(super) fn begin(
     engine: &impl Engine,
     runtime: &Runtime,
-    source: &dyn Source,
+    store: &str,
     cells: &mut Cells,
 ) -> Result<(), NodeError> {
     if cells.learned_place()? > 0 {
@@ -31,30 +32,26 @@ pub(super) fn begin(
             return Ok(());
         }
     };
-    let mut best: Option<(u64, Base)> = None;
+    let mut best: Option<(SessionId, SavedCells)> = None;
     for (session, checkpoint) in saved.into_iter().rev().take(MOST) {
-        let base = Base {
-            session,
-            checkpoint,
-        };
-        let learned = source.learned(&base).unwrap_or_else(|error| {
-            tracing::debug!(session = %base.session, %error, "its last checkpoint is not read");
-            0
-        });
-        if learned > best.as_ref().map_or(0, |(most, _)| *most) {
-            best = Some((learned, base));
+        let most = best.as_ref().map_or(0, |(_, best)| best.learned());
+        match SavedCells::open(store, &session.to_string(), checkpoint) {
+            Ok(saved) if saved.learned() > most => best = Some((session, saved)),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%session, %error, "its last checkpoint is not read"),
         }
     }
-    let Some((learned, base)) = best else {
+    let Some((session, best)) = best else {
         return Ok(());
     };
-    match source.read_learned(&base) {
+    match best.read_learned() {
         Ok(pairs) => {
-            tracing::info!(session = %base.session, learned, "begins with what it has learned");
+            let learned = best.learned();
+            tracing::info!(%session, learned, "begins with what it has learned");
             Ok(cells.begin_learned(pairs)?)
         }
         Err(error) => {
-            tracing::warn!(session = %base.session, %error, "what it has learned cannot be read");
+            tracing::warn!(%session, %error, "what it has learned cannot be read");
             Ok(())
         }
     }

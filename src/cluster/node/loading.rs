@@ -5,9 +5,9 @@
 //! tried again: the store of the checkpoints may be away for a while, and the cell waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use crate::crawl::saved::{SaveError, SavedCells};
 use crate::frontier::{CellId, Cells, Load};
 use crate::{Base, Inherited, Revision};
 
@@ -16,45 +16,15 @@ use super::error::NodeError;
 /// How long to wait before a state that could not be read is read again, in milliseconds.
 const PAUSE: u64 = 5_000;
 
-/// Why the states of cells cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct SourceError(pub Box<dyn std::error::Error + Send + Sync>);
-
-/// The checkpoints of all sessions.
-pub trait Source: Send + Sync {
-    /// Reads those of these cells that a checkpoint has into `load`, and says which.
-    ///
-    /// # Errors
-    /// [`SourceError`] where the checkpoint cannot be read; what was read of it is no state.
-    fn read(
-        &self,
-        base: &Base,
-        cells: &BTreeSet<CellId>,
-        load: &mut Load,
-    ) -> Result<BTreeSet<CellId>, SourceError>;
-
-    /// Up to where a checkpoint had learned what all machines teach each other.
-    ///
-    /// # Errors
-    /// [`SourceError`] where the checkpoint cannot be read.
-    fn learned(&self, base: &Base) -> Result<u64, SourceError>;
-
-    /// What it had learned, for [`Cells::begin_learned`].
-    ///
-    /// # Errors
-    /// The same.
-    fn read_learned(&self, base: &Base) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError>;
-}
-
 /// A cell whose state was read: it is in the store, and closed.
 pub(super) type Loaded = (CellId, Inherited, Revision);
 
 /// Cells whose states are being read.
 pub(super) struct Loading {
-    source: Arc<dyn Source>,
+    /// Where the checkpoints of all sessions are.
+    store: String,
     wanted: BTreeMap<CellId, (Inherited, Revision)>,
-    reading: Option<Receiver<Result<Load, SourceError>>>,
+    reading: Option<Receiver<Result<Load, SaveError>>>,
     /// The cells that are being read.
     read: BTreeMap<CellId, (Inherited, Revision)>,
     /// When to read again after a failure.
@@ -64,9 +34,9 @@ pub(super) struct Loading {
 }
 
 impl Loading {
-    pub fn new(source: Arc<dyn Source>) -> Self {
+    pub fn new(store: String) -> Self {
         Self {
-            source,
+            store,
             wanted: BTreeMap::new(),
             reading: None,
             read: BTreeMap::new(),
@@ -152,12 +122,12 @@ impl Loading {
         let bases = self.read.iter();
         let bases = bases.map(|(cell, (state, _))| (*cell, state.bases.clone().into()));
         let bases: BTreeMap<CellId, VecDeque<Base>> = bases.collect();
-        let source = Arc::clone(&self.source);
+        let store = self.store.clone();
         let (done, reading) = channel();
         self.reading = Some(reading);
         let thread = std::thread::Builder::new().name("cells".to_owned());
         let spawned = thread.spawn(move || {
-            let read = read_all(&*source, bases, &mut load);
+            let read = read_all(&store, bases, &mut load);
             // Nobody listens any more at the end.
             drop(done.send(read.map(|()| load)));
         });
@@ -170,10 +140,10 @@ impl Loading {
 
 /// Reads the state of each cell from the first of its bases that has it.
 fn read_all(
-    source: &dyn Source,
+    store: &str,
     mut bases: BTreeMap<CellId, VecDeque<Base>>,
     load: &mut Load,
-) -> Result<(), SourceError> {
+) -> Result<(), SaveError> {
     loop {
         bases.retain(|_, bases| !bases.is_empty());
         let Some(base) = bases.values().find_map(|bases| bases.front()).cloned() else {
@@ -182,7 +152,9 @@ fn read_all(
         let begins = |bases: &VecDeque<Base>| bases.front() == Some(&base);
         let here = bases.iter().filter(|(_, bases)| begins(bases));
         let here: BTreeSet<CellId> = here.map(|(cell, _)| *cell).collect();
-        let found = source.read(&base, &here, load)?;
+        let saved = SavedCells::open(store, &base.session.to_string(), base.checkpoint)?;
+        let mut write = |key: &[u8], value: Option<&[u8]>| Ok(load.write(key, value)?);
+        let found = saved.read(&here, &mut write)?;
         for cell in here {
             if found.contains(&cell) {
                 bases.remove(&cell);

@@ -47,12 +47,11 @@ mod shares;
 mod store;
 mod wanted;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle as Runtime;
-use tokio::sync::mpsc;
 
 pub use self::addresses::Setting as AddressSetting;
 use self::addresses::{Addresses, Running};
@@ -61,41 +60,24 @@ use self::giving::Giving;
 pub use self::join::{Commits, Joined, insist, join, name_of};
 pub use self::keeping::Keeping;
 use self::loading::Loading;
-pub use self::loading::{Source, SourceError};
 pub use self::settings::of as settings_of;
 use self::shares::OwnShare;
 use self::wanted::ObeyedState;
 pub use self::wanted::{Obey, WantedErrand, WantedErrands, WantedReader};
 use super::lessons::Lessons;
 use super::links::{self, Links};
-use super::{Engine, Handle, News, Order, Over, Standing};
+use super::{Engine, Handle, News, Order, Over, Standing, Terms};
 use crate::address::PageUrl;
+use crate::clock::millis;
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{Allowance, Companion, Course, CrawlError, Limits, PassGate};
-use crate::crawl::saved::SaveError;
+use crate::crawl::saved::{Keeper, SaveError};
 use crate::frontier::{Asked, CellId, Cells, Outside};
+use crate::settings::JobSettings;
 
 /// The least time between two turns, in milliseconds: a crawl with many pages calls it more
 /// often.
 const PAUSE: u64 = 20;
-
-/// The checkpoints of a session, as its node sees them.
-pub trait Checkpoints {
-    /// Called every round of the crawl, with what may be asked for.
-    fn round(&self, cells: &Cells);
-
-    /// Makes one as soon as possible.
-    fn hurry(&self);
-
-    /// The last one that is committed: its number, and the last batch of the store in it.
-    fn last(&self) -> Option<(u64, u64)>;
-
-    /// Makes the last one, and waits for it, but not for ever.
-    ///
-    /// # Errors
-    /// [`SaveError`] where the session is over.
-    fn end(self: Box<Self>, cells: &Cells) -> Result<(), SaveError>;
-}
 
 /// What each cell begins with.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +95,7 @@ pub struct Node<E> {
     links: Links<E>,
     lessons: Lessons<E>,
     keeping: Keeping,
-    checkpoints: Box<dyn Checkpoints>,
+    checkpoints: Keeper,
     loading: Loading,
     addresses: Addresses<E>,
     /// Answers other machines about addresses.
@@ -130,7 +112,7 @@ pub struct Node<E> {
     beginning: Beginning,
     metrics: Metrics,
     /// Checkpoints that were committed.
-    committed: mpsc::UnboundedReceiver<Saved>,
+    committed: Commits,
     /// Requests were cut, so all cells have to be opened again.
     was_cut: bool,
     is_leaving: bool,
@@ -145,49 +127,20 @@ pub struct Node<E> {
     due: u64,
 }
 
-/// What is in a checkpoint that was committed.
-#[derive(Debug)]
-pub struct Saved {
-    /// Its cells, with up to where they have read their logs.
-    pub cells: BTreeMap<CellId, u64>,
-    /// Up to where it has learned what all machines teach each other.
-    pub learned: u64,
-}
-
-/// What a node is made of.
-pub struct Parts<E> {
-    /// What connects it with the others.
-    pub engine: Arc<E>,
-    /// Where the broker's answers are waited for.
-    pub runtime: Runtime,
-    /// Its end of the session.
-    pub handle: Handle,
-    /// How links are sent.
-    pub links: links::Setting,
-    /// How IP addresses are shared.
-    pub addresses: AddressSetting,
-    /// What outlives the process.
-    pub keeping: Keeping,
-    /// Its own checkpoints.
-    pub checkpoints: Box<dyn Checkpoints>,
-    /// Those of others.
-    pub source: Arc<dyn Source>,
-    /// What was committed, in its order.
-    pub committed: mpsc::UnboundedReceiver<Saved>,
-    /// What each cell begins with.
-    pub beginning: Beginning,
-    /// Where it counts what operators want to know.
-    pub metrics: Metrics,
-}
-
 impl<E: Engine> Node<E> {
     /// Goes on with the cells that the last process kept, as soon as the session has confirmed
     /// them. No cell may be open. Cells of the store that are not kept are deleted.
     ///
     /// # Errors
     /// [`NodeError`] where the store fails.
-    pub fn new(parts: Parts<E>, cells: &mut Cells) -> Result<Self, NodeError> {
-        let kept = parts.keeping.kept().map(|kept| kept.cells);
+    pub fn new(
+        joined: Joined<E>,
+        config: &JobSettings,
+        beginning: Beginning,
+        (checkpoints, committed): (Keeper, Commits),
+        (metrics, cells): (Metrics, &mut Cells),
+    ) -> Result<Self, NodeError> {
+        let kept = joined.keeping.kept().map(|kept| kept.cells);
         let kept: BTreeSet<CellId> = kept.unwrap_or_default().into_keys().collect();
         let stored = cells.stored()?;
         for cell in stored.difference(&kept) {
@@ -195,25 +148,38 @@ impl<E: Engine> Node<E> {
         }
         if let Some(gone) = kept.difference(&stored).next() {
             // An empty cell in its place would be taken for one without addresses.
-            parts.keeping.forget()?;
-            return Err(NodeError::Gone(*gone));
+            joined.keeping.forget()?;
+            return Err(NodeError::Stopped(format!(
+                "the job's folder has no state of {gone} any more, which this machine had; what it \
+                 did since its last checkpoint is done again. Run the command again: it begins a \
+                 new session"
+            )));
         }
-        learned::begin(&*parts.engine, &parts.runtime, &*parts.source, cells)?;
+        learned::begin(&*joined.engine, &joined.runtime, &joined.store, cells)?;
         let addresses = Addresses::new(
-            (Arc::clone(&parts.engine), parts.runtime.clone()),
-            parts.handle.standing.clone(),
-            parts.addresses,
+            (Arc::clone(&joined.engine), joined.runtime.clone()),
+            joined.handle.standing.clone(),
+            AddressSetting {
+                machine: joined.secret,
+                cells: joined.cells,
+                times: Terms::new(config.cluster.term, config.cluster.settle).passes(),
+            },
             cells.address_clocks(),
         );
-        let (obeyed, reader) = wanted::of(Arc::clone(&parts.engine));
+        let links = links::Setting {
+            linger: millis(config.cluster.linger),
+            process: joined.secret,
+            ..links::Setting::usual(joined.sender, joined.cells)
+        };
+        let (obeyed, reader) = wanted::of(Arc::clone(&joined.engine));
         Ok(Self {
-            runtime: parts.runtime,
-            handle: parts.handle,
-            lessons: Lessons::new(Arc::clone(&parts.engine), cells)?,
-            links: Links::new(parts.engine, parts.links, kept, cells)?,
-            keeping: parts.keeping,
-            checkpoints: parts.checkpoints,
-            loading: Loading::new(parts.source),
+            runtime: joined.runtime,
+            handle: joined.handle,
+            lessons: Lessons::new(Arc::clone(&joined.engine), cells)?,
+            links: Links::new(joined.engine, links, kept, cells)?,
+            keeping: joined.keeping,
+            checkpoints,
+            loading: Loading::new(joined.store),
             _answers: addresses.serve(),
             addresses,
             giving: Giving::default(),
@@ -222,9 +188,9 @@ impl<E: Engine> Node<E> {
             reader: Some(reader),
             reached: None,
             finishes_images: false,
-            beginning: parts.beginning,
-            metrics: parts.metrics,
-            committed: parts.committed,
+            beginning,
+            metrics,
+            committed,
             was_cut: false,
             is_leaving: false,
             is_done: false,
@@ -280,7 +246,7 @@ impl<E: Engine> Node<E> {
             self.hear(cells, news, now)?;
         }
         if let Some(end) = self.end.take() {
-            self.keeping.forget()?;
+            self.keeping.forget().map_err(NodeError::from)?;
             return Err(end.into());
         }
         self.checkpoints.round(cells);
@@ -304,7 +270,7 @@ impl<E: Engine> Node<E> {
             for lag in self.links.take_lags() {
                 self.metrics.links_are_sent(Duration::from_millis(lag));
             }
-            self.lessons.turn(cells, now).map_err(NodeError::from)?;
+            self.lessons.turn(cells, now)?;
         }
         self.give(cells, outside)?;
         if let Some(claim) = self.shares.turn(cells, standing.claims.as_ref(), now) {
@@ -395,7 +361,8 @@ impl<E: Engine> Node<E> {
         self.begin_cells(cells, &new, now)?;
         outside.sync()?;
         cells.flush()?;
-        Ok(self.keeping.change(|kept| kept.cells.extend(opened))?)
+        let kept = self.keeping.change(|kept| kept.cells.extend(opened));
+        Ok(kept.map_err(NodeError::from)?)
     }
 
     /// Adds the operator's addresses to the cells that were just opened. Those that are known stay

@@ -13,13 +13,16 @@ use super::error::NodeError;
 /// The settings of this machine, `job` what of its job file all machines share.
 ///
 /// # Errors
-/// [`NodeError::Model`] where the model cannot be read.
+/// [`NodeError::Stopped`] where the model cannot be read.
 pub fn of(config: &JobSettings, job: Value) -> Result<SharedSettings, NodeError> {
     let folder = config.model_folder();
     let model = Model::exists(&folder).then(|| Model::sha256(&folder));
     Ok(SharedSettings {
         job,
-        model: model.transpose().map_err(NodeError::Model)?,
+        model: model.transpose().map_err(|error| {
+            let what = "the model cannot be compared with that of other machines";
+            NodeError::Stopped(format!("{what}: {error}"))
+        })?,
     })
 }
 
@@ -70,10 +73,19 @@ pub(super) async fn confirm(
 }
 
 fn refused(config: &JobSettings, difference: Difference) -> NodeError {
-    match difference {
-        Difference::Job(keys) => NodeError::OtherConfig(keys),
-        Difference::Model => NodeError::OtherModel(config.model_folder()),
-    }
+    NodeError::JobFile(match difference {
+        Difference::Job(keys) => format!(
+            "the machines of the cluster have another configuration: {keys}. Copy the job file of \
+             one of them to this machine; or run `spoor reload JOB.toml` with this file on a \
+             machine that crawls, which changes it for all, but for keys of [cluster]"
+        ),
+        Difference::Model => format!(
+            "{}: the machines of the cluster have another model; copy its folder from one of them \
+             to this machine, or run `spoor reload JOB.toml` on a machine with this model, which \
+             changes it for all at their next start",
+            config.model_folder().display()
+        ),
+    })
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ const NAMED: usize = 5;
 /// there are no keys. `survey` reads all keys.
 ///
 /// # Errors
-/// [`NodeError::OtherStore`] and [`NodeError::EarlierJob`]; where the keys or the store cannot be
-/// read.
+/// [`NodeError::JobFile`]; where the keys or the store cannot be read.
 pub(super) fn check(
     store: &str,
     mut survey: impl FnMut() -> Result<Survey, NodeError>,
@@ -47,11 +46,11 @@ pub(super) fn check(
         wanted = again;
     }
     match wanted.pop_first() {
-        Some((session, number)) => Err(NodeError::OtherStore {
-            store: store.to_owned(),
-            session,
-            number,
-        }),
+        Some((session, number)) => Err(NodeError::JobFile(format!(
+            "cluster.store is {store}, which has nothing of what the machines of the cluster have \
+             saved, as checkpoint {number} of {session}; set it to the store of the other \
+             machines, or move what that has to this one first"
+        ))),
         None => Ok(()),
     }
 }
@@ -59,17 +58,19 @@ pub(super) fn check(
 /// Checks that a store has nothing of an earlier job, where the brokers know of no session.
 ///
 /// # Errors
-/// [`NodeError::EarlierJob`]; where the store cannot be read.
+/// [`NodeError::JobFile`]; where the store cannot be read.
 pub(super) fn must_be_unused(store: &str) -> Result<(), NodeError> {
     let left = SavedSession::all(store)?;
     if left.is_empty() {
         return Ok(());
     }
     let names = left.keys().take(NAMED).cloned().collect::<Vec<_>>();
-    Err(NodeError::EarlierJob {
-        store: store.to_owned(),
-        sessions: names.join(", "),
-    })
+    let names = names.join(", ");
+    Err(NodeError::JobFile(format!(
+        "cluster.store is {store}, which has what a cluster has saved that the brokers know \
+         nothing of ({names}), as after `spoor cluster end`; this job would replace it. Set \
+         cluster.store to another place, or remove the folder `sessions` there when nobody needs it"
+    )))
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
         checked(folder.path(), &[("a", 3), ("b", 7)]).unwrap();
         let other = checked(folder.path(), &[("a", 3), ("b", 8)]).unwrap_err();
         let text = other.to_string();
-        assert!(matches!(other, NodeError::OtherStore { .. }), "{text}");
+        assert!(matches!(other, NodeError::JobFile(_)), "{text}");
         assert!(
             text.contains("cluster.store") && text.contains("a.1"),
             "{text}"

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::Revision;
 use super::super::record::{Base, CellRecord, Key, Value};
 use super::super::shares::heir;
-use super::{Call, CallId, Giving, Hand, Inherited, News, Purpose, Session};
+use super::{Call, Giving, Hand, Inherited, News, Purpose, Session};
 use crate::frontier::CellId;
 
 /// The most cells that it takes at once.
@@ -17,23 +17,17 @@ const MOST_BASES: usize = 16;
 
 impl Session {
     /// Asks for the keys of the cells that it kept.
-    pub(super) fn reclaim(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn reclaim(&mut self, now: u64) {
         let kept = self.kept.keys().copied().collect();
-        self.read_cells(now, kept, Purpose::Reclaim, calls);
+        self.read_cells(now, kept, Purpose::Reclaim);
     }
 
     /// Asks for the keys of cells, but for what is asked already.
-    fn read_cells(
-        &mut self,
-        now: u64,
-        cells: Vec<CellId>,
-        purpose: fn(CellId) -> Purpose,
-        calls: &mut Vec<(CallId, Call)>,
-    ) {
+    fn read_cells(&mut self, now: u64, cells: Vec<CellId>, purpose: fn(CellId) -> Purpose) {
         for cell in cells {
             let purpose = purpose(cell);
             if !self.is_pending(|other| *other == purpose) {
-                self.call(now, purpose, Call::Get(Key::Cell(cell)), calls);
+                self.call(now, purpose, Call::Get(Key::Cell(cell)));
             }
         }
     }
@@ -59,7 +53,7 @@ impl Session {
                     giving: Giving::No,
                 };
                 self.hands.insert(cell, hand);
-                self.table.set(cell, None);
+                self.table.remove(&cell);
                 self.set_idle(None, now);
                 self.news.push(News::Kept(cell));
             }
@@ -72,9 +66,9 @@ impl Session {
     }
 
     /// Asks for the keys of its cells.
-    pub(super) fn confirm(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn confirm(&mut self, now: u64) {
         let own = self.hands.keys().copied().collect();
-        self.read_cells(now, own, Purpose::Confirm, calls);
+        self.read_cells(now, own, Purpose::Confirm);
     }
 
     pub(super) fn has_confirmed(
@@ -115,7 +109,7 @@ impl Session {
         if let Some(hand) = self.hands.remove(&cell) {
             self.releases(now, hand.giving);
         }
-        self.table.set(cell, None);
+        self.table.remove(&cell);
         self.news.push(News::Lost(cell));
         if !self.lapsed {
             self.lapse(now);
@@ -123,12 +117,12 @@ impl Session {
     }
 
     /// Takes cells that nobody has, and that should be its own.
-    pub(super) fn take(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn take(&mut self, now: u64) {
         if self.looked.is_none() {
             return;
         }
         let doubtful = self.doubtful.iter().copied().collect();
-        self.read_cells(now, doubtful, Purpose::ReadCell, calls);
+        self.read_cells(now, doubtful, Purpose::ReadCell);
         let all = self.setting.cells.all();
         let free = all.filter(|cell| self.is_free(*cell, now) && !self.is_in_hand(*cell));
         let free: Vec<_> = free.collect();
@@ -150,9 +144,9 @@ impl Session {
         let chosen: Vec<_> = chosen.collect();
         for (cell, state) in chosen {
             let record = self.taken_record(&state);
-            let was = self.table.get(cell).map(|(_, revision)| *revision);
+            let was = self.table.get(&cell).map(|(_, revision)| *revision);
             let call = Call::Swap(Key::Cell(cell), Value::Cell(record), was);
-            self.call(now, Purpose::Take { cell, state }, call, calls);
+            self.call(now, Purpose::Take { cell, state }, call);
         }
     }
 
@@ -175,13 +169,13 @@ impl Session {
 
     /// Whether a cell is its own by the key.
     fn is_own(&self, cell: CellId) -> bool {
-        let entry = self.table.get(cell);
+        let entry = self.table.get(&cell);
         entry.is_some_and(|(record, _)| record.owner.as_ref() == Some(&self.id))
     }
 
     /// Whether no other session has a cell.
     fn is_free(&self, cell: CellId, now: u64) -> bool {
-        let owner = self.table.get(cell).map(|(record, _)| &record.owner);
+        let owner = self.table.get(&cell).map(|(record, _)| &record.owner);
         let Some(Some(owner)) = owner else {
             return true;
         };
@@ -191,7 +185,7 @@ impl Session {
 
     /// Where the state of a cell comes from that no other session has.
     fn inherited(&self, cell: CellId) -> Inherited {
-        let Some((record, _)) = self.table.get(cell) else {
+        let Some((record, _)) = self.table.get(&cell) else {
             return Inherited {
                 clean: true,
                 bases: Vec::new(),
@@ -238,7 +232,7 @@ impl Session {
             giving: Giving::No,
         };
         self.hands.insert(cell, hand);
-        self.table.set(cell, None);
+        self.table.remove(&cell);
         self.set_idle(None, now);
         self.news.push(News::Taken {
             cell,
@@ -249,7 +243,7 @@ impl Session {
 
     /// Gives back what another node should have, one cell after the other; all of them when
     /// it leaves.
-    pub(super) fn give_back(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn give_back(&mut self, now: u64) {
         let own = (!self.is_leaving).then_some((&self.setting.node, self.setting.weight));
         let settled = self.others.takers(now, self.setting.terms.settle);
         let nodes: Vec<_> = settled.chain(own).collect();
@@ -295,7 +289,7 @@ impl Session {
                 }],
             };
             let call = Call::Swap(Key::Cell(cell), Value::Cell(record), Some(revision));
-            self.call(now, purpose, call, calls);
+            self.call(now, purpose, call);
         }
     }
 
@@ -321,7 +315,7 @@ impl Session {
     pub fn named(&self) -> Option<BTreeSet<u64>> {
         let mut named = BTreeSet::new();
         for cell in self.setting.cells.all() {
-            let (record, _) = self.table.get(cell)?;
+            let (record, _) = self.table.get(&cell)?;
             if self.is_saved_since(cell, record) {
                 continue;
             }
@@ -349,7 +343,7 @@ impl Session {
         if let Some(hand) = self.hands.remove(&cell) {
             self.releases(now, hand.giving);
             self.is_stirred = true;
-            self.table.set(cell, None);
+            self.table.remove(&cell);
             self.news.push(News::Given(cell));
         }
     }

@@ -5,7 +5,7 @@ use super::super::Revision;
 use super::super::limits::LimitClaims;
 use super::super::record::{Key, SessionId, SessionRecord, State, Value};
 use super::others::Other;
-use super::{Call, CallId, Over, Phase, Purpose, Session};
+use super::{Call, Over, Phase, Purpose, Session};
 
 impl Session {
     /// Takes note of all keys.
@@ -34,7 +34,7 @@ impl Session {
                     own = self.published.seen(revision, record.claim.most);
                 }
                 (Key::Cell(cell), Value::Cell(record)) => {
-                    self.table.set(cell, Some((record, revision)));
+                    self.table.insert(cell, (record, revision));
                 }
                 (Key::Job, Value::Job(record)) => self.job = Some((record, revision)),
                 _ => {}
@@ -55,7 +55,7 @@ impl Session {
             self.claims = Some(claims);
         }
         self.see_job(now);
-        for record in self.table.records() {
+        for (record, _) in self.table.values() {
             if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.id) {
                 self.others.miss(owner, now);
             }
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Ends sessions of which nothing was heard for too long.
-    pub(super) fn fence(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn fence(&mut self, now: u64) {
         let patience = self.setting.terms.patience;
         let is_dead = |since: u64| now.saturating_sub(since) >= patience;
         let dead = self
@@ -83,7 +83,7 @@ impl Session {
             .filter(|(_, other)| other.record.state.is_live() && is_dead(other.since));
         let dead = dead.map(|(id, other)| (id.clone(), other.record.clone(), other.revision));
         for (id, record, revision) in dead.collect::<Vec<_>>() {
-            self.fence_one(now, id, record, revision, calls);
+            self.fence_one(now, id, record, revision);
         }
     }
 
@@ -93,18 +93,14 @@ impl Session {
         id: SessionId,
         mut record: SessionRecord,
         revision: Revision,
-        calls: &mut Vec<(CallId, Call)>,
     ) {
-        let purpose = Purpose::Fence(id);
+        let purpose = Purpose::Fence(id.clone());
         if self.is_pending(|other| *other == purpose) {
             return;
         }
         record.state = State::Fenced;
-        let Purpose::Fence(id) = &purpose else {
-            return;
-        };
-        let key = Key::Session(id.clone());
+        let key = Key::Session(id);
         let call = Call::Swap(key, Value::Session(record), Some(revision));
-        self.call(now, purpose, call, calls);
+        self.call(now, purpose, call);
     }
 }

@@ -7,20 +7,21 @@
 //! there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::Revision;
 use super::super::record::{Node, SessionId};
 use crate::frontier::{Amount, CellCount, CellId};
-use crate::fs::{IoError, atomic, beneath};
+use crate::fs::{IoError, atomic, beneath, if_there};
 
 /// The file in the job's folder.
 const NAME: &str = "session.json";
 
 /// What a node keeps of its session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Kept {
     /// Which one it is.
     pub session: SessionId,
@@ -29,48 +30,16 @@ pub struct Kept {
     pub secrets: BTreeSet<u64>,
     /// The number by which other machines tell its messages with links from those of other
     /// sessions: the secret of its first process. `None` where an earlier version kept it.
+    #[serde(default)]
     pub sender: Option<u64>,
     /// The number of the last checkpoint that was written; 0 for none.
     pub made: u64,
     /// What was used as of that checkpoint of what the job may limit.
+    #[serde(default)]
     pub used: Amount,
     /// The cells whose states are in the node's store, with the values of their keys that say
     /// so.
     pub cells: BTreeMap<CellId, Revision>,
-}
-
-/// Why what was kept is not to be had. The node can remove the file and its store, and begin
-/// a new session: what it did since the last checkpoint is then done again.
-#[derive(Debug, thiserror::Error)]
-pub enum KeptError {
-    /// The file cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] IoError),
-    /// The file is damaged.
-    #[error(
-        "{}: {why}; remove it together with the folder `frontier` beside it: the work since the last checkpoint is then done again",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-}
-
-/// As it is in the file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    session: SessionId,
-    secrets: BTreeSet<u64>,
-    #[serde(default)]
-    sender: Option<u64>,
-    made: u64,
-    #[serde(default)]
-    used: Amount,
-    cells: BTreeMap<u16, u64>,
 }
 
 impl Kept {
@@ -78,76 +47,53 @@ impl Kept {
     /// it is another node's.
     ///
     /// # Errors
-    /// [`KeptError`].
-    pub fn read(folder: &Path, node: &Node, cells: CellCount) -> Result<Option<Self>, KeptError> {
+    /// [`IoError`], also where the file is damaged. The node can remove the file and its store, and
+    /// begin a new session: what it did since the last checkpoint is then done again.
+    pub fn read(folder: &Path, node: &Node, cells: CellCount) -> Result<Option<Self>, IoError> {
         let path = folder.join(NAME);
-        let damaged = |why: String| KeptError::Damaged {
-            path: path.clone(),
-            why,
+        let damaged = |why: String| {
+            IoError::at(&path, "reading")(std::io::Error::other(format!(
+                "{why}; remove it together with the folder `frontier` beside it: the work since \
+                 the last checkpoint is then done again"
+            )))
         };
-        let bytes = match beneath::read(folder, NAME) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes.map_err(IoError::at(&path, "reading"))?,
+        let read = if_there(beneath::read(folder, NAME));
+        let Some(bytes) = read.map_err(IoError::at(&path, "reading"))? else {
+            return Ok(None);
         };
-        let written: Written =
+        let kept: Self =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if written.session.node != *node {
+        if kept.session.node != *node {
             return Ok(None);
         }
-        let mut known = BTreeMap::new();
-        for (number, revision) in written.cells {
-            let cell = cells.cell(number).ok_or_else(|| {
-                damaged(format!(
-                    "it names cell {number}, and the cluster has {}",
-                    cells.number()
-                ))
-            })?;
-            known.insert(cell, Revision(revision));
+        let mut strange = kept.cells.keys().map(|cell| cell.number());
+        match strange.find(|number| cells.cell(*number).is_none()) {
+            Some(number) => Err(damaged(format!(
+                "it names cell {number}, and the cluster has {}",
+                cells.number()
+            ))),
+            None => Ok(Some(kept)),
         }
-        Ok(Some(Self {
-            session: written.session,
-            secrets: written.secrets,
-            sender: written.sender,
-            made: written.made,
-            used: written.used,
-            cells: known,
-        }))
     }
 
     /// Writes it; it is on the disk when this returns.
     ///
     /// # Errors
-    /// [`KeptError::Io`].
-    pub fn write(&self, folder: &Path) -> Result<(), KeptError> {
-        let path = folder.join(NAME);
-        let cells = self.cells.iter();
-        let written = Written {
-            session: self.session.clone(),
-            secrets: self.secrets.clone(),
-            sender: self.sender,
-            made: self.made,
-            used: self.used,
-            cells: cells
-                .map(|(cell, revision)| (cell.number(), revision.0))
-                .collect(),
-        };
-        let bytes = serde_json::to_vec(&written).map_err(std::io::Error::other);
+    /// [`IoError`].
+    pub fn write(&self, folder: &Path) -> Result<(), IoError> {
+        let bytes = serde_json::to_vec(self).map_err(std::io::Error::other);
         let stored = bytes.and_then(|bytes| atomic::write_bytes(folder, NAME, &bytes));
-        Ok(stored.map_err(IoError::at(&path, "writing"))?)
+        stored.map_err(IoError::at(&folder.join(NAME), "writing"))
     }
 
     /// Removes it from a job's folder: the session is over.
     ///
     /// # Errors
-    /// [`KeptError::Io`].
-    pub fn forget(folder: &Path) -> Result<(), KeptError> {
-        let path = folder.join(NAME);
-        match beneath::remove_file(folder, NAME) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(IoError::at(&path, "removing")(error).into())
-            }
-            _ => Ok(()),
-        }
+    /// [`IoError`].
+    pub fn forget(folder: &Path) -> Result<(), IoError> {
+        let removed = if_there(beneath::remove_file(folder, NAME));
+        let removed = removed.map_err(IoError::at(&folder.join(NAME), "removing"));
+        removed.map(drop)
     }
 }
 

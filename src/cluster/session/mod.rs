@@ -44,7 +44,6 @@
 //! | `needed` | which of its checkpoints somebody may need, and since when nobody does |
 //! | `judging` | what it makes of the others, and how it ends those that are silent |
 //! | `others` | what it knows of the others |
-//! | `table` | what it knows of the cells' keys |
 //! | `rest` | whether anything is left to do, here and elsewhere |
 //! | `kept` | what outlives a process |
 //! | `terms` | how long it waits for what, and why that is safe |
@@ -56,21 +55,19 @@ mod needed;
 mod others;
 mod own;
 mod rest;
-mod table;
 mod terms;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use self::kept::{Kept, KeptError};
+pub use self::kept::Kept;
 pub use self::needed::Needed;
 use self::others::Others;
 use self::rest::Scene;
-use self::table::Table;
 pub use self::terms::{LONGEST_TERM, SHORTEST_TERM, Terms};
 use super::limits::{LimitClaim, LimitClaims, Published};
-use super::record::{Base, JobRecord, Key, Node, SessionId, Value};
+use super::record::{Base, CellRecord, JobRecord, Key, Node, SessionId, Value};
 use super::{EngineError, Revision};
 use crate::frontier::{Amount, CellCount, CellId};
 
@@ -294,12 +291,14 @@ pub struct Session {
     kept: BTreeMap<CellId, Revision>,
     others: Others,
     /// The cells' keys, as far as the last look showed them.
-    table: Table,
+    table: BTreeMap<CellId, (CellRecord, Revision)>,
     /// Cells whose keys are not what the last look showed.
     doubtful: BTreeSet<CellId>,
     /// When the look was asked for that the table comes from.
     looked: Option<u64>,
     calls: BTreeMap<CallId, Pending>,
+    /// Those of them that the step has still to return.
+    asked: Vec<(CallId, Call)>,
     next_call: CallId,
     /// Whether there may be something to decide: something was answered, told or given up.
     is_stirred: bool,
@@ -310,7 +309,6 @@ impl Session {
     /// A session that begins.
     pub fn new(setting: Setting, now: u64) -> Self {
         let node = setting.node.clone();
-        let table = Table::new(setting.cells);
         Self {
             setting,
             id: SessionId { node, number: 0 },
@@ -343,10 +341,11 @@ impl Session {
             before: BTreeSet::new(),
             kept: BTreeMap::new(),
             others: Others::default(),
-            table,
+            table: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             looked: None,
             calls: BTreeMap::new(),
+            asked: Vec::new(),
             next_call: 0,
             is_stirred: true,
             news: Vec::new(),
@@ -481,11 +480,10 @@ impl Session {
     /// was answered or told. Looks are answered every sixth of a term, so what comes by the
     /// passage of time alone is noticed no later than that.
     pub fn step(&mut self, now: u64) -> Vec<(CallId, Call)> {
-        let mut calls = Vec::new();
         self.check(now);
         self.give_up(now);
         if matches!(self.phase, Phase::Over(_)) {
-            return calls;
+            return Vec::new();
         }
         if !self.is_sure(now) {
             self.others.excuse(now);
@@ -493,15 +491,15 @@ impl Session {
         if now >= self.due {
             self.due = now + self.setting.terms.renew;
             if !self.is_pending(|purpose| *purpose == Purpose::Look) {
-                self.call(now, Purpose::Look, Call::Look, &mut calls);
+                self.call(now, Purpose::Look, Call::Look);
             }
-            self.renew(now, &mut calls);
-            self.confirm(now, &mut calls);
+            self.renew(now);
+            self.confirm(now);
         }
         if std::mem::take(&mut self.is_stirred) {
-            self.decide(now, &mut calls);
+            self.decide(now);
         }
-        calls
+        std::mem::take(&mut self.asked)
     }
 
     /// Gives up calls that were not answered for too long.
@@ -524,21 +522,21 @@ impl Session {
     }
 
     /// Begins, takes cells and gives them back, and judges others, as far as it can now.
-    fn decide(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    fn decide(&mut self, now: u64) {
         match self.phase {
-            Phase::Beginning => self.begin(now, calls),
+            Phase::Beginning => self.begin(now),
             Phase::Live if !self.lapsed => {
-                self.reclaim(now, calls);
-                self.give_back(now, calls);
+                self.reclaim(now);
+                self.give_back(now);
                 if self.is_sure(now) {
-                    self.end_job(now, calls);
-                    self.fence(now, calls);
+                    self.end_job(now);
+                    self.fence(now);
                     if !self.is_leaving && now >= self.from {
-                        self.take(now, calls);
+                        self.take(now);
                     }
                 }
                 if self.is_leaving && self.hands.is_empty() && self.kept.is_empty() {
-                    self.end(now, calls);
+                    self.end(now);
                 }
             }
             _ => {}
@@ -595,11 +593,12 @@ impl Session {
             }
             (Purpose::ReadCell(cell), Ok(Answer::Got(found))) => {
                 self.doubtful.remove(&cell);
-                let found = match found {
-                    Some((Value::Cell(record), revision)) => Some((record, revision)),
-                    _ => None,
-                };
-                self.table.set(cell, found);
+                match found {
+                    Some((Value::Cell(record), revision)) => {
+                        self.table.insert(cell, (record, revision));
+                    }
+                    _ => drop(self.table.remove(&cell)),
+                }
             }
             (Purpose::Reclaim(cell), Ok(Answer::Got(found))) => {
                 self.has_reclaimed(now, sent, cell, found);
@@ -624,14 +623,14 @@ impl Session {
         heard.is_some_and(|heard| now < heard + self.setting.terms.sure)
     }
 
-    fn call(&mut self, now: u64, purpose: Purpose, call: Call, calls: &mut Vec<(CallId, Call)>) {
+    fn call(&mut self, now: u64, purpose: Purpose, call: Call) {
         let pending = Pending {
             purpose,
             sent: now,
             tenure: self.tenure,
         };
         self.calls.insert(self.next_call, pending);
-        calls.push((self.next_call, call));
+        self.asked.push((self.next_call, call));
         self.next_call += 1;
     }
 

@@ -2,11 +2,11 @@
 
 use super::super::Revision;
 use super::super::record::{Key, SessionRecord, State, Value};
-use super::{Call, CallId, News, Over, Phase, Purpose, Session};
+use super::{Call, News, Over, Phase, Purpose, Session};
 
 impl Session {
     /// Makes its key, when no other session of its node lives.
-    pub(super) fn begin(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn begin(&mut self, now: u64) {
         let is_beginning =
             |purpose: &Purpose| matches!(purpose, Purpose::Begin | Purpose::Fence(_));
         if self.looked.is_none() || self.is_pending(is_beginning) {
@@ -36,18 +36,18 @@ impl Session {
             }
         }
         if let Some((id, record, revision)) = dead {
-            self.fence_one(now, id, record, revision, calls);
+            self.fence_one(now, id, record, revision);
         } else if !waits {
             self.id.number = last + 1;
             self.beat += 1;
             let record = self.own_record(State::Live);
             let call = Call::Swap(self.own_key(), record, None);
-            self.call(now, Purpose::Begin, call, calls);
+            self.call(now, Purpose::Begin, call);
         }
     }
 
     /// Renews its term; reads its key first where it is not sure of it.
-    pub(super) fn renew(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn renew(&mut self, now: u64) {
         let is_pending = |purpose: &Purpose| {
             let reads = matches!(purpose, Purpose::ReadOwn { .. });
             reads
@@ -62,7 +62,7 @@ impl Session {
         if !self.has_read {
             let known = self.revision;
             let call = Call::Get(self.own_key());
-            self.call(now, Purpose::ReadOwn { known }, call, calls);
+            self.call(now, Purpose::ReadOwn { known }, call);
             return;
         }
         self.beat += 1;
@@ -78,7 +78,7 @@ impl Session {
             claims.own = claims.own.with(most, u64::min);
         }
         let call = Call::Swap(self.own_key(), self.own_record(state), self.revision);
-        self.call(now, Purpose::Renew { checkpoint }, call, calls);
+        self.call(now, Purpose::Renew { checkpoint }, call);
     }
 
     pub(super) fn has_renewed(
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Ends its key, when it has no cells any more.
-    pub(super) fn end(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn end(&mut self, now: u64) {
         let is_pending = |purpose: &Purpose| {
             let takes = matches!(purpose, Purpose::Take { .. });
             takes || matches!(purpose, Purpose::End | Purpose::Renew { .. })
@@ -165,7 +165,7 @@ impl Session {
         }
         self.beat += 1;
         let call = Call::Swap(self.own_key(), self.own_record(State::Ended), self.revision);
-        self.call(now, Purpose::End, call, calls);
+        self.call(now, Purpose::End, call);
     }
 
     /// Notices that its term has lapsed.

@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{JobPhase, Key, SessionId, Value};
-use super::{Call, CallId, Giving, News, Phase, Purpose, Session};
+use super::{Call, Giving, News, Phase, Purpose, Session};
 use crate::frontier::CellId;
 
 /// Who could have something to do, as far as is known: when it changes, the rest begins again.
@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Says that the job is done, when nobody has anything to do.
-    pub(super) fn end_job(&mut self, now: u64, calls: &mut Vec<(CallId, Call)>) {
+    pub(super) fn end_job(&mut self, now: u64) {
         let Some((job, revision)) = self.job.clone() else {
             return;
         };
@@ -70,7 +70,7 @@ impl Session {
         let mut job = job;
         job.phase = JobPhase::Done;
         let call = Call::Swap(Key::Job, Value::Job(job), Some(revision));
-        self.call(now, Purpose::Done, call, calls);
+        self.call(now, Purpose::Done, call);
     }
 
     /// Takes note of who has the cells and who lives, as a look has shown it.
@@ -79,7 +79,7 @@ impl Session {
             if self.hands.contains_key(&cell) {
                 return Some(self.id.clone());
             }
-            self.table.get(cell)?.0.owner.clone()
+            self.table.get(&cell)?.0.owner.clone()
         };
         let owners = self.setting.cells.all().map(owner).collect();
         let live = self.others.iter().filter(|(_, o)| o.record.state.is_live());
@@ -117,7 +117,7 @@ impl Session {
         }
         let has_owner = |cell| {
             let own = self.hands.get(&cell);
-            let owner = || self.table.get(cell)?.0.owner.as_ref();
+            let owner = || self.table.get(&cell)?.0.owner.as_ref();
             let is_live = |id| {
                 let other = self.others.get(id);
                 other.is_some_and(|other| other.record.state.is_live())
@@ -180,7 +180,7 @@ mod tests {
             owner: Some(other.clone()),
             ..CellRecord::default()
         };
-        session.table.set(cell, Some((has_it, Revision(9))));
+        session.table.insert(cell, (has_it, Revision(9)));
         for (now, beat) in [(10, 1), (20, 2)] {
             let record = SessionRecord {
                 idle: true,

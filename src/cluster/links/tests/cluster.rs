@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::LinksError;
 use super::super::envelope::Envelope;
 use super::super::publish::Setting;
 use super::super::{Links, REJECTED, log_of};
@@ -12,6 +11,7 @@ use super::links;
 use super::web::{Machine, Web};
 use crate::frontier::testing::NoOutputs;
 use crate::frontier::{CellCount, CellId};
+use crate::packed::MessagesError;
 use crate::told::{Fate, Told};
 
 const BEGINNING: u64 = 1_000_000;
@@ -81,7 +81,7 @@ impl Cluster {
         for (machine, links) in &mut self.machines {
             machine.crawl(&self.web, now);
             links
-                .turn::<LinksError>(&mut machine.cells, now, &mut NoOutputs)
+                .turn::<MessagesError>(&mut machine.cells, now, &mut NoOutputs)
                 .unwrap();
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
@@ -223,7 +223,7 @@ async fn a_promise_to_a_host_goes_to_the_log_of_its_own_cell() {
         let now = cluster.now();
         let (machine, links) = &mut cluster.machines[0];
         links
-            .turn::<LinksError>(&mut machine.cells, now, &mut NoOutputs)
+            .turn::<MessagesError>(&mut machine.cells, now, &mut NoOutputs)
             .unwrap();
         tokio::time::sleep(Duration::from_millis(250)).await;
     }

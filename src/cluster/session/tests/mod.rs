@@ -64,8 +64,10 @@ fn must_hold(seeds: std::ops::Range<u64>, without: Without) {
 }
 
 /// How many seeds the default suite tries, in two tests that run beside each other: a seed takes
-/// some 60 ms of processor time without optimisation, and a fifth of that with it.
-const SEEDS: u64 = 2_000;
+/// some 60 ms of processor time without optimisation, and a fifth of that with it. Of the rules
+/// that [`without_a_rule_a_promise_is_broken`] removes, the first seeds that miss them are 0, 0, 1,
+/// 1, 3, 3, 22, 23, 40 and 71; so each kind of fault is met several times.
+const SEEDS: u64 = 600;
 
 #[test]
 fn clusters_keep_their_promises() {
@@ -117,7 +119,7 @@ fn what_nobody_needs_is_swept() {
 #[test]
 fn promises_rest_on_no_judgement_about_others() {
     // Of worlds without a limit, which end early.
-    for seed in (0..SEEDS / 40).filter(|seed| !seed.is_multiple_of(3)) {
+    for seed in (0_u64..50).filter(|seed| !seed.is_multiple_of(3)) {
         let wrong = World::new(seed, Without::Patience).run().err();
         let is_broken = |wrong: &String| wrong.contains("C1") || wrong.contains("C2");
         assert!(
