@@ -9,7 +9,7 @@ use spoor::clock::now;
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenJob};
 use spoor::crawl::saved::{self, CheckpointContent, SaveError, TakeOver};
-use spoor::daemon::maintenance::MaintenanceError;
+use spoor::daemon::maintenance;
 
 use super::print_json;
 
@@ -98,7 +98,7 @@ fn say(text: &str) {
 fn save(config: &Config, whole: bool) -> Result<()> {
     let frontier = config.job_folder().join("frontier");
     if !frontier.exists() {
-        return Err(MaintenanceError::Missing(frontier).into());
+        return Err(maintenance::missing(&frontier).into());
     }
     let session = saved::prepare(config, TakeOver::IfDead, &mut say)?;
     let session = session.ok_or(SaveError::NoStore)?;

@@ -13,7 +13,6 @@ use spoor::crawl::pipeline::Stop;
 use spoor::crawl::saved::SaveError;
 use spoor::crawl::train::TrainError;
 use spoor::daemon::control::ControlError;
-use spoor::daemon::maintenance::MaintenanceError;
 use spoor::daemon::{DaemonError, Summary};
 use spoor::search::SearchError;
 
@@ -60,9 +59,7 @@ pub fn of_crawl(summary: &Summary) -> u8 {
 
 /// The exit code of a command that failed.
 pub fn of_error(error: &anyhow::Error) -> u8 {
-    if let Some(ControlError::NotRunning(_) | ControlError::NobodyThere { .. }) =
-        error.downcast_ref()
-    {
+    if let Some(ControlError::NotRunning(_)) = error.downcast_ref() {
         return NOT_RUNNING;
     }
     if error.is::<FileErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
@@ -97,10 +94,7 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
             | DaemonError::Train(TrainError::TooLittle { .. }),
         ) => return REFUSED,
         Some(DaemonError::Open(open)) => Some(open),
-        _ => match error.downcast_ref() {
-            Some(MaintenanceError::Open(open)) => Some(open),
-            _ => error.downcast_ref(),
-        },
+        _ => error.downcast_ref(),
     };
     match open {
         Some(OpenError::Busy { .. }) => BUSY,
@@ -143,7 +137,6 @@ mod tests {
         for error in [
             anyhow::Error::from(job()),
             DaemonError::Open(job()).into(),
-            MaintenanceError::Open(job()).into(),
             TakedownError::Open(job()).into(),
             TakedownError::from(corpus()).into(),
             corpus().into(),

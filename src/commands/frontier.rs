@@ -7,7 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use spoor::config::Config;
-use spoor::daemon::maintenance::{self, MaintenanceError, Sizes};
+use spoor::daemon::DaemonError;
+use spoor::daemon::maintenance::{self, Sizes};
 use spoor::frontier::dump::Found;
 use spoor::settings::StoreKind;
 use toml_edit::{DocumentMut, Item, Table};
@@ -207,8 +208,8 @@ fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
             }
         }
         // The data around the damage may still be readable.
-        Err(MaintenanceError::Store(error)) if repair && !json => println!("{error}"),
-        Err(MaintenanceError::Store(_)) if repair => {}
+        Err(DaemonError::Store(error)) if repair && !json => println!("{error}"),
+        Err(DaemonError::Store(_)) if repair => {}
         Err(error) => return Err(error.into()),
     }
     let found = maintenance::repair(config)?;

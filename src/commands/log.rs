@@ -114,10 +114,13 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let refused = |error: std::io::Error| DaemonError::Log {
-        why: error.to_string(),
-        folder: folder.to_owned(),
+    let unwritten = |folder: &Path, why: &dyn std::fmt::Display| {
+        DaemonError::Refused(format!(
+            "{}: the log cannot be written there: {why}; set logs.level = \"off\" to do without",
+            folder.display()
+        ))
     };
+    let refused = |error: std::io::Error| unwritten(folder, &error);
     // The appender opens its files by their names.
     beneath::refuse_links_out(folder, "", 0).map_err(refused)?;
     beneath::refuse_links_out(folder, "logs", 0).map_err(refused)?;
@@ -135,10 +138,7 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
         .filename_suffix("jsonl")
         .max_log_files(section.keep)
         .build(&folder)
-        .map_err(|error| DaemonError::Log {
-            why: error.source().unwrap_or(&error).to_string(),
-            folder,
-        })?;
+        .map_err(|error| unwritten(&folder, error.source().unwrap_or(&error)))?;
     *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     if let Some(handle) = LEVEL.get() {
         let only_ours = Targets::new()

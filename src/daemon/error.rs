@@ -1,7 +1,6 @@
 //! Why a job cannot run.
 
-use std::path::PathBuf;
-
+use crate::archive::captures::CapturesError;
 use crate::cluster::node::NodeError;
 use crate::config::{ContactMissing, FileErrors};
 use crate::control::AccessError;
@@ -11,7 +10,9 @@ use crate::crawl::pipeline::CrawlError;
 use crate::crawl::saved::SaveError;
 use crate::crawl::train::TrainError;
 use crate::fetch::SetupError;
+use crate::frontier::dump::DumpError;
 use crate::frontier::store::StoreError;
+use crate::fs::IoError;
 use crate::topic::score::BoundariesError;
 
 /// Why a job cannot run.
@@ -44,17 +45,18 @@ pub enum DaemonError {
     /// The metrics cannot be created.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-    /// The log cannot be written.
-    #[error(
-        "{}: the log cannot be written there: {why}; set logs.level = \"off\" to do without",
-        folder.display()
-    )]
-    Log {
-        /// The folder of the logs.
-        folder: PathBuf,
-        /// The system's error.
-        why: String,
-    },
+    /// The archive of a replay cannot be read.
+    #[error(transparent)]
+    Archive(#[from] CapturesError),
+    /// A dump of the frontier cannot be written or read.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// A file or folder cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// What was asked for cannot be done as things are; the text says what to do.
+    #[error("{0}")]
+    Refused(String),
     /// The crawl failed while running.
     #[error(transparent)]
     Crawl(#[from] CrawlError),

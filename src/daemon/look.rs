@@ -4,7 +4,7 @@
 //! scope, so the result is what a crawl would do. A page of the web is fetched as in a
 //! crawl, after its host's robots.txt and behind the address guard.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,10 +14,10 @@ use crate::address::PageUrl;
 use crate::config::Config;
 use crate::crawl::few::{self, FewProduct};
 use crate::crawl::metrics::Metrics;
-use crate::crawl::pipeline::{NoContents, Product, Reader, Work, pdf_reader};
+use crate::crawl::pipeline::{Product, Reader, Work, pdf_reader};
 use crate::error::DaemonError;
-use crate::frontier::store::StoreError;
 use crate::frontier::{NewImage, NewTask};
+use crate::fs::IoError;
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::pdf;
 use crate::topic::model::Model;
@@ -28,49 +28,6 @@ use crate::wiring;
 
 /// How many characters of the text are shown.
 const BEGINNING: usize = 300;
-
-/// Why a page cannot be examined.
-#[derive(Debug, thiserror::Error)]
-pub enum LookError {
-    /// The file cannot be read.
-    #[error("{}: reading failed: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The page could not be fetched.
-    #[error("{url} was not fetched: {why}")]
-    Fetch {
-        /// The page.
-        url: PageUrl,
-        /// Why.
-        why: String,
-    },
-    /// A crawl would drop it.
-    #[error("{url} would be dropped: {why}")]
-    Dropped {
-        /// The page.
-        url: PageUrl,
-        /// Why.
-        why: String,
-    },
-    /// The parts of a crawl cannot be created.
-    #[error(transparent)]
-    Daemon(#[from] DaemonError),
-    /// The store for the fetch failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// It has no contents.
-    #[error("{of}: {why}")]
-    Contents {
-        /// The file or the address.
-        of: String,
-        /// Why.
-        why: NoContents,
-    },
-}
 
 /// How a crawl would treat a page.
 #[derive(Debug, Clone, Serialize)]
@@ -140,14 +97,14 @@ impl Looker {
     ///
     /// # Errors
     ///
-    /// [`LookError::Daemon`].
-    pub fn new(config: &Config, model: &Model) -> Result<Self, LookError> {
-        let metrics = Metrics::new().map_err(DaemonError::from)?;
+    /// [`DaemonError`].
+    pub fn new(config: &Config, model: &Model) -> Result<Self, DaemonError> {
+        let metrics = Metrics::new()?;
         let learned = Learned::new(&config.strategy, model.contrast.as_ref());
         Ok(Self {
             reader: wiring::reader(config, model, metrics, &learned)?,
             scope: Scope::new(config.scope.clone()),
-            boundaries: wiring::boundaries(config, model).map_err(DaemonError::from)?,
+            boundaries: wiring::boundaries(config, model)?,
             config: config.clone(),
         })
     }
@@ -156,12 +113,9 @@ impl Looker {
     ///
     /// # Errors
     ///
-    /// [`LookError`].
-    pub fn file(&self, path: &Path, url: &PageUrl) -> Result<Look, LookError> {
-        let body = crate::fs::read(path).map_err(|source| LookError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    /// [`DaemonError`].
+    pub fn file(&self, path: &Path, url: &PageUrl) -> Result<Look, DaemonError> {
+        let body = crate::fs::read(path).map_err(IoError::at(path, "reading"))?;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("html");
         let media = match extension.to_ascii_lowercase().as_str() {
             "txt" | "text" | "md" => "text/plain",
@@ -190,18 +144,17 @@ impl Looker {
     ///
     /// # Errors
     ///
-    /// [`LookError`]; [`LookError::Fetch`] also if robots.txt or the address guard forbids
+    /// [`DaemonError`], also if robots.txt or the address guard forbids
     /// it.
-    pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
-        let fetcher = wiring::fetcher(&self.config, runtime).map_err(DaemonError::from)?;
+    pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, DaemonError> {
+        let fetcher = wiring::fetcher(&self.config, runtime)?;
         let urls = std::slice::from_ref(url);
         let pages = few::fetch(&self.config, runtime, &fetcher, urls, |_, fetched| {
             Work::Done(Outcome::Done, Some(FewProduct::Page(fetched)))
         })?;
-        let (at, fetched) = pages.page(url).map_err(|why| LookError::Fetch {
-            url: url.clone(),
-            why: why.to_owned(),
-        })?;
+        let (at, fetched) = pages
+            .page(url)
+            .map_err(|why| DaemonError::Refused(format!("{url} was not fetched: {why}")))?;
         self.page(&self.reader, at.as_str(), at, fetched.clone())
     }
 
@@ -212,12 +165,9 @@ impl Looker {
         of: &str,
         url: &PageUrl,
         fetched: Fetched,
-    ) -> Result<Look, LookError> {
+    ) -> Result<Look, DaemonError> {
         let extracted = reader.contents(url, &fetched);
-        let extracted = extracted.map_err(|why| LookError::Contents {
-            of: of.to_owned(),
-            why,
-        })?;
+        let extracted = extracted.map_err(|why| DaemonError::Refused(format!("{of}: {why}")))?;
         let mut beginning = String::new();
         for block in &extracted.blocks {
             if beginning.chars().count() >= BEGINNING {
@@ -229,13 +179,15 @@ impl Looker {
         let beginning: String = beginning.chars().take(BEGINNING).collect();
         let page = match reader.read(&task(url), fetched) {
             (Outcome::Done, Some(Product::Page(page))) => page,
-            (Outcome::Drop { reason }, _) => {
-                let (url, why) = (url.clone(), reason.name().to_owned());
-                return Err(LookError::Dropped { url, why });
-            }
-            _ => {
-                let (url, why) = (url.clone(), Reason::Internal.name().to_owned());
-                return Err(LookError::Dropped { url, why });
+            (outcome, _) => {
+                let reason = match outcome {
+                    Outcome::Drop { reason } => reason,
+                    _ => Reason::Internal,
+                };
+                let why = reason.name();
+                return Err(DaemonError::Refused(format!(
+                    "{url} would be dropped: {why}"
+                )));
             }
         };
         let tells = page.document.tokens as usize >= ENOUGH;
@@ -258,14 +210,10 @@ impl Looker {
     fn links(&self, links: &[NewTask]) -> Vec<LinkLook> {
         let looks = links.iter().map(|link| {
             let objection = self.scope.judge_page(&link.url, 1).err();
-            let class = link.bucket.map(Bucket::name);
-            let why = match (&objection, class) {
-                (Some(objection), _) => objection.to_string(),
-                (None, Some(class)) => class.to_owned(),
-                (None, None) => format!("above the razor, {:.0}", self.boundaries.razor),
-            };
+            let above = format!("above the razor, {:.0}", self.boundaries.razor);
+            let (followed, why) = fate(objection, link.bucket, above);
             LinkLook {
-                followed: objection.is_none() && class.is_some(),
+                followed,
                 why,
                 score: link.score,
                 url: link.url.clone(),
@@ -283,14 +231,10 @@ impl Looker {
     fn images(&self, images: &[NewImage]) -> Vec<ImageLook> {
         let looks = images.iter().map(|image| {
             let objection = self.scope.judge_image(&image.url).err();
-            let class = image.bucket.map(Bucket::name);
-            let why = match (&objection, class) {
-                (Some(objection), _) => objection.to_string(),
-                (None, Some(class)) => class.to_owned(),
-                (None, None) => "its page is above the razor".to_owned(),
-            };
+            let above = "its page is above the razor".to_owned();
+            let (fetched, why) = fate(objection, image.bucket, above);
             ImageLook {
-                fetched: objection.is_none() && class.is_some(),
+                fetched,
                 why,
                 alt: image.context.texts.alt.clone(),
                 rank: image.context.rank,
@@ -307,6 +251,19 @@ impl Looker {
 /// topic. On the lab web, of two texts, one on topic, the right one gets the higher rating
 /// for 93 % of pairs of 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
 pub const ENOUGH: usize = 50;
+
+/// Whether something is fetched, and its class, or why not. What is `above` the razor has no class.
+fn fate(
+    objection: Option<impl std::fmt::Display>,
+    class: Option<Bucket>,
+    above: String,
+) -> (bool, String) {
+    match (objection, class) {
+        (Some(objection), _) => (false, objection.to_string()),
+        (None, Some(class)) => (true, class.name().to_owned()),
+        (None, None) => (false, above),
+    }
+}
 
 /// The task of a crawl for a seed.
 fn task(url: &PageUrl) -> Task {

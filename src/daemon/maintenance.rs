@@ -9,48 +9,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
-use crate::crawl::checkpoint::{self, OpenError};
+use crate::crawl::checkpoint;
+use crate::error::DaemonError;
 use crate::frontier::consistency::{self, Consistency};
-use crate::frontier::dump::{self, DumpError, Found};
+use crate::frontier::dump::{self, Found};
 use crate::frontier::store::{self, Readable, Store, StoreError};
 use crate::frontier::{check_format, only, whole};
-use crate::fs::{IoError, atomic};
+use crate::fs::{IoError, atomic, files_beneath, remove_folder};
 use crate::settings::StoreKind;
 
-/// Why maintenance failed; the frontier is unchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum MaintenanceError {
-    /// The job's folder cannot be opened, or a crawl is using it.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A dump cannot be written or read.
-    #[error(transparent)]
-    Archive(#[from] DumpError),
-    /// There is no frontier yet.
-    #[error("{}: no frontier lies here; run `spoor crawl` first", .0.display())]
-    Missing(PathBuf),
-    /// An import would replace an existing frontier.
-    #[error("{}: a frontier lies here already; move it away first", .0.display())]
-    Present(PathBuf),
-    /// Nothing of a damaged frontier can be read.
-    #[error(
-        "{}: nothing can be read from it ({why}), so it was left as it is; move it away, and run \
-         `spoor frontier import` with the newest file in `checkpoints` beside it, or the crawl \
-         again where there is none: what was fetched is kept",
-        path.display()
-    )]
-    Lost {
-        /// The frontier's folder.
-        path: PathBuf,
-        /// What the store says.
-        why: String,
-    },
-    /// A file or folder cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] IoError),
+/// What is said where a job has no frontier.
+pub fn missing(folder: &Path) -> DaemonError {
+    let what = "no frontier lies here; run `spoor crawl` first";
+    DaemonError::Refused(format!("{}: {what}", folder.display()))
 }
 
 /// Sizes before and after, in bytes.
@@ -65,22 +36,19 @@ pub struct Sizes {
 /// Rewrites a job's frontier with another backend.
 ///
 /// # Errors
-/// [`MaintenanceError`].
-pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError> {
+/// [`DaemonError`].
+pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let old = place.open()?;
-    place.rewrite(old, to, |old, new| {
-        dump::copy(old, new)?;
-        Ok(())
-    })
+    place.rewrite(old, to)
 }
 
 /// Frees the space that the store takes beyond its contents. sled's file never shrinks,
 /// so a sled store is rewritten.
 ///
 /// # Errors
-/// [`MaintenanceError`].
-pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
+/// [`DaemonError`].
+pub fn compact(config: &Config) -> Result<Sizes, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
     let mut old = place.open()?;
@@ -90,18 +58,15 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
         let before = place.before;
         return Ok(Sizes { before, after });
     }
-    place.rewrite(old, kind, |old, new| {
-        dump::copy(old, new)?;
-        Ok(())
-    })
+    place.rewrite(old, kind)
 }
 
 /// Reads a job's frontier once and checks its consistency. It is a copy that is read: a
 /// backend that meets a damaged file cuts it off where it is opened.
 ///
 /// # Errors
-/// [`MaintenanceError`] where it cannot be read at all.
-pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
+/// [`DaemonError`] where it cannot be read at all.
+pub fn check(config: &Config) -> Result<Consistency, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let copy = place.copy()?;
     let mut found = consistency::check(&*copy.open(&place, store::open)?)?;
@@ -116,20 +81,24 @@ pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
 /// from these. The damaged store is kept as `frontier.damaged`, as it was found.
 ///
 /// # Errors
-/// [`MaintenanceError`], also where nothing can be read: import an export from `checkpoints/`
+/// [`DaemonError`], also where nothing can be read: import an export from `checkpoints/`
 /// then. The frontier is then unchanged.
-pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
+pub fn repair(config: &Config) -> Result<Found, DaemonError> {
     let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
     let copy = place.copy()?;
-    let lost = |why: String| MaintenanceError::Lost {
-        path: place.frontier.clone(),
-        why,
+    let lost = |why: String| {
+        DaemonError::Refused(format!(
+            "{}: nothing can be read from it ({why}), so it was left as it is; move it away, and \
+             run `spoor frontier import` with the newest file in `checkpoints` beside it, or the \
+             crawl again where there is none: what was fetched is kept",
+            place.frontier.display()
+        ))
     };
     let old = match copy.open(&place, store::open_what_is_left) {
-        Err(MaintenanceError::Store(
-            StoreError::Open { why, .. } | StoreError::Damaged { why, .. },
-        )) => return Err(lost(why)),
+        Err(DaemonError::Store(StoreError::Open { why, .. } | StoreError::Damaged { why, .. })) => {
+            return Err(lost(why));
+        }
         opened => opened?,
     };
     let file = place.beside("repair.jsonl.gz");
@@ -140,12 +109,12 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
         return Err(lost("it has no address".to_owned()));
     }
     let new_folder = place.beside("new");
-    remove(&new_folder)?;
+    remove_folder(&new_folder)?;
     let mut new = only(store::open(kind, &new_folder)?)?;
     dump::read_file(&mut *new, &file)?;
     drop(new);
     let damaged = place.beside("damaged");
-    remove(&damaged)?;
+    remove_folder(&damaged)?;
     atomic::replace_folder(&new_folder, &place.frontier, &damaged)?;
     std::fs::remove_file(&file).map_err(IoError::at(&file, "removing"))?;
     Ok(found)
@@ -154,8 +123,8 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
 /// Writes a job's frontier as compressed lines of JSON.
 ///
 /// # Errors
-/// [`MaintenanceError`].
-pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
+/// [`DaemonError`].
+pub fn export(config: &Config, file: &Path) -> Result<Found, DaemonError> {
     let place = StoreFolder::lock(config)?;
     Ok(dump::write_file(&*whole(place.open()?), file)?)
 }
@@ -163,16 +132,18 @@ pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
 /// Restores a job's frontier from an export.
 ///
 /// # Errors
-/// [`MaintenanceError::Present`] where the job already has a frontier.
-pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
+/// [`DaemonError::Refused`] where the job already has a frontier.
+pub fn import(config: &Config, file: &Path) -> Result<Found, DaemonError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let place = StoreFolder::lock(config)?;
     if place.frontier.exists() {
-        return Err(MaintenanceError::Present(place.frontier.clone()));
+        let what = "a frontier lies here already; move it away first";
+        let text = format!("{}: {what}", place.frontier.display());
+        return Err(DaemonError::Refused(text));
     }
     let new_folder = place.beside("new");
-    remove(&new_folder)?;
+    remove_folder(&new_folder)?;
     let mut new = only(store::open(config.frontier.store, &new_folder)?)?;
     let found = dump::read_file(&mut *new, file)?;
     drop(new);
@@ -188,10 +159,10 @@ struct StoreFolder {
 }
 
 impl StoreFolder {
-    fn lock(config: &Config) -> Result<Self, MaintenanceError> {
+    fn lock(config: &Config) -> Result<Self, DaemonError> {
         let folder = config.job_folder();
         if !folder.is_dir() {
-            return Err(MaintenanceError::Missing(folder));
+            return Err(missing(&folder));
         }
         checkpoint::refuse_gathered(&folder)?;
         let lock = checkpoint::lock(&folder)?;
@@ -208,25 +179,25 @@ impl StoreFolder {
         })
     }
 
-    fn kind(&self) -> Result<StoreKind, MaintenanceError> {
+    fn kind(&self) -> Result<StoreKind, DaemonError> {
         store::backend_in(&self.frontier).ok_or_else(|| match self.before {
-            0 => MaintenanceError::Missing(self.frontier.clone()),
-            _ => MaintenanceError::Store(StoreError::Open {
+            0 => missing(&self.frontier),
+            _ => DaemonError::Store(StoreError::Open {
                 path: self.frontier.clone(),
                 why: "files are missing that every store has".to_owned(),
             }),
         })
     }
 
-    fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {
+    fn open(&self) -> Result<Box<dyn Store>, DaemonError> {
         Ok(opened(self.kind()?, &self.frontier, store::open)?)
     }
 
     /// Copies it, to be read without changing a file of it.
-    fn copy(&self) -> Result<Copy, MaintenanceError> {
+    fn copy(&self) -> Result<Copy, DaemonError> {
         let kind = self.kind()?;
         let folder = self.beside("copy");
-        remove(&folder)?;
+        remove_folder(&folder)?;
         let copy = Copy { kind, folder };
         copy_folder(&self.frontier, &copy.folder)?;
         Ok(copy)
@@ -237,22 +208,17 @@ impl StoreFolder {
     }
 
     /// Builds a new store from the old one and swaps them.
-    fn rewrite(
-        &self,
-        old: Box<dyn Store>,
-        to: StoreKind,
-        build: impl FnOnce(&dyn Store, &mut dyn Store) -> Result<(), MaintenanceError>,
-    ) -> Result<Sizes, MaintenanceError> {
+    fn rewrite(&self, old: Box<dyn Store>, to: StoreKind) -> Result<Sizes, DaemonError> {
         let new_folder = self.beside("new");
-        remove(&new_folder)?;
+        remove_folder(&new_folder)?;
         let mut new = store::open(to, &new_folder)?;
-        build(&*old, &mut *new)?;
+        dump::copy(&*old, &mut *new)?;
         new.compact()?;
         drop((old, new));
         let aside = self.beside("old");
-        remove(&aside)?;
+        remove_folder(&aside)?;
         atomic::replace_folder(&new_folder, &self.frontier, &aside)?;
-        remove(&aside)?;
+        remove_folder(&aside)?;
         Ok(Sizes {
             before: self.before,
             after: folder_size(&self.frontier)?,
@@ -268,11 +234,7 @@ struct Copy {
 
 impl Copy {
     /// Opens it. Errors name the place of the original.
-    fn open(
-        &self,
-        original: &StoreFolder,
-        open: Open,
-    ) -> Result<Box<dyn Readable>, MaintenanceError> {
+    fn open(&self, original: &StoreFolder, open: Open) -> Result<Box<dyn Readable>, DaemonError> {
         let opened = opened(self.kind, &self.folder, open).map(whole);
         Ok(opened.map_err(|error| error.at(&original.frontier))?)
     }
@@ -280,7 +242,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.folder) {
+        if let Err(error) = remove_folder(&self.folder) {
             tracing::warn!("{error}");
         }
     }
@@ -296,7 +258,7 @@ fn opened(kind: StoreKind, folder: &Path, open: Open) -> Result<Box<dyn Store>, 
     Ok(store)
 }
 
-fn copy_folder(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
+fn copy_folder(from: &Path, to: &Path) -> Result<(), DaemonError> {
     std::fs::create_dir_all(to).map_err(IoError::at(to, "making the folder"))?;
     for entry in std::fs::read_dir(from).map_err(IoError::at(from, "listing"))? {
         let entry = entry.map_err(IoError::at(from, "listing"))?;
@@ -311,26 +273,11 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
     Ok(())
 }
 
-fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
-    let mut size = 0;
-    for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
-        let entry = entry.map_err(IoError::at(folder, "listing"))?;
-        let path = entry.path();
-        let meta = entry.metadata().map_err(IoError::at(&path, "measuring"))?;
-        size += if meta.is_dir() {
-            folder_size(&path)?
-        } else {
-            meta.len()
-        };
-    }
-    Ok(size)
-}
-
-fn remove(folder: &Path) -> Result<(), MaintenanceError> {
-    match std::fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(IoError::at(folder, "removing")(e).into())
-        }
-        _ => Ok(()),
-    }
+fn folder_size(folder: &Path) -> Result<u64, DaemonError> {
+    let files = files_beneath(folder, |_| true)?;
+    let sizes = files.iter().map(|file| {
+        let meta = file.metadata().map_err(IoError::at(file, "measuring"))?;
+        Ok(meta.len())
+    });
+    sizes.sum()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::DaemonError;
 use crate::config::Config;
-use crate::control::{ControlHandle, Entrance};
+use crate::control::Entrance;
 use crate::crawl::pipeline::RunStatus;
 use crate::frontier::Cells;
 use crate::outputs::Row;
@@ -40,31 +40,4 @@ pub(super) fn open(
         observer.say(&format!("dashboard on {}", entrance.link));
     }
     Ok(entrance)
-}
-
-/// Reports to an observer, and to the viewers of the page.
-pub(super) struct RunReporter<'a> {
-    observer: &'a mut dyn Observer,
-    handle: &'a ControlHandle,
-}
-
-impl<'a> RunReporter<'a> {
-    pub fn of(observer: &'a mut dyn Observer, handle: &'a ControlHandle) -> Self {
-        Self { observer, handle }
-    }
-}
-
-impl Observer for RunReporter<'_> {
-    fn opened(&mut self, folder: &Path) -> Result<(), DaemonError> {
-        self.observer.opened(folder)
-    }
-
-    fn say(&mut self, text: &str) {
-        self.handle.preparing(text);
-        self.observer.say(text);
-    }
-
-    fn crawl(&mut self, frontier: &Cells, row: Option<&Row<'_>>, standing: &RunStatus) {
-        self.observer.crawl(frontier, row, standing);
-    }
 }

@@ -70,11 +70,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, FileErrors> {
     if let Err(error) = Token::of(&config.control) {
         errors.push(access(config, &error));
     }
-    if errors.is_empty() {
-        Ok(Ready { seeds, warnings })
-    } else {
-        Err(FileErrors::new(subject(config), errors))
-    }
+    none_of(config, errors).map(|()| Ready { seeds, warnings })
 }
 
 /// Checks whether the job's model can be trained.
@@ -94,17 +90,18 @@ pub fn for_training(config: &Config) -> Result<(), FileErrors> {
     }
     texts(config, &mut errors);
     authorities(config, &mut errors);
+    none_of(config, errors)
+}
+
+fn none_of(config: &Config, errors: Vec<FileError>) -> Result<(), FileErrors> {
+    let subject = match config.origin.file() {
+        "" => "the job",
+        file => file,
+    };
     if errors.is_empty() {
         Ok(())
     } else {
-        Err(FileErrors::new(subject(config), errors))
-    }
-}
-
-fn subject(config: &Config) -> &str {
-    match config.origin.file() {
-        "" => "the job",
-        file => file,
+        Err(FileErrors::new(subject, errors))
     }
 }
 

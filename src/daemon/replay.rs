@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use super::error::DaemonError;
 use super::wiring::reader;
 use crate::address::PageUrl;
-use crate::archive::captures::{Captures, CapturesError};
+use crate::archive::captures::Captures;
 use crate::archive::chosen::Chosen;
 use crate::archive::files::ArchiveFile;
 use crate::clock::now;
 use crate::config::Config;
 use crate::control;
-use crate::crawl::checkpoint::{self, OpenError, OpenJob, TAKEDOWNS};
+use crate::crawl::checkpoint::{self, OpenJob, TAKEDOWNS};
 use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{self, Caps, Crawl, Reading, ReplayTally, Shelf};
 use crate::crawl::train::TrainError;
 use crate::fetch::Options;
 use crate::frontier::{Cells, Counts};
-use crate::fs::{IoError, atomic, beneath};
+use crate::fs::{IoError, atomic, if_there};
 use crate::outputs::Row;
 use crate::settings::{Name, Recrawl};
 use crate::topic::model::Model;
@@ -31,52 +31,6 @@ use crate::topic::strategy::Learned;
 
 /// The file in the folder of a replay that names what is replayed.
 const RECORD: &str = "replay.json";
-
-/// Why an archive cannot be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The folder for the results has others already.
-    #[error(
-        "{}: this folder has the results of {what}; name another one with --output, or remove it",
-        folder.display()
-    )]
-    Taken {
-        /// The folder.
-        folder: PathBuf,
-        /// What the results are of.
-        what: &'static str,
-    },
-    /// The folder's name is not that of a job.
-    #[error("{}: the last part of the path is the name of the new job: {why}", folder.display())]
-    Name {
-        /// The folder.
-        folder: PathBuf,
-        /// The problem.
-        why: String,
-    },
-    /// There is no model.
-    #[error(
-        "{}: the job has no model, and a replay fetches no texts to train on; \
-         run `spoor train JOB` first",
-        .0.display()
-    )]
-    NoModel(PathBuf),
-    /// The files have no response.
-    #[error("these files have no response of a web server; give the WARC files of a crawl")]
-    Empty,
-    /// A crawl in the archive has nowhere to begin.
-    #[error("the job has no seed, so there is nowhere to begin; list addresses under seeds.urls")]
-    NoSeed,
-    /// The archive cannot be read.
-    #[error(transparent)]
-    Archive(#[from] CapturesError),
-    /// A file or folder cannot be read or written.
-    #[error(transparent)]
-    Io(#[from] IoError),
-    /// The job cannot run.
-    #[error(transparent)]
-    Job(#[from] DaemonError),
-}
 
 /// How an archive is replayed.
 #[derive(Debug, Clone)]
@@ -147,19 +101,25 @@ struct SourceFile {
 /// Replays archives with the settings of a job. Call it on a thread that may block.
 ///
 /// # Errors
-/// [`ReplayError`]; everything committed before is kept, and the replay can be resumed.
+/// [`DaemonError`]; everything committed before is kept, and the replay can be resumed.
 pub fn replay(
     config: &Config,
     how: &Replay,
     observer: &mut dyn ReplayObserver,
-) -> Result<Replayed, ReplayError> {
+) -> Result<Replayed, DaemonError> {
     let model_folder = config.model_folder();
     if !Model::exists(&model_folder) {
-        return Err(ReplayError::NoModel(model_folder));
+        return Err(DaemonError::Refused(format!(
+            "{}: the job has no model, and a replay fetches no texts to train on; run `spoor train \
+             JOB` first",
+            model_folder.display()
+        )));
     }
-    let seeds = config.seeds.read().map_err(DaemonError::from)?;
+    let seeds = config.seeds.read()?;
     if how.follow && seeds.is_empty() {
-        return Err(ReplayError::NoSeed);
+        let why =
+            "the job has no seed, so there is nowhere to begin; list addresses under seeds.urls";
+        return Err(DaemonError::Refused(why.to_owned()));
     }
     let sources = Sources::of(how)?;
     let scratch = how.dry_run.then(Scratch::new).transpose()?;
@@ -172,21 +132,13 @@ pub fn replay(
     observer.say("finding the responses of the archive");
     let captures = Captures::of_chosen(how.from.clone())?;
     if captures.is_empty() {
-        return Err(ReplayError::Empty);
+        let why = "these files have no response of a web server; give the WARC files of a crawl";
+        return Err(DaemonError::Refused(why.to_owned()));
     }
     let (responses, bytes) = (captures.len(), captures.bytes());
     let shelf = Shelf::new(captures, caps(config));
-    let model =
-        Model::load(&model_folder).map_err(|error| DaemonError::from(TrainError::from(error)))?;
-    let mut run = ReplayRun {
-        config: &own,
-        shelf: &shelf,
-        model: &model,
-        seeds: &seeds,
-        follow: how.follow,
-        discards: how.dry_run,
-    };
-    let (counts, tally, limit) = run.go(observer)?;
+    let model = Model::load(&model_folder).map_err(TrainError::from)?;
+    let (counts, tally, limit) = run(&own, &shelf, &model, &seeds, how, observer)?;
     Ok(Replayed {
         folder: scratch.is_none().then_some(folder),
         counts,
@@ -195,16 +147,6 @@ pub fn replay(
         responses,
         bytes,
     })
-}
-
-/// One run of a replay.
-struct ReplayRun<'r> {
-    config: &'r Config,
-    shelf: &'r Shelf,
-    model: &'r Model,
-    seeds: &'r [PageUrl],
-    follow: bool,
-    discards: bool,
 }
 
 /// The job without checkpoints elsewhere, as a replay has its archive, and with one cell: a
@@ -216,82 +158,81 @@ fn alone(config: &Config) -> Config {
     config
 }
 
-impl ReplayRun<'_> {
-    fn go(
-        &mut self,
-        observer: &mut dyn ReplayObserver,
-    ) -> Result<(Counts, Option<ReplayTally>, Option<&'static str>), DaemonError> {
-        let config = self.config;
-        let captures = self.shelf.captures();
-        // The clock of the replay is that of the archive.
-        let clock = captures.first().unwrap_or_else(now);
-        let OpenJob {
-            lock,
-            mut frontier,
-            mut outputs,
-            resumed,
-            ..
-        } = checkpoint::open(&alone(config), clock)?;
-        if self.discards {
-            outputs.discard();
-        }
-        if resumed {
-            observer.say(&format!(
-                "resuming {}: {} pages done",
-                config.job_folder().display(),
-                frontier.counts().documents
-            ));
-        }
-        let learned = Learned::new(&config.strategy, self.model.contrast.as_ref());
-        let reading = Reading::from(reader(config, self.model, Metrics::new()?, &learned)?);
-        frontier.set_rating(reading.now())?;
-        frontier.catch_up_takedowns(clock)?;
-        frontier.add_seeds(self.seeds, clock)?;
-        let observer = RefCell::new(observer);
-        let follow = self.follow;
-        let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
-            let mut observer = observer.borrow_mut();
-            if let Some(row) = row {
-                observer.row(row);
-            }
-            if follow {
-                observer.going(Going {
-                    counts: frontier.counts(),
-                    bytes: None,
-                    passes: 0,
-                });
-            }
-        };
-        let limits = control::limits(config);
-        let mut handler = Crawl::new(reading, outputs, limits, &mut progress);
-        let tally = if follow {
-            let shelf = self.shelf;
-            let mut answer = |task: &_| Ok(shelf.answer(task)?);
-            pipeline::replay(&mut frontier, &mut answer, &mut handler, clock)?;
-            None
-        } else {
-            let bytes = captures.bytes();
-            let mut tell = |told: pipeline::ReplayStatus<'_>| {
-                observer.borrow_mut().going(Going {
-                    counts: told.counts,
-                    bytes: Some((told.tally.read_bytes(), bytes)),
-                    passes: told.tally.passes,
-                });
-            };
-            Some(pipeline::rerun(
-                &mut frontier,
-                self.shelf,
-                &mut handler,
-                &mut tell,
-            )?)
-        };
-        let limit = handler.limit_reached();
-        let counts = frontier.counts().clone();
-        drop(handler);
-        frontier.close()?;
-        drop(lock);
-        Ok((counts, tally, limit))
+fn run(
+    config: &Config,
+    shelf: &Shelf,
+    model: &Model,
+    seeds: &[PageUrl],
+    how: &Replay,
+    observer: &mut dyn ReplayObserver,
+) -> Result<(Counts, Option<ReplayTally>, Option<&'static str>), DaemonError> {
+    let captures = shelf.captures();
+    // The clock of the replay is that of the archive.
+    let clock = captures.first().unwrap_or_else(now);
+    let OpenJob {
+        lock,
+        mut frontier,
+        mut outputs,
+        resumed,
+        ..
+    } = checkpoint::open(&alone(config), clock)?;
+    if how.dry_run {
+        outputs.discard();
     }
+    if resumed {
+        observer.say(&format!(
+            "resuming {}: {} pages done",
+            config.job_folder().display(),
+            frontier.counts().documents
+        ));
+    }
+    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
+    let reading = Reading::from(reader(config, model, Metrics::new()?, &learned)?);
+    frontier.set_rating(reading.now())?;
+    frontier.catch_up_takedowns(clock)?;
+    frontier.add_seeds(seeds, clock)?;
+    let observer = RefCell::new(observer);
+    let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
+        let mut observer = observer.borrow_mut();
+        if let Some(row) = row {
+            observer.row(row);
+        }
+        if how.follow {
+            observer.going(Going {
+                counts: frontier.counts(),
+                bytes: None,
+                passes: 0,
+            });
+        }
+    };
+    let limits = control::limits(config);
+    let mut handler = Crawl::new(reading, outputs, limits, &mut progress);
+    let tally = if how.follow {
+        let mut answer = |task: &_| Ok(shelf.answer(task)?);
+        pipeline::replay(&mut frontier, &mut answer, &mut handler, clock)?;
+        None
+    } else {
+        let bytes = captures.bytes();
+        let mut tell = |told: pipeline::ReplayStatus<'_>| {
+            observer.borrow_mut().going(Going {
+                counts: told.counts,
+                bytes: Some((told.tally.read_bytes(), bytes)),
+                passes: told.tally.passes,
+            });
+        };
+        Some(pipeline::rerun(
+            &mut frontier,
+            shelf,
+            &mut handler,
+            &mut tell,
+        )?)
+    };
+    let limit = handler.limit_reached();
+    let counts = frontier.counts().clone();
+    drop(handler);
+    frontier.close()?;
+    drop(lock);
+    Ok((counts, tally, limit))
 }
 
 /// The job of the replay: that of the crawl, in a folder of its own. Nothing is archived or
@@ -300,7 +241,7 @@ fn of_replay(
     config: &Config,
     how: &Replay,
     scratch: Option<&Scratch>,
-) -> Result<Config, ReplayError> {
+) -> Result<Config, DaemonError> {
     let mut own = config.clone();
     own.model.name = Some(config.model_name().clone());
     own.archive.enabled = false;
@@ -315,9 +256,9 @@ fn of_replay(
         None => how.output.clone().unwrap_or_else(default),
     };
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    own.job.name = Name::parse(&name).map_err(|why| ReplayError::Name {
-        folder: folder.clone(),
-        why,
+    own.job.name = Name::parse(&name).map_err(|why| {
+        let what = "the last part of the path is the name of the new job";
+        DaemonError::Refused(format!("{}: {what}: {why}", folder.display()))
     })?;
     own.job.folder = folder.parent().unwrap_or(Path::new("")).to_owned();
     Ok(own)
@@ -333,7 +274,7 @@ fn caps(config: &Config) -> Caps {
 }
 
 impl Sources {
-    fn of(how: &Replay) -> Result<Self, ReplayError> {
+    fn of(how: &Replay) -> Result<Self, DaemonError> {
         let mut files = Vec::new();
         let archives = how.from.files.iter().map(ArchiveFile::path);
         for path in archives.chain(how.from.indexes.iter().map(PathBuf::as_path)) {
@@ -348,17 +289,10 @@ impl Sources {
     }
 
     /// Makes the folder this replay's own, if it is nobody's.
-    fn settle(&self, folder: &Path) -> Result<(), ReplayError> {
+    fn settle(&self, folder: &Path) -> Result<(), DaemonError> {
         let path = folder.join(RECORD);
-        let taken = |what| ReplayError::Taken {
-            folder: folder.to_owned(),
-            what,
-        };
-        let known: Option<Option<Self>> = match crate::fs::read(&path) {
-            Ok(known) => Some(serde_json::from_slice(&known).ok()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(IoError::at(&path, "reading")(error).into()),
-        };
+        let known = if_there(crate::fs::read(&path)).map_err(IoError::at(&path, "reading"))?;
+        let known = known.map(|known| serde_json::from_slice::<Self>(&known).ok());
         if matches!(&known, Some(Some(known)) if known == self) {
             return Ok(());
         }
@@ -370,10 +304,15 @@ impl Sources {
             entries.any(|entry| is_result(entry.file_name()))
         });
         if has_something {
-            return Err(taken(match known {
+            let what = match known {
                 Some(_) => "a replay of other files, or with another --follow",
                 None => "something else",
-            }));
+            };
+            return Err(DaemonError::Refused(format!(
+                "{}: this folder has the results of {what}; name another one with --output, or \
+                 remove it",
+                folder.display()
+            )));
         }
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -384,30 +323,20 @@ impl Sources {
 }
 
 /// What was taken down from the job is not taken from its archive either.
-fn copy_takedowns(from: &Path, to: &Path) -> Result<(), ReplayError> {
-    let path = from.join(TAKEDOWNS);
-    // It also refuses a list that is damaged or lost.
-    checkpoint::takedowns(from).map_err(DaemonError::from)?;
-    let text = match beneath::read_to_string(from, TAKEDOWNS) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        read => read.map_err(IoError::at(&path, "reading"))?,
-    };
+fn copy_takedowns(from: &Path, to: &Path) -> Result<(), DaemonError> {
+    let orders = checkpoint::takedowns(from)?;
+    if orders.orders().is_empty() {
+        return Ok(());
+    }
     std::fs::create_dir_all(to).map_err(IoError::at(to, "making the folder"))?;
-    let own = to.join(TAKEDOWNS);
-    let known = match beneath::read_to_string(to, TAKEDOWNS) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        read => read.map_err(IoError::at(&own, "reading"))?,
-    };
     // The results may have had takedowns of their own since.
-    let new = text
-        .lines()
-        .filter(|line| !known.lines().any(|k| k == *line));
-    let all: String = known
-        .lines()
-        .chain(new)
-        .map(|line| format!("{line}\n"))
-        .collect();
-    atomic::write_bytes(to, TAKEDOWNS, all.as_bytes()).map_err(IoError::at(&own, "writing"))?;
+    let mut all = checkpoint::takedowns(to)?;
+    orders
+        .orders()
+        .iter()
+        .for_each(|order| all.add(order.clone()));
+    atomic::write_bytes(to, TAKEDOWNS, all.to_lines().as_bytes())
+        .map_err(IoError::at(&to.join(TAKEDOWNS), "writing"))?;
     Ok(())
 }
 
@@ -415,7 +344,7 @@ fn copy_takedowns(from: &Path, to: &Path) -> Result<(), ReplayError> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, ReplayError> {
+    fn new() -> Result<Self, DaemonError> {
         let folder = std::env::temp_dir().join(format!("spoor-replay-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(Self(folder))
@@ -427,11 +356,5 @@ impl Drop for Scratch {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             tracing::warn!("{} is left behind: {error}", self.0.display());
         }
-    }
-}
-
-impl From<OpenError> for ReplayError {
-    fn from(error: OpenError) -> Self {
-        Self::Job(error.into())
     }
 }

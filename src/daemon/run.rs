@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::error::DaemonError;
 use super::machine::{self, Machine};
 use super::nothing::{Fruitless, Troubles};
-use super::observer::{self, Observer, RunReporter};
+use super::observer::{self, Observer};
 use super::service::Service;
 use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
@@ -23,7 +23,7 @@ use crate::crawl::metrics::Metrics;
 use crate::crawl::pipeline::{
     Companion, Control, Crawl, End, LoopOptions, Reading, Stop, USUAL_WAIT, drive, fit_open_files,
 };
-use crate::crawl::saved::{self, Keeper, Session, TakeOver};
+use crate::crawl::saved::{self, Keeper, SaveError, Session, TakeOver};
 use crate::fetch::{self, Fetcher};
 use crate::frontier::store::changes::Changes;
 use crate::frontier::{Cells, Counts, Focus, ImageLedger, ImagesLeft};
@@ -87,24 +87,25 @@ pub fn crawl(
 ) -> Result<Summary, DaemonError> {
     // Before a model is trained for it.
     checkpoint::refuse_gathered(&config.job_folder())?;
-    // Before the rest, because a model may come from there.
-    let session = saved::prepare(config, TakeOver::IfDead, &mut |text| observer.say(text))?;
-    let seeds = seeds(config)?;
-    let entrance = observer::open(config, observer)?;
-    let mut served = control::serve(runtime, desk.clone(), entrance);
-    let metrics = Metrics::new()?;
-    let (reading, ratings) = read_with(
+    let mut run = CrawlRun {
         config,
         runtime,
-        &metrics,
-        &mut RunReporter::of(observer, &desk),
-    )?;
+        desk,
+        observer,
+    };
+    // Before the rest, because a model may come from there.
+    let session = saved::prepare(config, TakeOver::IfDead, &mut |text| run.observer.say(text))?;
+    let seeds = seeds(config)?;
+    let entrance = observer::open(config, run.observer)?;
+    let mut served = control::serve(runtime, run.desk.clone(), entrance);
+    let metrics = Metrics::new()?;
+    let (reading, ratings) = run.read_with(&metrics)?;
     // As late as may be, since it takes hosts.
-    let (machine, lock) = machine::join(config, runtime, observer)?.unzip();
+    let (machine, lock) = machine::join(config, runtime, run.observer)?.unzip();
     let telling = machine
         .as_ref()
-        .map(|machine| machine::show(machine, runtime, &desk));
-    let fetcher = fetcher(config, runtime, machine.as_ref())?;
+        .map(|machine| machine::show(machine, runtime, &run.desk));
+    let fetcher = run.fetcher(machine.as_ref())?;
     // Dropped in reverse order: the lock goes last, also where an error ends the run.
     let OpenJob {
         lock,
@@ -113,61 +114,43 @@ pub fn crawl(
         resumed,
         changes,
     } = open(config, lock)?;
-    if config.cluster.is_there() {
-        outputs.shares_files();
-    }
-    let keeping = CheckpointUpdater {
-        config,
-        control: &control,
-        runtime,
-        desk: &desk,
-    };
     let (keeper, mut member) = match machine {
         Some(machine) => {
+            outputs.shares_files();
             let (session, commits) = machine.checkpoints(config)?;
-            let keeper = keeping.keeper(Some(session), changes, &mut outputs)?;
+            let keeper = run.keeper(Some(session), changes, &mut outputs, &control)?;
             let seeds = machine::beginning(config, &seeds);
             let with = (&metrics, &mut frontier);
             let member = machine::member(machine, config, seeds, (keeper, commits), with)?;
             (None, Some(member))
         }
-        None => (keeping.keeper(session, changes, &mut outputs)?, None),
+        None => (run.keeper(session, changes, &mut outputs, &control)?, None),
     };
-    let before = desk.figures(&frontier, Stage::Starting, now());
-    tell_of_opening(&frontier, resumed, config, observer)?;
+    let before = run.desk.figures(&frontier, Stage::Starting, now());
+    run.tell_of_opening(&frontier, resumed)?;
     frontier.set_rating(reading.now())?;
-    desk.set_ratings(ratings);
+    run.desk.set_ratings(ratings);
     if member.is_none() {
         take_up(&mut frontier, config, &seeds)?;
     }
     let options = options(config);
-    desk.begin(metrics);
+    run.desk.begin(metrics);
     watch_signals(runtime, control.stopper());
-    let whole = frontier.only().ok();
-    let mut backups = whole.map(|whole| Backups::new(config, whole, now()));
-    if backups.is_none() {
-        tracing::info!("a frontier with several cells is not exported to checkpoints/");
-    }
-    let_in(config, runtime, observer, &mut control, &mut served);
+    run.let_in(&mut control, &mut served);
     if let Some(member) = &mut member {
-        machine::obey(member, &desk, runtime, config);
+        machine::obey(member, &run.desk, runtime, config);
     }
-    let mut service = Service::ready();
+    let mut rounds = Rounds::begin(config, keeper, &frontier);
     let watch = control.watch();
     let mut troubles = Troubles::default();
-    let watching = desk.clone();
+    let desk = run.desk.clone();
     let mut progress = |frontier: &Cells, row: Option<&Row<'_>>| {
         if row.is_none() {
-            keeper.iter().for_each(|keeper| keeper.round(frontier));
-            // They cannot be made of several cells.
-            if let Ok(whole) = frontier.only() {
-                backups.iter_mut().for_each(|b| b.round(whole, now()));
-            }
-            service.round(|| tally(frontier.counts()));
+            rounds.round(frontier);
         }
         troubles.observe(frontier, row);
         desk.observe(frontier, row);
-        observer.crawl(frontier, row, &watch.now());
+        run.observer.crawl(frontier, row, &watch.now());
     };
     let mut handler = Crawl::new(reading, outputs, control::limits(config), &mut progress)
         .beside(member.as_mut().map(|member| member as &mut dyn Companion));
@@ -179,21 +162,20 @@ pub fn crawl(
         control,
         &mut handler,
     );
+    let in_force = runtime.block_on(desk.in_force());
     let stop = match driven {
         Ok(stop) => stop,
         Err(error) => {
             let error = DaemonError::from(error);
-            let in_force = runtime.block_on(watching.in_force());
-            watching.end(&frontier, Err(&error.to_string()), &in_force);
+            desk.end(&frontier, Err(&error.to_string()), &in_force);
             served.close(runtime);
             return Err(error);
         }
     };
     let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
-    let in_force = runtime.block_on(watching.in_force());
     let ended = hopeless.as_deref().map_or(Ok(end), Err);
-    let mut status = watching.end(&frontier, ended, &in_force);
+    let mut status = desk.end(&frontier, ended, &in_force);
     // It has the token, and the summary goes to logs.
     status.link = None;
     let mut summary = summary(&frontier, (before, status), (end, stop), &in_force)?;
@@ -202,8 +184,7 @@ pub fn crawl(
     if summary.status.pages == 0 && member.is_none() {
         summary.nothing = troubles.of_seeds(&frontier, &terms(config), &seeds)?;
     }
-    drop(backups);
-    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&frontier));
+    let kept = rounds.end(&frontier);
     let kept = kept.and_then(|()| member.map_or(Ok(()), |member| member.end(&frontier)));
     frontier.close()?;
     drop(telling);
@@ -225,65 +206,53 @@ fn seeds(config: &Config) -> Result<Vec<PageUrl>, DaemonError> {
     Ok(seeds)
 }
 
-/// The reader and ratings of pages, and the means to replace them during the crawl.
-/// Trains a model where there is none.
-fn read_with(
-    config: &Config,
-    runtime: &Handle,
-    metrics: &Metrics,
-    observer: &mut dyn Observer,
-) -> Result<(Reading, RatingReloader), DaemonError> {
-    let model = model(config, runtime, observer)?;
-    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
-    let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
-    let remaker = remaker(model, metrics.clone(), learned);
-    Ok((reading.clone(), RatingReloader::new(reading, remaker)))
+/// What all steps of a run need.
+struct CrawlRun<'r> {
+    config: &'r Config,
+    runtime: &'r Handle,
+    desk: ControlHandle,
+    observer: &'r mut dyn Observer,
 }
 
-fn fetcher(
-    config: &Config,
-    runtime: &Handle,
-    machine: Option<&Machine>,
-) -> Result<Fetcher, DaemonError> {
-    let _entered = runtime.enter();
-    let options = fetch::Options {
-        term: machine.map(Machine::term),
-        ..fetch_options(config)?
-    };
-    Ok(Fetcher::new(options)?)
-}
-
-/// Opens the job, which is locked already where a lock is given.
-fn open(config: &Config, lock: Option<File>) -> Result<OpenJob, OpenError> {
-    match lock {
-        Some(lock) => checkpoint::open_locked(config, lock, now()),
-        None => checkpoint::open(config, now()),
+impl CrawlRun<'_> {
+    /// The reader and ratings of pages, and the means to replace them during the crawl.
+    /// Trains a model where there is none.
+    fn read_with(&mut self, metrics: &Metrics) -> Result<(Reading, RatingReloader), DaemonError> {
+        let (config, desk, observer) = (self.config, &self.desk, &mut *self.observer);
+        let model = model(config, self.runtime, &mut |text| {
+            desk.preparing(text);
+            observer.say(text);
+        })?;
+        let learned = Learned::new(&config.strategy, model.contrast.as_ref());
+        let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
+        let remaker = remaker(model, metrics.clone(), learned);
+        Ok((reading.clone(), RatingReloader::new(reading, remaker)))
     }
-}
 
-/// What keeps the checkpoint of a crawl up to date.
-struct CheckpointUpdater<'k> {
-    config: &'k Config,
-    control: &'k Control,
-    runtime: &'k Handle,
-    desk: &'k ControlHandle,
-}
+    fn fetcher(&self, machine: Option<&Machine>) -> Result<Fetcher, DaemonError> {
+        let _entered = self.runtime.enter();
+        let options = fetch::Options {
+            term: machine.map(Machine::term),
+            ..fetch_options(self.config)?
+        };
+        Ok(Fetcher::new(options)?)
+    }
 
-impl CheckpointUpdater<'_> {
-    /// Begins, if the crawl has a checkpoint elsewhere.
+    /// Keeps the checkpoint up to date, if the crawl has one elsewhere.
     fn keeper(
         &self,
         session: Option<Session>,
         changes: Option<Arc<Changes>>,
         outputs: &mut Outputs,
+        control: &Control,
     ) -> Result<Option<Keeper>, DaemonError> {
         let (Some(mut session), Some(changes)) = (session, changes) else {
             return Ok(None);
         };
         session.watch(outputs.watch_restated());
-        let stopper = self.control.stopper();
+        let stopper = control.stopper();
         let stop = move || stopper.stop(Stop::Told);
-        let (asker, runtime) = (self.control.asker(), self.runtime.clone());
+        let (asker, runtime) = (control.asker(), self.runtime.clone());
         let flush = move || {
             let flushed = async { tokio::time::timeout(LONGEST_FLUSH, asker.checkpoint()).await };
             // Where the run has ended, or does something else for so long, less is sent.
@@ -296,6 +265,89 @@ impl CheckpointUpdater<'_> {
         let keeper = Keeper::begin(session, changes, &config, flush, stop)?;
         self.desk.set_checkpoint(Box::new(keeper.reader()));
         Ok(Some(keeper))
+    }
+
+    fn tell_of_opening(&mut self, frontier: &Cells, resumed: bool) -> Result<(), DaemonError> {
+        let folder = self.config.job_folder();
+        self.observer.opened(&folder)?;
+        let folder = folder.display();
+        self.observer.say(&if !resumed {
+            format!("beginning {folder}")
+        } else if self.config.cluster.is_there() {
+            format!(
+                "resuming {folder}; the hosts of this machine follow when the brokers confirm them"
+            )
+        } else {
+            format!(
+                "resuming {folder}: {} pages done, {} queued",
+                frontier.counts().documents,
+                frontier.counts().queued_pages()
+            )
+        });
+        Ok(())
+    }
+
+    /// Opens the socket, and begins paused where the job is.
+    fn let_in(&mut self, control: &mut Control, served: &mut Served) {
+        let folder = self.config.job_folder();
+        if let Some(since) = control::paused(&folder) {
+            control.begin_paused();
+            let text = format!("the job is paused {since}; `spoor ctl JOB resume` resumes it");
+            tracing::warn!("{text}");
+            self.observer.say(&text);
+        }
+        if let Err(error) = served.open_socket(self.runtime, &folder) {
+            tracing::warn!(
+                "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+                 reach it",
+                folder.display()
+            );
+        }
+    }
+}
+
+/// What is done in every round of the loop beside the crawl.
+struct Rounds {
+    keeper: Option<Keeper>,
+    /// They cannot be made of several cells.
+    backups: Option<Backups>,
+    service: Service,
+}
+
+impl Rounds {
+    fn begin(config: &Config, keeper: Option<Keeper>, frontier: &Cells) -> Self {
+        let whole = frontier.only().ok();
+        let backups = whole.map(|whole| Backups::new(config, whole, now()));
+        if backups.is_none() {
+            tracing::info!("a frontier with several cells is not exported to checkpoints/");
+        }
+        Self {
+            keeper,
+            backups,
+            service: Service::ready(),
+        }
+    }
+
+    fn round(&mut self, frontier: &Cells) {
+        self.keeper.iter().for_each(|keeper| keeper.round(frontier));
+        if let (Ok(whole), Some(backups)) = (frontier.only(), &mut self.backups) {
+            backups.round(whole, now());
+        }
+        self.service.round(|| tally(frontier.counts()));
+    }
+
+    /// Makes the last checkpoint.
+    fn end(self, frontier: &Cells) -> Result<(), SaveError> {
+        drop(self.backups);
+        self.keeper.map_or(Ok(()), |keeper| keeper.end(frontier))
+    }
+}
+
+/// Opens the job, which is locked already where a lock is given.
+fn open(config: &Config, lock: Option<File>) -> Result<OpenJob, OpenError> {
+    match lock {
+        Some(lock) => checkpoint::open_locked(config, lock, now()),
+        None => checkpoint::open(config, now()),
     }
 }
 
@@ -314,32 +366,6 @@ fn options(config: &Config) -> LoopOptions {
     }
 }
 
-fn tell_of_opening(
-    frontier: &Cells,
-    resumed: bool,
-    config: &Config,
-    observer: &mut dyn Observer,
-) -> Result<(), DaemonError> {
-    let folder = config.job_folder();
-    observer.opened(&folder)?;
-    observer.say(&if resumed && config.cluster.is_there() {
-        format!(
-            "resuming {}; the hosts of this machine follow when the brokers confirm them",
-            folder.display()
-        )
-    } else if resumed {
-        format!(
-            "resuming {}: {} pages done, {} queued",
-            folder.display(),
-            frontier.counts().documents,
-            frontier.counts().queued_pages()
-        )
-    } else {
-        format!("beginning {}", folder.display())
-    });
-    Ok(())
-}
-
 /// Applies the changes of the job file since the last run to the frontier.
 fn take_up(frontier: &mut Cells, config: &Config, seeds: &[PageUrl]) -> Result<(), DaemonError> {
     let watch = config.seeds.watch.iter();
@@ -348,30 +374,6 @@ fn take_up(frontier: &mut Cells, config: &Config, seeds: &[PageUrl]) -> Result<(
     frontier.add_seeds(seeds, now())?;
     frontier.watch(&watch, now())?;
     Ok(())
-}
-
-/// Opens the control channel of `spoor ctl`, and applies its requests to an earlier run.
-fn let_in(
-    config: &Config,
-    runtime: &Handle,
-    observer: &mut dyn Observer,
-    control: &mut Control,
-    served: &mut Served,
-) {
-    let folder = config.job_folder();
-    if let Some(since) = control::paused(&folder) {
-        control.begin_paused();
-        let text = format!("the job is paused {since}; `spoor ctl JOB resume` resumes it");
-        tracing::warn!("{text}");
-        observer.say(&text);
-    }
-    if let Err(error) = served.open_socket(runtime, &folder) {
-        tracing::warn!(
-            "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
-             reach it",
-            folder.display()
-        );
-    }
 }
 
 fn end_of(stop: Option<Stop>, limit: Option<&'static str>) -> End {

@@ -50,11 +50,17 @@ pub fn train(
     runtime: &Handle,
     observer: &mut dyn Observer,
 ) -> Result<Model, DaemonError> {
+    train_saying(config, runtime, &mut |text| observer.say(text))
+}
+
+fn train_saying(
+    config: &Config,
+    runtime: &Handle,
+    say: &mut dyn FnMut(&str),
+) -> Result<Model, DaemonError> {
     ready::for_training(config)?;
     let fetcher = || fetcher(config, runtime);
-    Ok(train::train(config, runtime, fetcher, &mut |text| {
-        observer.say(text);
-    })?)
+    Ok(train::train(config, runtime, fetcher, say)?)
 }
 
 /// The client for a job's training pages.
@@ -94,23 +100,22 @@ pub fn train_from_job(
 pub fn model(
     config: &Config,
     runtime: &Handle,
-    observer: &mut dyn Observer,
+    say: &mut dyn FnMut(&str),
 ) -> Result<Model, DaemonError> {
     let folder = config.model_folder();
     if Model::exists(&folder) {
-        observer.say(&format!("model {} found", folder.display()));
+        say(&format!("model {} found", folder.display()));
         Ok(Model::load(&folder).map_err(TrainError::from)?)
     } else {
-        observer.say(&format!("no model in {}: training", folder.display()));
-        train(config, runtime, observer)
+        say(&format!("no model in {}: training", folder.display()));
+        train_saying(config, runtime, say)
     }
 }
 
 /// The parts of a job's configuration that are needed for explanations. If its model is
 /// missing or unreadable, the anchor threshold of the thesis is used.
 pub fn terms(config: &Config) -> ExplainContext {
-    let facts = ModelFacts::read(&config.model_folder());
-    let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
+    let calibration = known_calibration(config);
     let section = &config.strategy;
     let boundaries = chosen_boundaries(config, calibration.boundaries);
     let rated = parameters(section, &calibration, boundaries);
@@ -133,12 +138,17 @@ pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, Boundari
 
 /// The same for reading results: of a model that is missing or unreadable the usual ones.
 pub fn known_boundaries(config: &Config) -> Boundaries {
-    let facts = ModelFacts::read(&config.model_folder());
-    let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
+    let calibration = known_calibration(config);
     let boundaries = chosen_boundaries(config, calibration.boundaries);
     boundaries
         .validate()
         .map_or_else(|_| Boundaries::default(), |()| boundaries)
+}
+
+/// That of the job's model, or the default where there is none yet.
+fn known_calibration(config: &Config) -> Calibration {
+    let facts = ModelFacts::read(&config.model_folder());
+    facts.map(|facts| facts.calibration).unwrap_or_default()
 }
 
 /// Those of the configuration, or those that the model measured.

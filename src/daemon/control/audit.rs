@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ControlError, Who};
+use super::Who;
 use crate::clock::{now, timestamp};
 use crate::outputs::{self, Table};
 use crate::sanitize;
@@ -52,7 +52,7 @@ impl AuditLine {
 }
 
 /// Appends an entry to the file, and to the program's own log.
-pub(super) async fn append(folder: &Path, entry: &AuditLine) -> Result<(), ControlError> {
+pub(super) async fn append(folder: &Path, entry: &AuditLine) {
     let AuditLine {
         who,
         what,
@@ -62,11 +62,12 @@ pub(super) async fn append(folder: &Path, entry: &AuditLine) -> Result<(), Contr
         ..
     } = entry;
     tracing::info!(who, what, key, from, to, "audit");
-    let folder = folder.to_owned();
-    let line = entry.to_json();
+    let (folder, line) = (folder.to_owned(), entry.to_json());
     let write = move || outputs::append_line(&folder, Table::Audit, &line, outputs::ROTATE);
     // The task only fails when the process ends.
-    let written = tokio::task::spawn_blocking(write).await;
-    let written = written.map_err(|_| ControlError::Ended)?;
-    written.map_err(|error| ControlError::Audit(error.to_string()))
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
+        tracing::warn!(
+            "the change cannot be recorded: {error}; the change takes effect nevertheless"
+        );
+    }
 }

@@ -8,7 +8,7 @@
 //! crawl` prints, and of responses on the owner's socket; it ends with the run.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -50,44 +50,10 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why `[control]` cannot be applied.
+/// Why `[control]` cannot be applied, and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum AccessError {
-    /// Other machines could reach it.
-    #[error(
-        "control.listen = \"{0}\" can be reached from other machines, so it needs a token: write \
-         one into a file that only you may read and name it as control.token_file, or set \
-         {VARIABLE}"
-    )]
-    Open(std::net::SocketAddr),
-    /// The file cannot be read.
-    #[error("control.token_file = {path:?} cannot be read: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// Everybody can read it.
-    #[error("control.token_file = {0:?} can be read by everybody on this machine; chmod 600 it")]
-    Readable(PathBuf),
-    /// It is not a token.
-    #[error(
-        "{0} contains no token: {SHORTEST} to {LONGEST} visible ASCII characters on one line, as `openssl rand -hex 32` prints"
-    )]
-    NoToken(String),
-    /// Another program listens there.
-    #[error(
-        "control.listen = \"{address}\" is not available: {source}; stop the program that listens there, name \
-         another address, or write \"auto\" for the next port that is free"
-    )]
-    Taken {
-        /// The address of the job file.
-        address: std::net::SocketAddr,
-        /// The system's error.
-        source: std::io::Error,
-    },
-}
+#[error("{0}")]
+pub struct AccessError(pub(super) String);
 
 impl Token {
     /// The token that a section asks for, from its file or else from the environment; an
@@ -112,7 +78,11 @@ impl Token {
         };
         match section.listen {
             Listen::At(address) if token.is_none() && !address.ip().is_loopback() => {
-                Err(AccessError::Open(address))
+                Err(AccessError(format!(
+                    "control.listen = \"{address}\" can be reached from other machines, so it needs \
+                     a token: write one into a file that only you may read and name it as \
+                     control.token_file, or set {VARIABLE}"
+                )))
             }
             _ => Ok(token),
         }
@@ -124,9 +94,10 @@ impl Token {
     /// [`AccessError`] names the file.
     pub fn read(path: &Path) -> Result<Self, AccessError> {
         use std::io::Read;
-        let unreadable = |source| AccessError::Unreadable {
-            path: path.to_owned(),
-            source,
+        let unreadable = |error: std::io::Error| {
+            AccessError(format!(
+                "control.token_file = {path:?} cannot be read: {error}"
+            ))
         };
         let file = crate::fs::open(path).map_err(unreadable)?;
         #[cfg(unix)]
@@ -134,7 +105,10 @@ impl Token {
             use std::os::unix::fs::PermissionsExt;
             let mode = file.metadata().map_err(unreadable)?.permissions().mode();
             if mode & 0o007 != 0 {
-                return Err(AccessError::Readable(path.to_owned()));
+                return Err(AccessError(format!(
+                    "control.token_file = {path:?} can be read by everybody on this machine; chmod \
+                     600 it"
+                )));
             }
         }
         let mut text = String::new();
@@ -167,7 +141,10 @@ impl Token {
         if fits {
             Ok(Self(text.to_owned()))
         } else {
-            Err(AccessError::NoToken(from.to_owned()))
+            Err(AccessError(format!(
+                "{from} contains no token: {SHORTEST} to {LONGEST} visible ASCII characters on one \
+                 line, as `openssl rand -hex 32` prints"
+            )))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The client of the control API.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
+use url::form_urlencoded::Serializer;
 
 use super::Token;
 use super::routes::MACHINES;
@@ -27,16 +29,13 @@ const MAX_EVENT: usize = 4 << 20;
 /// Sends requests to a running crawl.
 #[derive(Debug, Clone)]
 pub struct Client {
-    place: Where,
+    /// The job's folder, for its socket.
+    folder: Option<PathBuf>,
+    /// The address of the API. The host is irrelevant to a socket, but a request must have one.
+    base: String,
+    token: Option<Token>,
     /// [`Client::machines`].
     machines: Arc<Mutex<Option<Machines>>>,
-}
-
-#[derive(Debug, Clone)]
-enum Where {
-    /// The socket in this job's folder.
-    Folder(PathBuf),
-    Url(Url, Option<Token>),
 }
 
 /// An event of the log that is followed.
@@ -51,17 +50,22 @@ pub struct Followed {
 impl Client {
     /// For the job in `folder`, by its socket.
     pub fn new(folder: &Path) -> Self {
-        Self::of(Where::Folder(folder.to_owned()))
+        Self {
+            folder: Some(folder.to_owned()),
+            base: "http://spoor/".to_owned(),
+            token: None,
+            machines: Arc::default(),
+        }
     }
 
     /// For the crawl whose API is at `url`, such as `http://127.0.0.1:8470`.
     pub fn at(url: Url, token: Option<Token>) -> Self {
-        Self::of(Where::Url(url, token))
-    }
-
-    fn of(place: Where) -> Self {
-        let machines = Arc::default();
-        Self { place, machines }
+        Self {
+            folder: None,
+            base: url.into(),
+            token,
+            machines: Arc::default(),
+        }
     }
 
     /// How many machines of the cluster have applied what was told last; `None` where the job
@@ -75,7 +79,7 @@ impl Client {
     /// # Errors
     /// [`ControlError`], here and below.
     pub async fn status(&self) -> Result<Status, ControlError> {
-        self.get("api/status", |_| {}).await
+        self.get("api/status").await
     }
 
     /// `pause`, `resume`, `stop` or `checkpoint`, as the methods of
@@ -102,7 +106,7 @@ impl Client {
     /// # Errors
     /// [`ControlError`].
     pub async fn config(&self) -> Result<InForce, ControlError> {
-        self.get("api/config", |_| {}).await
+        self.get("api/config").await
     }
 
     /// As [`ControlHandle::change`](super::ControlHandle::change), with single keys.
@@ -121,10 +125,9 @@ impl Client {
     /// # Errors
     /// [`ControlError`].
     pub async fn explain(&self, url: &PageUrl) -> Result<Explanation, ControlError> {
-        let query = |target: &mut Url| {
-            target.query_pairs_mut().append_pair("url", url.as_str());
-        };
-        self.get("api/explain", query).await
+        let mut query = Serializer::new(String::new());
+        let query = query.append_pair("url", url.as_str()).finish();
+        self.get(&format!("api/explain?{query}")).await
     }
 
     /// As [`ControlHandle::host`](super::ControlHandle::host).
@@ -132,7 +135,7 @@ impl Client {
     /// # Errors
     /// [`ControlError`].
     pub async fn host(&self, host: &HostKey) -> Result<HostReport, ControlError> {
-        self.get(&format!("api/host/{host}"), |_| {}).await
+        self.get(&format!("api/host/{host}")).await
     }
 
     /// As [`ControlHandle::change`](super::ControlHandle::change), with the text of a job file.
@@ -148,10 +151,7 @@ impl Client {
     /// # Errors
     /// [`ControlError`].
     pub async fn log(&self, n: usize) -> Result<Vec<Value>, ControlError> {
-        let query = |target: &mut Url| {
-            target.query_pairs_mut().append_pair("last", &n.to_string());
-        };
-        self.get("api/log", query).await
+        self.get(&format!("api/log?last={n}")).await
     }
 
     /// Passes every row of the log to `take` as it is written, until the crawl ends or
@@ -177,21 +177,14 @@ impl Client {
                 }
             }
             if pending.len() > MAX_EVENT {
-                return Err(ControlError::Garbled("an event without end".to_owned()));
+                return Err(garbled("an event without end"));
             }
         }
         Ok(())
     }
 
-    async fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: impl FnOnce(&mut Url),
-    ) -> Result<T, ControlError> {
-        let mut target = self.target(path)?;
-        query(&mut target);
-        let (client, _place) = self.client(Some(PATIENCE))?;
-        self.read(client.get(target)).await
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ControlError> {
+        self.send(Method::GET, path, Vec::new()).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -200,80 +193,68 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<T, ControlError> {
-        let target = self.target(path)?;
         let (client, _place) = self.client(Some(PATIENCE))?;
-        self.read(client.request(method, target).body(body)).await
-    }
-
-    fn target(&self, path: &str) -> Result<Url, ControlError> {
-        let base = match &self.place {
-            // The host is irrelevant here, but a request must have one.
-            Where::Folder(_) => "http://spoor/",
-            Where::Url(url, _) => url.as_str(),
-        };
-        let joined = Url::parse(base).and_then(|url| url.join(path));
-        joined.map_err(|error| self.silent(error.to_string()))
-    }
-
-    async fn read<T: DeserializeOwned>(
-        &self,
-        request: reqwest::RequestBuilder,
-    ) -> Result<T, ControlError> {
+        let request = client.request(method, self.target(path)?).body(body);
         let answer = self.answered(request).await?;
         let machines = answer.headers().get(MACHINES);
         let machines = machines.and_then(|machines| machines.to_str().ok()?.parse().ok());
         *self.machines.lock().unwrap_or_else(PoisonError::into_inner) = machines;
         let bytes = answer.bytes().await;
         let bytes = bytes.map_err(|e| self.silent(root_cause(&e)))?;
-        serde_json::from_slice(&bytes).map_err(|e| ControlError::Garbled(e.to_string()))
+        serde_json::from_slice(&bytes).map_err(garbled)
+    }
+
+    fn target(&self, path: &str) -> Result<Url, ControlError> {
+        let joined = Url::parse(&self.base).and_then(|url| url.join(path));
+        joined.map_err(|error| self.silent(error))
     }
 
     async fn answered(&self, request: reqwest::RequestBuilder) -> Result<Response, ControlError> {
-        let request = match &self.place {
-            Where::Url(_, Some(token)) => request.header(AUTHORIZATION, token.bearer()),
-            _ => request,
+        let request = match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token.bearer()),
+            None => request,
         };
         let answer = match request.send().await {
             Ok(answer) => answer,
-            Err(error) if error.is_connect() && !self.is_locked() => {
-                return Err(match &self.place {
-                    Where::Folder(_) => ControlError::NotRunning(self.name()),
-                    Where::Url(url, _) => ControlError::NobodyThere {
-                        url: url.to_string(),
-                        why: root_cause(&error),
-                    },
-                });
-            }
+            Err(error) if error.is_connect() => return Err(self.unreached(root_cause(&error))),
             Err(error) => return Err(self.silent(root_cause(&error))),
         };
         if answer.status() == StatusCode::OK {
             return Ok(answer);
         }
         let bytes = answer.bytes().await.unwrap_or_default();
-        Err(refused(&bytes))
-    }
-
-    /// Whether a process holds the lock of the job.
-    fn is_locked(&self) -> bool {
-        match &self.place {
-            Where::Folder(folder) => checkpoint::is_locked(folder),
-            Where::Url(..) => false,
-        }
-    }
-
-    fn name(&self) -> String {
-        match &self.place {
-            Where::Folder(folder) => folder.display().to_string(),
-            Where::Url(url, _) => url.to_string(),
-        }
-    }
-
-    fn silent(&self, why: String) -> ControlError {
-        let place = match &self.place {
-            Where::Folder(folder) => folder.join("control.sock").display().to_string(),
-            Where::Url(url, _) => url.to_string(),
+        let said = match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(Problem { error, advice, .. }) => format!("{error}; {advice}"),
+            Err(_) => String::from_utf8_lossy(&bytes).into_owned(),
         };
-        ControlError::Silent { place, why }
+        Err(ControlError::Client(format!(
+            "the running crawl refused: {said}"
+        )))
+    }
+
+    /// Nothing takes connections there.
+    fn unreached(&self, why: String) -> ControlError {
+        match &self.folder {
+            // A process holds the lock of the job.
+            Some(folder) if checkpoint::is_locked(folder) => self.silent(why),
+            Some(folder) => not_running(folder),
+            None => ControlError::NotRunning(format!(
+                "{}: nothing listens there ({why}); is the crawl over, or `listen` under [control] \
+                 of its job another address?",
+                self.base
+            )),
+        }
+    }
+
+    fn silent(&self, why: impl Display) -> ControlError {
+        let place = match &self.folder {
+            Some(folder) => folder.join("control.sock").display().to_string(),
+            None => self.base.clone(),
+        };
+        ControlError::Client(format!(
+            "a spoor is using this job, but it does not respond on {place}: {why}; it may be \
+             starting, ending or at upkeep, so try again soon"
+        ))
     }
 
     /// A client that connects there, and a guard that must live as long.
@@ -286,7 +267,7 @@ impl Client {
         let roots: rustls::RootCertStore = roots.collect();
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|e| self.silent(e.to_string()))?
+            .map_err(|e| self.silent(e))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         let mut builder = reqwest::Client::builder()
@@ -297,7 +278,7 @@ impl Client {
             builder = builder.timeout(timeout);
         }
         let mut place = SocketGuard::default();
-        if let Where::Folder(folder) = &self.place {
+        if let Some(folder) = &self.folder {
             (builder, place) = self.through_socket(builder, folder)?;
         }
         let client = builder.build();
@@ -310,8 +291,7 @@ impl Client {
         builder: reqwest::ClientBuilder,
         folder: &Path,
     ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
-        let not_there = |_| ControlError::NotRunning(self.name());
-        let place = super::socket::ShortPath::of(folder).map_err(not_there)?;
+        let place = super::socket::ShortPath::of(folder).map_err(|_| not_running(folder))?;
         let builder = builder.unix_socket(place.path.as_path());
         Ok((builder, Some(place)))
     }
@@ -322,7 +302,7 @@ impl Client {
         _: reqwest::ClientBuilder,
         _: &Path,
     ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
-        Err(self.silent("this system has no Unix domain sockets; name the API's --url".to_owned()))
+        Err(self.silent("this system has no Unix domain sockets; name the API's --url"))
     }
 }
 
@@ -346,16 +326,19 @@ impl Followed {
     }
 }
 
-/// What the body of a response that is none says.
-fn refused(body: &[u8]) -> ControlError {
-    ControlError::Refused(match serde_json::from_slice::<Problem>(body) {
-        Ok(Problem { error, advice, .. }) => format!("{error}; {advice}"),
-        Err(_) => String::from_utf8_lossy(body).into_owned(),
-    })
+fn not_running(folder: &Path) -> ControlError {
+    let folder = folder.display();
+    ControlError::NotRunning(format!("{folder}: no crawl of this job is running"))
+}
+
+fn garbled(why: impl Display) -> ControlError {
+    ControlError::Client(format!(
+        "the running crawl's response cannot be read: {why}; is it another version of spoor?"
+    ))
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, ControlError> {
-    serde_json::to_vec(value).map_err(|e| ControlError::Garbled(e.to_string()))
+    serde_json::to_vec(value).map_err(garbled)
 }
 
 /// The innermost error, which is that of the system.

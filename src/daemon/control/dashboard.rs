@@ -6,9 +6,10 @@
 //! crawl the job; otherwise the page is without them.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use axum::extract::{Path as UrlPath, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -162,7 +163,7 @@ async fn script(State(handle): State<ControlHandle>) -> Response {
     part("text/javascript", text).await
 }
 
-async fn part(media: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
+pub(crate) async fn part(media: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
     let media = format!("{media}; charset=utf-8");
     ([(header::CONTENT_TYPE, media)], text.into()).into_response()
 }
@@ -181,25 +182,35 @@ pub(super) async fn metrics(State(handle): State<ControlHandle>) -> Result<Respo
 }
 
 async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<String>) -> Response {
-    let missing = || {
-        let advice = "the gallery shows only the latest images";
-        Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
-    };
     // One at a time, because the crawl needs the cores.
     let _decoding = handle.0.decoding.lock().await;
     let of = handle.clone();
-    let decode = move || {
+    let place = move || {
         let file = of.log().figures.latest.file(&id)?.to_owned();
-        thumbnail(&beneath::read(&of.0.folder, file).ok()?, SIDE)
+        Some((of.0.folder.clone(), file))
     };
-    match tokio::task::spawn_blocking(decode).await {
-        Ok(Some(jpeg)) => {
-            let media = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
-            let cache = HeaderValue::from_static("private, max-age=3600");
-            ([media, (header::CACHE_CONTROL, cache)], jpeg).into_response()
-        }
-        _ => missing(),
-    }
+    thumbnail_of(place, SIDE).await
+}
+
+/// An image of a job's folder, re-encoded with sides of at most `side` pixels.
+pub(crate) async fn thumbnail_of(
+    place: impl FnOnce() -> Option<(PathBuf, String)> + Send + 'static,
+    side: u32,
+) -> Response {
+    let decode = move || {
+        let (folder, file) = place()?;
+        thumbnail(&beneath::read(&folder, file).ok()?, side)
+    };
+    let Ok(Some(jpeg)) = tokio::task::spawn_blocking(decode).await else {
+        let advice = "it is gone, or no picture; the page shows only the latest images";
+        return Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice)
+            .into_response();
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "image/jpeg"),
+        (header::CACHE_CONTROL, "private, max-age=3600"),
+    ];
+    (headers, jpeg).into_response()
 }
 
 impl ControlHandle {

@@ -45,9 +45,12 @@ impl Entrance {
         match section.listen {
             Listen::Off => Ok(None),
             Listen::At(wanted) => {
-                let taken = |source| AccessError::Taken {
-                    address: wanted,
-                    source,
+                let taken = |error: std::io::Error| {
+                    AccessError(format!(
+                        "control.listen = \"{wanted}\" is not available: {error}; stop the program \
+                         that listens there, name another address, or write \"auto\" for the next \
+                         port that is free"
+                    ))
                 };
                 let listener = TcpListener::bind(wanted).map_err(taken)?;
                 let address = listener.local_addr().map_err(taken)?;

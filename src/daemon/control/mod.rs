@@ -59,6 +59,7 @@ use tokio::sync::Mutex;
 use crate::address::{HostKey, PageUrl};
 use crate::clock::{now, timestamp};
 use crate::cluster::EngineError;
+use crate::cluster::wanted::WantedEdit;
 use crate::config::{Config, FileErrors};
 use crate::crawl::figures::{FollowedLog, LoggedTask, RulesAtWork, WorkDone};
 use crate::crawl::metrics::Metrics;
@@ -67,7 +68,7 @@ use crate::crawl::saved::CheckpointStatus;
 use crate::explain::{self, ExplainContext, Explanation, HostReport};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Cells, State};
-use crate::fs::{atomic, beneath};
+use crate::fs::{IoError, atomic, beneath, if_there};
 use crate::outputs::Row;
 use crate::page::TaskKind;
 use crate::rules::RuleSet;
@@ -82,6 +83,7 @@ pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
 pub use cluster::{ClusterNow, LimitNow, MachineNow, Peers, RunningNow, Sums, Telling, see};
 pub use dashboard::{Dashboard, FocusNow, GalleryImage, NextTurn};
+pub(crate) use dashboard::{part, thumbnail_of};
 pub use entrance::Entrance;
 pub use life::{Ending, Farewell, NextStep, ending};
 pub use problem::Problem;
@@ -107,30 +109,11 @@ const PAUSED: &str = "paused";
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No crawl is running.
-    #[error("{0}: no crawl of this job is running")]
+    #[error("{0}")]
     NotRunning(String),
-    /// Nothing listens at that address.
-    #[error(
-        "{url}: nothing listens there ({why}); is the crawl over, or `listen` under [control] \
-         of its job another address?"
-    )]
-    NobodyThere {
-        /// The address.
-        url: String,
-        /// The system's error.
-        why: String,
-    },
-    /// There is no response.
-    #[error(
-        "a spoor is using this job, but it does not respond on {place}: {why}; it may be starting, \
-         ending or at upkeep, so try again soon"
-    )]
-    Silent {
-        /// The socket or address.
-        place: String,
-        /// The system's error.
-        why: String,
-    },
+    /// A running crawl did not do what its client asked for.
+    #[error("{0}")]
+    Client(String),
     /// The host is not here.
     #[error(
         "this machine does not have {0} at present: another one of the cluster has it, or its \
@@ -140,12 +123,6 @@ pub enum ControlError {
     /// The brokers of the cluster do not answer.
     #[error(transparent)]
     Brokers(#[from] EngineError),
-    /// The crawl refused the request.
-    #[error("the running crawl refused: {0}")]
-    Refused(String),
-    /// The response is invalid.
-    #[error("the running crawl's response cannot be read: {0}; is it another version of spoor?")]
-    Garbled(String),
     /// The new job file is wrong.
     #[error(transparent)]
     Config(#[from] FileErrors),
@@ -170,17 +147,9 @@ pub enum ControlError {
     /// The other machines of the cluster cannot be told.
     #[error("{0}")]
     Order(String),
-    /// The record of changes cannot be written.
-    #[error("the change cannot be recorded: {0}")]
-    Audit(String),
     /// A file in the job's folder cannot be read or written.
-    #[error("{}: {source}; correct the permissions or free space, then try again", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    #[error("{0}; correct the permissions or free space, then try again")]
+    Io(#[from] IoError),
 }
 
 /// The result of an operation.
@@ -398,25 +367,7 @@ impl ControlHandle {
     /// then nothing is paused. In a cluster all machines pause, and
     /// [`ControlError::Order`] says that they cannot be told.
     pub async fn pause(&self, who: &Who) -> Result<RequestResult<Done>, ControlError> {
-        self.has_begun()?;
-        let text = "paused: no further requests until it is resumed".to_owned();
-        let changed = match self.shared()? {
-            Some(shared) => self.give_phase(shared, true, who).await?,
-            None => RequestResult::alone(self.pause_here(who, &timestamp(now())).await?),
-        };
-        Ok(done(changed, text))
-    }
-
-    /// The same for this machine alone. Returns whether there was something to change.
-    async fn pause_here(&self, who: &Who, time: &str) -> Result<bool, ControlError> {
-        let text = format!("since {time} by {}\n", who.0);
-        write(&self.0.folder, PAUSED, text).await?;
-        let paused = self.0.asker.steer(|run| run.phase.pause(now()));
-        let changed = paused.await.ok_or(ControlError::Ended)?;
-        if changed {
-            self.record(AuditLine::of(who, "pause")).await;
-        }
-        Ok(changed)
+        self.set_paused(true, who).await
     }
 
     /// Continues after a pause.
@@ -425,27 +376,65 @@ impl ControlHandle {
     ///
     /// As [`ControlHandle::pause`].
     pub async fn resume(&self, who: &Who) -> Result<RequestResult<Done>, ControlError> {
+        self.set_paused(false, who).await
+    }
+
+    async fn set_paused(
+        &self,
+        paused: bool,
+        who: &Who,
+    ) -> Result<RequestResult<Done>, ControlError> {
         self.has_begun()?;
         let changed = match self.shared()? {
-            Some(shared) => self.give_phase(shared, false, who).await?,
-            None => RequestResult::alone(self.resume_here(who).await?),
+            None => {
+                let time = timestamp(now());
+                RequestResult::alone(self.set_paused_here(paused, who, &time).await?)
+            }
+            Some(shared) => {
+                let said = self.said(who);
+                let edit: &WantedEdit<'_> = &|wanted| {
+                    wanted.paused = paused;
+                    wanted.paused_by = said.in_version(wanted.version);
+                };
+                let applied = self.give(shared, None, edit).await?;
+                applied.map(|applied| applied.phase)
+            }
         };
-        Ok(done(changed, "running".to_owned()))
+        let text = if paused {
+            "paused: no further requests until it is resumed"
+        } else {
+            "running"
+        };
+        let text = text.to_owned();
+        Ok(changed.map(|changed| Done { changed, text }))
     }
 
     /// The same for this machine alone. Returns whether there was something to change.
-    async fn resume_here(&self, who: &Who) -> Result<bool, ControlError> {
-        let path = self.0.folder.join(PAUSED);
-        match tokio::fs::remove_file(&path).await {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(ControlError::Io { path, source });
-            }
-            _ => {}
+    async fn set_paused_here(
+        &self,
+        paused: bool,
+        who: &Who,
+        time: &str,
+    ) -> Result<bool, ControlError> {
+        if paused {
+            let text = format!("since {time} by {}\n", who.0);
+            write(&self.0.folder, PAUSED, text).await?;
+        } else {
+            let path = self.0.folder.join(PAUSED);
+            let removed = if_there(tokio::fs::remove_file(&path).await);
+            removed.map_err(IoError::at(&path, "removing"))?;
         }
-        let resumed = self.0.asker.steer(|run| run.phase.resume(now()));
-        let changed = resumed.await.ok_or(ControlError::Ended)?;
+        let steered = self.0.asker.steer(move |run| {
+            if paused {
+                run.phase.pause(now())
+            } else {
+                run.phase.resume(now())
+            }
+        });
+        let changed = steered.await.ok_or(ControlError::Ended)?;
         if changed {
-            self.record(AuditLine::of(who, "resume")).await;
+            let what = if paused { "pause" } else { "resume" };
+            self.record(AuditLine::of(who, what)).await;
         }
         Ok(changed)
     }
@@ -497,14 +486,8 @@ impl ControlHandle {
         if let Some(shared) = self.shared()? {
             return self.give_seeds(shared, seeds, who).await;
         }
-        let mut all = Vec::with_capacity(seeds.urls.len());
-        for part in seeds.urls.chunks(SEEDS_AT_ONCE) {
-            let part = part.to_vec();
-            let answer = self.0.asker.ask(move |frontier| seed(frontier, part));
-            all.extend(answer.await.ok_or(ControlError::Ended)??);
-        }
-        self.record_seeds(&all, who).await;
-        Ok(RequestResult::alone(all))
+        let seeded = self.seed_here(&seeds.urls, who).await?;
+        Ok(RequestResult::alone(seeded))
     }
 
     /// The last `n` rows of the crawl log, oldest first, as JSON.
@@ -524,9 +507,7 @@ impl ControlHandle {
     /// the crawl log.
     async fn record(&self, entry: AuditLine) {
         self.0.tail.entry(&entry);
-        if let Err(error) = audit::append(&self.0.folder, &entry).await {
-            tracing::warn!("{error}; the change takes effect nevertheless");
-        }
+        audit::append(&self.0.folder, &entry).await;
     }
 
     async fn steer<T: Send + 'static>(
@@ -560,10 +541,6 @@ impl ControlHandle {
     }
 }
 
-fn done(told: RequestResult<bool>, text: String) -> RequestResult<Done> {
-    told.map(|changed| Done { changed, text })
-}
-
 /// Since when the job in `folder` is paused, in words, if it is.
 pub fn paused(folder: &Path) -> Option<String> {
     let text = beneath::read_to_string(folder, PAUSED).ok()?;
@@ -579,31 +556,36 @@ fn is_elsewhere(error: StoreError, host: HostKey) -> ControlError {
     }
 }
 
-/// Adds seeds to a frontier and reports the result for each.
-fn seed(frontier: &mut Cells, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
-    let state = |frontier: &Cells, url: &PageUrl| {
-        let canonical = frontier.scope().canonical(url);
-        let record = frontier.look_up(&canonical, TaskKind::Page)?;
-        Ok::<_, StoreError>(record.map(|record| record.state))
-    };
-    let mut seeded = Vec::with_capacity(urls.len());
-    for text in urls {
-        let (result, reason) = match PageUrl::parse(&text) {
-            Err(error) => (SeedResult::Refused, Some(error.to_string())),
-            Ok(url) => {
-                let before = state(frontier, &url)?;
-                frontier.add_seeds(std::slice::from_ref(&url), now())?;
-                became(frontier, &url, before, state(frontier, &url)?)
+/// Adds a seed, if its host is here. One of a host that another machine of the cluster has is
+/// only judged: that machine adds it.
+fn seed(cells: &mut Cells, text: String) -> Result<Seeded, StoreError> {
+    let (result, reason) = match PageUrl::parse(&text) {
+        Err(error) => (SeedResult::Refused, Some(error.to_string())),
+        Ok(url) => {
+            let home = cells.home_of(&url);
+            if cells.opened().any(|cell| cell == home) {
+                let before = state_of(cells, &url)?;
+                cells.add_seeds(std::slice::from_ref(&url), now())?;
+                became(cells, &url, before, state_of(cells, &url)?)
+            } else if let Err(objection) = cells.scope().judge_page(&url, 0) {
+                (SeedResult::Refused, Some(objection.to_string()))
+            } else {
+                let by = "by the machine that has its host";
+                (SeedResult::Added, Some(by.to_owned()))
             }
-        };
-        let url = text;
-        seeded.push(Seeded {
-            url,
-            result,
-            reason,
-        });
-    }
-    Ok(seeded)
+        }
+    };
+    Ok(Seeded {
+        url: text,
+        result,
+        reason,
+    })
+}
+
+fn state_of(cells: &Cells, url: &PageUrl) -> Result<Option<State>, StoreError> {
+    let canonical = cells.scope().canonical(url);
+    let record = cells.look_up(&canonical, TaskKind::Page)?;
+    Ok(record.map(|record| record.state))
 }
 
 fn became(
@@ -634,5 +616,5 @@ async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), Co
     // The task only fails when the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;
-    written.map_err(|source| ControlError::Io { path, source })
+    Ok(written.map_err(IoError::at(&path, "writing"))?)
 }

@@ -58,7 +58,7 @@ impl From<ControlError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start the crawl and try again",
             ),
-            E::Store(_) | E::Io { .. } | E::Audit(_) => {
+            E::Store(_) | E::Io(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "see the crawl's own log")
             }
             E::NotHere(_) => (
@@ -66,11 +66,7 @@ impl From<ControlError> for Problem {
                 "`spoor host JOB.toml HOST` says which machine has it; or ask again in some seconds",
             ),
             E::Brokers(_) => (StatusCode::BAD_GATEWAY, "ask again later"),
-            E::NotRunning(_)
-            | E::NobodyThere { .. }
-            | E::Silent { .. }
-            | E::Refused(_)
-            | E::Garbled(_) => (
+            E::NotRunning(_) | E::Client(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "this is a defect of spoor; please report it",
             ),

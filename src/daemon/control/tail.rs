@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 use super::{AuditLine, ControlError};
+use crate::fs::IoError;
 use crate::outputs::{self, Part, Row, Table};
 
 /// How many rows a reader may be behind.
@@ -83,13 +84,12 @@ impl Tail {
         let read = tokio::task::spawn_blocking(move || last_rows(&folder, n));
         // The task only fails when the process ends.
         let read = read.await.map_err(|_| ControlError::Ended)?;
-        let lines = read.map_err(|source| ControlError::Io {
-            path: self.folder.join(Table::Log.name()),
-            source,
-        })?;
-        let garbled = |e: serde_json::Error| ControlError::Garbled(e.to_string());
-        let rows = lines.iter().map(|line| serde_json::from_str(line));
-        rows.collect::<Result<_, _>>().map_err(garbled)
+        let path = self.folder.join(Table::Log.name());
+        let rows = read.and_then(|lines| {
+            let rows = lines.iter().map(|line| serde_json::from_str(line));
+            Ok(rows.collect::<Result<_, _>>()?)
+        });
+        Ok(rows.map_err(IoError::at(&path, "reading"))?)
     }
 
     fn send(&self, line: impl FnOnce() -> TailLine) {

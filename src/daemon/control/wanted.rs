@@ -22,7 +22,6 @@ use crate::clock::{now, timestamp};
 use crate::cluster::node::{Obey, WantedErrand, WantedErrands, settings_of};
 use crate::cluster::wanted::{SetKey, WantedBy, WantedEdit, WantedList, WantedState};
 use crate::config::{Changed, Config};
-use crate::frontier::Cells;
 use crate::frontier::store::StoreError;
 use crate::settings::Politeness;
 
@@ -284,7 +283,7 @@ impl ControlHandle {
     }
 
     /// Who has told this machine something, for all.
-    fn said(&self, who: &Who) -> WantedBy {
+    pub(super) fn said(&self, who: &Who) -> WantedBy {
         let place = self.0.cluster.get();
         let node = place.map_or("", |place| place.session.node.as_str());
         WantedBy {
@@ -405,11 +404,7 @@ impl ControlHandle {
     ) -> Result<(), ControlError> {
         let WantedBy { by, time, .. } = &wanted.paused_by;
         let who = Who(by.clone());
-        applied.phase = if wanted.paused {
-            self.pause_here(&who, time).await?
-        } else {
-            self.resume_here(&who).await?
-        };
+        applied.phase = self.set_paused_here(wanted.paused, &who, time).await?;
         for WantedList { seeds, said, .. } in lists {
             let seeded = self.seed_here(&seeds, &Who(said.by)).await?;
             applied.seeded.extend(seeded);
@@ -430,32 +425,26 @@ impl ControlHandle {
         Ok(())
     }
 
-    async fn seed_here(&self, urls: &[String], who: &Who) -> Result<Vec<Seeded>, ControlError> {
+    pub(super) async fn seed_here(
+        &self,
+        urls: &[String],
+        who: &Who,
+    ) -> Result<Vec<Seeded>, ControlError> {
         let mut all = Vec::with_capacity(urls.len());
         for part in urls.chunks(super::SEEDS_AT_ONCE) {
             let part = part.to_vec();
-            let answer = self.0.asker.ask(move |cells| seed_own(cells, part));
+            let answer = self.0.asker.ask(move |cells| {
+                let seeded = part.into_iter().map(|url| seed(cells, url));
+                seeded.collect::<Result<Vec<Seeded>, StoreError>>()
+            });
             all.extend(answer.await.ok_or(ControlError::Ended)??);
         }
-        self.record_seeds(&all, who).await;
+        for seeded in all.iter().filter(|s| s.result != SeedResult::Refused) {
+            let mut entry = AuditLine::of(who, "seed");
+            entry.to = Some(seeded.url.clone());
+            self.record(entry).await;
+        }
         Ok(all)
-    }
-
-    /// Has all machines pause or go on.
-    pub(super) async fn give_phase(
-        &self,
-        shared: &SharedControl,
-        paused: bool,
-        who: &Who,
-    ) -> Result<RequestResult<bool>, ControlError> {
-        let said = self.said(who);
-        let edit: &WantedEdit<'_> = &|wanted| {
-            wanted.paused = paused;
-            wanted.paused_by.clone_from(&said);
-            wanted.paused_by.version = wanted.version;
-        };
-        let told = self.give(shared, None, edit).await?;
-        Ok(told.map(|applied| applied.phase))
     }
 
     /// Has all machines set keys.
@@ -467,10 +456,7 @@ impl ControlHandle {
     ) -> Result<RequestResult<AppliedState>, ControlError> {
         let said = self.said(who);
         let edit: &WantedEdit<'_> = &|wanted| {
-            let said = WantedBy {
-                version: wanted.version,
-                ..said.clone()
-            };
+            let said = said.in_version(wanted.version);
             for (key, value) in values.clone() {
                 let said = said.clone();
                 wanted.keys.insert(key, SetKey { value, said });
@@ -496,8 +482,7 @@ impl ControlHandle {
         let edit: &WantedEdit<'_> = &|wanted| {
             wanted.settings = Some(settings.clone());
             wanted.keys.clear();
-            wanted.reloaded.clone_from(&said);
-            wanted.reloaded.version = wanted.version;
+            wanted.reloaded = said.in_version(wanted.version);
         };
         shared.replace_file(file);
         self.give(shared, None, edit).await
@@ -538,14 +523,6 @@ impl ControlHandle {
             value
         }))
     }
-
-    pub(super) async fn record_seeds(&self, seeded: &[Seeded], who: &Who) {
-        for seeded in seeded.iter().filter(|s| s.result != SeedResult::Refused) {
-            let mut entry = AuditLine::of(who, "seed");
-            entry.to = Some(seeded.url.clone());
-            self.record(entry).await;
-        }
-    }
 }
 
 /// A configuration with other values of single keys.
@@ -562,36 +539,6 @@ pub(super) fn set(
     let fixed = fixed.join(", ");
     let live = super::reload::LIVE;
     Err(ControlError::Change(format!("{fixed} is fixed: {live}")))
-}
-
-/// Adds the seeds whose hosts are this machine's, and says of the others whose they are.
-fn seed_own(cells: &mut Cells, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
-    let mut seeded = Vec::with_capacity(urls.len());
-    for url in urls {
-        let elsewhere = PageUrl::parse(&url).ok().filter(|url| {
-            let home = cells.home_of(url);
-            !cells.opened().any(|cell| cell == home)
-        });
-        let Some(parsed) = elsewhere else {
-            seeded.extend(seed(cells, vec![url])?);
-            continue;
-        };
-        let objection = cells.scope().judge_page(&parsed, 0).err();
-        let (result, reason) = match objection {
-            Some(objection) => (SeedResult::Refused, objection.to_string()),
-            None => (
-                SeedResult::Added,
-                "by the machine that has its host".to_owned(),
-            ),
-        };
-        let reason = Some(reason);
-        seeded.push(Seeded {
-            url,
-            result,
-            reason,
-        });
-    }
-    Ok(seeded)
 }
 
 #[cfg(test)]

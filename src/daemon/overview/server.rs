@@ -15,9 +15,8 @@ use tokio::sync::Mutex;
 
 use super::shelf::{Shelf, ShelfReader};
 use crate::config::Config;
-use crate::control::{Auth, Entrance, Problem, accept, authorize, login};
+use crate::control::{Auth, Entrance, Problem, accept, authorize, login, part, thumbnail_of};
 use crate::fs::beneath;
-use crate::outputs::picture::thumbnail;
 use crate::sanitize;
 use crate::web::inert;
 
@@ -97,11 +96,6 @@ pub async fn serve(
     .await
 }
 
-async fn part(media: &'static str, text: &'static str) -> Response {
-    let media = format!("{media}; charset=utf-8");
-    ([(header::CONTENT_TYPE, media)], text).into_response()
-}
-
 async fn jobs(State(ui): State<Arc<Ui>>) -> Json<Shelf> {
     Json(Arc::clone(&ui.reader).shelf().await)
 }
@@ -130,22 +124,11 @@ async fn image(
     };
     let _working = ui.working.lock().await;
     let log = ui.reader.log(&name);
-    let decode = move || {
+    let place = move || {
         let log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = log.figures.latest.file(&id)?.to_owned();
-        drop(log);
-        thumbnail(&beneath::read(&folder, file).ok()?, SIDE)
+        Some((folder, log.figures.latest.file(&id)?.to_owned()))
     };
-    match tokio::task::spawn_blocking(decode).await {
-        Ok(Some(jpeg)) => {
-            let headers = [
-                (header::CONTENT_TYPE, "image/jpeg"),
-                (header::CACHE_CONTROL, "private, max-age=3600"),
-            ];
-            (headers, jpeg).into_response()
-        }
-        _ => missing("it is gone or no picture; the page shows only the newest images"),
-    }
+    thumbnail_of(place, SIDE).await
 }
 
 async fn shown(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Response {
